@@ -1,0 +1,47 @@
+# Everything a contributor or CI runs. `make help` lists it; each target sets up what it needs.
+# Needs only make and Python 3.11 or newer: the rest goes into .venv, inside this checkout.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+# The environment is current when it was made by this Python from these lock files.
+STAMP = .venv/made-from-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+setup: $(STAMP) ## make the virtual environment (done by every other target when needed)
+
+$(STAMP):
+	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer; none of python3, python3.13, python3.12, python3.11 is. Set PYTHON=/path/to/python."; exit 3; }
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+check: $(STAMP) ## lint, types and import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
+	$(BIN)/python -m pytest $(TESTS)
+
+format: $(STAMP) ## format the code and apply safe fixes
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lock: $(STAMP) ## resolve the dependencies anew into requirements/*.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--output-file requirements/runtime.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--output-file requirements/dev.txt pyproject.toml requirements/dev.in
+
+clean: ## remove the virtual environment and caches
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

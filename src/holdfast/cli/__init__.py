@@ -1,0 +1,1 @@
+"""The command line: a file per command; each parses, calls, prints."""

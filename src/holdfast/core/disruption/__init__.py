@@ -1,0 +1,1 @@
+"""propose(snapshot, now) -> commands: emptiness, drift, consolidation; a file per method."""

@@ -1,0 +1,1 @@
+"""The states of a NodeClaim and the legal moves between them, as a table."""

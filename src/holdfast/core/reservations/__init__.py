@@ -1,0 +1,1 @@
+"""The ledger of slots, their matching to planned nodes, and the windows of reservations."""

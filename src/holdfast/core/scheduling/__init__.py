@@ -1,0 +1,1 @@
+"""solve(request) -> plan: which pods go on which existing or new nodes, and why."""

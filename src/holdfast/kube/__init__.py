@@ -1,0 +1,1 @@
+"""The Kubernetes client behind the Kube door."""

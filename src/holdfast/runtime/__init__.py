@@ -1,0 +1,1 @@
+"""The engine controllers run on: work queue, watch cache, backoff, lease, metrics."""

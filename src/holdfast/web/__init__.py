@@ -1,0 +1,1 @@
+"""The dashboard: draws snapshots, plans and their reasons. It decides nothing."""

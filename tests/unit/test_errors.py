@@ -1,0 +1,21 @@
+"""The error tree is sorted by who must act; callers catch by that."""
+
+from holdfast import errors
+
+
+def test_a_full_reservation_is_insufficient_capacity_and_names_its_ids() -> None:
+    error = errors.ReservationExhausted("full", reservation_ids=("cr-1",))
+    assert isinstance(error, errors.InsufficientCapacity)
+    assert error.reservation_ids == ("cr-1",)
+
+
+def test_retryable_errors_carry_what_the_other_side_asked_for() -> None:
+    assert errors.Throttled("slow down", retry_after_s=2.5).retry_after_s == 2.5
+    assert errors.Conflict("changed").retry_after_s is None
+
+
+def test_no_error_is_in_two_branches() -> None:
+    branches = (errors.Retryable, errors.Terminal, errors.InsufficientCapacity, errors.NotFound)
+    tree = [e for e in vars(errors).values() if isinstance(e, type) and e is not errors.HoldfastError]
+    for error in tree:
+        assert sum(issubclass(error, branch) for branch in branches) == 1, error
