@@ -1,0 +1,154 @@
+"""Status conditions: their wire type, and the only way a condition changes.
+
+Callers: the controllers, which write them, and everyone who asks whether an object is Ready. What must
+hold: a transition time moves only when the status value does, and `observedGeneration` says which spec a
+verdict is about.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+
+from holdfast.api import patterns
+from holdfast.api.meta import Wire
+from holdfast.api.schema import about, structural
+
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
+READY: Final = "Ready"
+
+
+ConditionType = Annotated[
+    str, about("What this condition is about, in CamelCase.", max_length=316, pattern=patterns.CONDITION_TYPE)
+]
+ConditionStatus = Annotated[str, about("Whether it holds.", enum=(TRUE, FALSE, UNKNOWN))]
+ConditionTime = Annotated[datetime, about("When the status last changed from one value to another.")]
+ConditionGeneration = Annotated[
+    int | None, about("The metadata.generation this verdict is about.", minimum=0, format="int64")
+]
+
+
+class Condition(Wire, frozen=True, kw_only=True):
+    """One verdict on an object. NodeClaims may lack a reason and a message; other kinds may not."""
+
+    type: ConditionType
+    status: ConditionStatus
+    reason: Annotated[
+        str | None,
+        about(
+            "Why, as one CamelCase word that programs can match.",
+            max_length=1024,
+            pattern=patterns.CONDITION_REASON_OR_NOTHING,
+        ),
+    ] = None
+    message: Annotated[str | None, about("Why, as a sentence for people.", max_length=32768)] = None
+    last_transition_time: ConditionTime
+    observed_generation: ConditionGeneration = None
+
+
+class _StrictCondition(Condition, frozen=True, kw_only=True):
+    """What the CRDs of all other kinds say; never decoded into."""
+
+    reason: Annotated[
+        str,
+        about(
+            "Why, as one CamelCase word that programs can match.",
+            min_length=1,
+            max_length=1024,
+            pattern=patterns.CONDITION_REASON,
+        ),
+    ]
+    message: Annotated[str, about("Why, as a sentence for people.", max_length=32768)]
+
+
+_LIST: Final = about("The verdicts on this object, one a type.", list_type="map", list_map_keys=("type",))
+LenientConditions = Annotated[tuple[Condition, ...], _LIST]
+Conditions = Annotated[
+    tuple[Annotated[Condition, msgspec.Meta(extra_json_schema=structural(_StrictCondition))], ...], _LIST
+]
+
+
+def find(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """The condition of that type, if there is one."""
+    return next((c for c in conditions if c.type == type_), None)
+
+
+def put(
+    conditions: Sequence[Condition],
+    type_: str,
+    status: str,
+    *,
+    now: datetime,
+    generation: int,
+    reason: str = "",
+    message: str = "",
+) -> tuple[Condition, ...]:
+    """The conditions with this verdict in place; the same tuple when nothing changed.
+
+    A verdict without a reason gets its type's name as one. Ready stays last, where people look for it.
+    """
+    old = find(conditions, type_)
+    new = Condition(
+        type=type_,
+        status=status,
+        reason=reason or type_,
+        message=message,
+        last_transition_time=old.last_transition_time if old and old.status == status else now,
+        observed_generation=generation,
+    )
+    if old == new:
+        return tuple(conditions)
+    return _ready_last([*(c for c in conditions if c.type != type_), new])
+
+
+def drop(conditions: Sequence[Condition], type_: str) -> tuple[Condition, ...]:
+    """The conditions without that type."""
+    return tuple(c for c in conditions if c.type != type_)
+
+
+def start(
+    conditions: Sequence[Condition], dependents: Sequence[str], *, created: datetime, generation: int
+) -> tuple[Condition, ...]:
+    """The conditions with each missing dependent as Unknown, as of the object's creation."""
+    result = tuple(conditions)
+    for type_ in dependents:
+        if find(result, type_) is None:
+            result = put(
+                result, type_, UNKNOWN, now=created, generation=generation, reason="AwaitingReconciliation"
+            )
+    return result
+
+
+def summarize(
+    conditions: Sequence[Condition], dependents: Sequence[str], *, now: datetime, generation: int
+) -> tuple[Condition, ...]:
+    """The conditions with Ready as the conjunction of the dependents, at the current generation."""
+    held = [find(conditions, type_) for type_ in dependents]
+    current = [c for c in held if c and c.observed_generation == generation]
+    waiting = [
+        f"{type_}={c.status if c else UNKNOWN}"
+        for type_, c in zip(dependents, held, strict=True)
+        if c is None or c.status != TRUE or c.observed_generation != generation
+    ]
+    if any(c.status == FALSE for c in current):
+        verdict, reason = FALSE, "UnhealthyDependents"
+    elif waiting:
+        verdict, reason = UNKNOWN, "ReconcilingDependents"
+    else:
+        verdict, reason = TRUE, READY
+    return put(
+        conditions,
+        READY,
+        verdict,
+        now=now,
+        generation=generation,
+        reason=reason,
+        message=", ".join(waiting),
+    )
+
+
+def _ready_last(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    return tuple(sorted(conditions, key=lambda c: c.type == READY))

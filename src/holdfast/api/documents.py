@@ -1,0 +1,322 @@
+"""Manifests as people write them: YAML or JSON text, split into documents of plain JSON values.
+
+Callers: the commands that take `-f`. The text is not trusted: whatever is in it ends in documents or in a
+`Broken` with a line number, never in a traceback, a stack overflow or a machine out of memory. Scalars
+mean what they mean to kubectl (YAML 1.1 booleans, timestamps stay text), so a manifest reads the same here
+and there.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_DEPTH: Final = 100
+MAX_VALUES: Final = 3_000_000  # counted as if every alias were written out
+
+_MAX_DIGITS: Final = 80  # 64 binary digits with prefix and sign, and some
+
+Path = tuple[str | int, ...]
+
+_EVENT_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
+_NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS: Final = {
+    spelling: value
+    for word, value in (
+        ("true", True),
+        ("yes", True),
+        ("on", True),
+        ("false", False),
+        ("no", False),
+        ("off", False),
+    )
+    for spelling in (word, word.capitalize(), word.upper())
+}
+_INTEGER: Final = re.compile(r"[-+]?(0b[01]+|0o?[0-7]+|0x[0-9a-fA-F]+|0|[1-9][0-9]*)")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_A_NUMBER: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+class BrokenText(Exception):
+    """The text is not what it should be, from this line on."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A part of a text that cannot be read, and why."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document: its value, and where it stands in the text."""
+
+    value: Any
+    line: int
+    text: str
+    prefix: Path = ()  # where in the text's value this one is, when a List was opened
+
+    def line_of(self, path: Path) -> int:
+        """The line of the value at that path, or of the nearest thing around it that is there."""
+        full = self.prefix + path
+        while full not in self._lines and full:
+            full = full[:-1]
+        return self._lines.get(full, self.line)
+
+    @cached_property
+    def _lines(self) -> dict[Path, int]:
+        # Only a finding asks for lines, so they are not kept while reading.
+        lines: dict[Path, int] = {}
+        base = self.line if not self.prefix else 1
+        try:
+            _Builder(self.text, base, lines).build()
+        except BrokenText:  # JSON that YAML cannot read: the document's own line has to do
+            return {}
+        return lines
+
+
+def read(data: bytes) -> Iterator[Document | Broken]:
+    """Every document of the text, in order. Lists (`kind: List`) are opened; empty documents are skipped."""
+    if len(data) > MAX_BYTES:
+        yield Broken(1, f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read")
+        return
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield Broken(1, f"not a text file: byte {error.start} is not UTF-8")
+        return
+    if "\x00" in text:
+        yield Broken(text.count("\n", 0, text.index("\x00")) + 1, "not a text file: it holds a NUL byte")
+        return
+    if text.lstrip()[:1] in ("{", "["):
+        document = _read_json(text)
+        if document is not None:
+            yield from _open_list(document)
+            return
+    for chunk, line in _split(text):
+        try:
+            value = _Builder(chunk, line, None).build()
+        except BrokenText as error:
+            yield Broken(error.line, error.message)
+            continue
+        if value is not None:
+            yield from _open_list(Document(value, line, chunk))
+
+
+def _read_json(text: str) -> Document | None:
+    """The text as one JSON document, or None when it is something else, e.g. YAML in flow style."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return Document(value, 1, text) if _is_shallow(value) else None
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return True
+    return False
+
+
+def _open_list(document: Document) -> Iterator[Document]:
+    value = document.value
+    if not (isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list)):
+        yield document
+        return
+    for index, item in enumerate(value["items"]):
+        yield Document(item, document.line, document.text, ("items", index))
+
+
+def _split(text: str) -> Iterator[tuple[str, int]]:
+    """The text between `---` lines, each with its first line: one bad document does not hide the others."""
+    start, line = 0, 1
+    for separator in _SEPARATOR.finditer(text):
+        chunk = text[start : separator.start()]
+        yield chunk, line
+        line += chunk.count("\n")
+        start = separator.end()
+    yield text[start:], line
+
+
+class _Builder:
+    """Builds plain values from YAML events, counting as it goes.
+
+    Events rather than PyYAML's own constructor: that one recurses in C, keeps the last of two equal keys,
+    and turns timestamps into dates.
+    """
+
+    def __init__(self, text: str, first_line: int, lines: dict[Path, int] | None) -> None:
+        self._text = text
+        self._first_line = first_line
+        self._lines = lines
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._values = 0
+
+    def build(self) -> Any:
+        try:
+            self._events = iter(yaml.parse(self._text, Loader=_EVENT_LOADER))
+            return self._documents()
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = self._first_line + (mark.line if mark else 0)
+            raise BrokenText(f"not YAML: {error.problem or error.context}", line) from error
+        except yaml.reader.ReaderError as error:
+            line = self._first_line + self._text.count("\n", 0, error.position)
+            raise BrokenText(f"not YAML: character U+{error.character:04X} is not allowed", line) from error
+
+    def _documents(self) -> Any:
+        value: Any = None
+        seen = False
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if seen:  # `...` ended a document without a `---`
+                    raise BrokenText("a second document begins here without a --- line", self._line(event))
+                seen = True
+            elif isinstance(event, yaml.NodeEvent):
+                value = self._value(event, (), 0)
+        return value
+
+    def _value(self, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
+        if self._lines is not None:
+            self._lines.setdefault(path, self._line(event))
+        if depth > MAX_DEPTH:
+            raise BrokenText(f"nested more than {MAX_DEPTH} deep", self._line(event))
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        before = self._values
+        self._count(1, event)
+        value = self._built(event, path, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, self._values - before)
+        return value
+
+    def _built(self, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(path, depth)
+        assert isinstance(event, yaml.MappingStartEvent)
+        return self._mapping(path, depth)
+
+    def _alias(self, event: yaml.AliasEvent) -> Any:
+        if event.anchor not in self._anchors:
+            raise BrokenText(
+                f"*{event.anchor} stands for nothing yet: no complete &{event.anchor} before it",
+                self._line(event),
+            )
+        value, size = self._anchors[event.anchor]
+        self._count(size, event)
+        return value
+
+    def _sequence(self, path: Path, depth: int) -> list[Any]:
+        items: list[Any] = []
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(
+                self._value(event, (*path, len(items)) if self._lines is not None else (), depth + 1)
+            )
+        return items
+
+    def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key = self._key(event)
+            if key == "<<" and event.implicit[0]:
+                merged = self._merge(next(self._events), path, depth) | merged
+                continue
+            if key in mapping:
+                raise BrokenText(f"the key {key} is there twice", self._line(event))
+            where = (*path, key) if self._lines is not None else ()
+            if self._lines is not None:
+                self._lines[where] = self._line(event)
+            mapping[key] = self._value(next(self._events), where, depth + 1)
+        return merged | mapping if merged else mapping
+
+    def _merge(self, event: yaml.NodeEvent, path: Path, depth: int) -> dict[str, Any]:
+        """What a `<<` key brings in: one mapping or several, of which the first to have a key wins."""
+        value = self._value(event, path, depth + 1)
+        merged: dict[str, Any] = {}
+        for mapping in value if isinstance(value, list) else [value]:
+            if not isinstance(mapping, dict):
+                raise BrokenText("<< takes a mapping or a list of mappings", self._line(event))
+            merged = mapping | merged
+        return merged
+
+    def _key(self, event: yaml.NodeEvent) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise BrokenText("a key must be plain text", self._line(event))
+        return str(event.value)
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        text = event.value
+        if event.tag is not None and event.tag != "tag:yaml.org,2002:str":
+            raise BrokenText(f"the tag {event.tag} is not supported", self._line(event))
+        if not event.implicit[0] or event.tag is not None:
+            return text
+        if text in _NULL:
+            return None
+        if text in _BOOLEANS:
+            return _BOOLEANS[text]
+        if text[0] in "-+.0123456789":
+            return self._number(text, event)
+        return text
+
+    def _number(self, text: str, event: yaml.ScalarEvent) -> Any:
+        if _INTEGER.fullmatch(text):
+            if len(text) > _MAX_DIGITS:
+                raise BrokenText(f"{text[:20]}... is too large a number", self._line(event))
+            return _integer(text)
+        if _FLOAT.fullmatch(text):
+            value = float(text)
+            if value in (float("inf"), float("-inf")):
+                raise BrokenText(f"{text} is too large a number", self._line(event))
+            return value
+        if _NOT_A_NUMBER.fullmatch(text):
+            raise BrokenText(f"{text} is not a number that JSON can hold", self._line(event))
+        return text
+
+    def _count(self, values: int, event: yaml.Event) -> None:
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise BrokenText(
+                f"more than {MAX_VALUES:,} values once its aliases are written out", self._line(event)
+            )
+
+    def _line(self, event: yaml.Event) -> int:
+        mark = event.start_mark
+        return self._first_line + (mark.line if mark else 0)
+
+
+def _integer(text: str) -> int:
+    sign = -1 if text[0] == "-" else 1
+    digits = text.lstrip("+-")
+    if digits.startswith(("0x", "0b", "0o")):
+        return sign * int(digits, 0)
+    if len(digits) > 1 and digits.startswith("0"):
+        return sign * int(digits, 8)
+    return sign * int(digits)

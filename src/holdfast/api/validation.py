@@ -1,0 +1,202 @@
+"""What the API server would say about an object of one of our kinds: the CRD's schema, then its CEL rules.
+
+Callers: `holdfast validate`, the other commands that read manifests, and the embedded API server. There is
+one source, the CRDs; nothing here knows a field by name.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import jsonschema_rs
+
+from holdfast.api import cel, crds, patterns
+
+Path = tuple[str | int, ...]
+Schema = dict[str, Any]
+
+_SHOWN_CHARACTERS: Final = 60
+_TYPES: Final = {
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with an object: where, and what to do about it."""
+
+    path: Path
+    message: str
+
+
+def text_of(path: Path) -> str:
+    """A path as people write it: .spec.requirements[0].key, .metadata.labels['a/b']."""
+    return "".join(_step(part) for part in path) or "."
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if part.replace("_", "").isalnum() else f"['{part}']"
+
+
+class Validator:
+    """The verdicts of one CRD."""
+
+    def __init__(self, crd: dict[str, Any]) -> None:
+        self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        self._schema = jsonschema_rs.Draft4Validator(_json_schema(self._root), validate_formats=True)
+        self._places = tuple(_places(self._root))
+
+    def findings(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[Finding]:
+        """What is wrong with an object, or with the change from an older one. Defaults are applied first."""
+        unknown = list(self._unknown(obj, self._root, ()))
+        value = with_defaults(obj, self._root)
+        schema = [_schema_finding(error) for error in self._schema.iter_errors(value)]
+        refused = {f.path[:n] for f in schema for n in range(len(f.path) + 1)}
+        rules = _rule_findings(value, old and with_defaults(old, self._root), self._root, (), refused)
+        return sorted({*unknown, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
+
+    def _unknown(self, value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
+        """Fields the CRD does not have: the API server drops them, kubectl refuses them."""
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._unknown(item, schema.get("items", {}), (*path, index))
+        properties = schema.get("properties")
+        if not isinstance(value, dict) or properties is None:  # a map, metadata, or open by declaration
+            return
+        for name, child in value.items():
+            if name in properties:
+                yield from self._unknown(child, properties[name], (*path, name))
+            else:
+                yield Finding((*path, name), f"unknown field{self._where_it_belongs(name, path, properties)}")
+
+    def _where_it_belongs(self, name: str, path: Path, properties: Schema) -> str:
+        places = [place for place in self._places if place[-1] == name and place[:1] == path[:1]]
+        if places:
+            return f"; it belongs at {text_of(min(places, key=len))}"
+        close = difflib.get_close_matches(name, properties, n=1)
+        if close:
+            return f"; did you mean {close[0]}?"
+        return f"; known here: {', '.join(sorted(properties))}"
+
+
+@cache
+def validators() -> dict[tuple[str, str], Validator]:
+    """The validator of each of our kinds, by apiVersion and kind."""
+    return {
+        (f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["kind"]): Validator(crd)
+        for crd in crds.all_crds()
+        for spec in (crd["spec"],)
+    }
+
+
+def with_defaults(value: Any, schema: Schema) -> Any:
+    """The value with the schema's defaults where it says nothing, or says null."""
+    if isinstance(value, list) and "items" in schema:
+        return [with_defaults(item, schema["items"]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties", {})
+    fallback = schema.get("additionalProperties", {})
+    filled = {
+        name: with_defaults(child, properties.get(name, fallback))
+        for name, child in value.items()
+        if child is not None or "default" not in properties.get(name, {})
+    }
+    for name, child_schema in properties.items():
+        if name not in filled and "default" in child_schema:
+            filled[name] = with_defaults(child_schema["default"], child_schema)
+    return filled
+
+
+def _rule_findings(value: Any, old: Any, schema: Schema, path: Path, refused: set[Path]) -> Iterator[Finding]:
+    """The verdicts of every CEL rule at and below this value, where the schema had nothing to say."""
+    if path not in refused:
+        for rule in schema.get("x-kubernetes-validations", ()):
+            yield from _judge(rule, value, old, path)
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        fallback = schema.get("additionalProperties", {})
+        for name, child in value.items():
+            old_child = old.get(name) if isinstance(old, dict) else None
+            yield from _rule_findings(
+                child, old_child, properties.get(name, fallback), (*path, name), refused
+            )
+    elif isinstance(value, list):
+        # Items of atomic lists have no older self: nothing says which item of the old list they were.
+        for index, item in enumerate(value):
+            yield from _rule_findings(item, None, schema.get("items", {}), (*path, index), refused)
+
+
+def _judge(rule: dict[str, str], value: Any, old: Any, path: Path) -> Iterator[Finding]:
+    if "oldSelf" in rule["rule"] and old is None:
+        return
+    match cel.program(rule["rule"]).verdict(value, old):
+        case True:
+            return
+        case False:
+            yield Finding(path, rule["message"])
+        case cel.Failed(why):
+            yield Finding(path, f"{rule['message']} (the rule could not be evaluated: {why})")
+
+
+def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
+    path: Path = tuple(error.instance_path)
+    kind = jsonschema_rs.ValidationErrorKind
+    match error.kind:
+        case kind.Required(property=name):
+            return Finding((*path, str(name)), "required, and not there")
+        case kind.Type(types=types):
+            return Finding(
+                path, f"must be {_one_of([_TYPES[t] for t in types])}, not {_shown(error.instance)}"
+            )
+        case kind.AnyOf():
+            return Finding(path, f"must be text or a whole number, not {_shown(error.instance)}")
+        case kind.Enum(options=options):
+            return Finding(
+                path, f"must be {_one_of([str(o) for o in options])}, not {_shown(error.instance)}"
+            )
+        case kind.Pattern(pattern=pattern):
+            return Finding(path, f"{_shown(error.instance)} is not {patterns.WORDS[pattern]}")
+    return Finding(path, error.message)
+
+
+def _one_of(options: Sequence[str]) -> str:
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def _json_schema(schema: Schema) -> Schema:
+    """The schema without what only Kubernetes understands."""
+    plain: Schema = {}
+    for key, value in schema.items():
+        if key.startswith("x-kubernetes-") or key in ("description", "default"):
+            continue
+        if key == "properties":
+            plain[key] = {name: _json_schema(child) for name, child in value.items()}
+        elif key in ("items", "additionalProperties"):
+            plain[key] = _json_schema(value)
+        else:
+            plain[key] = value
+    return plain
+
+
+def _places(schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """Every field of the schema, to tell where a misplaced one belongs."""
+    for name, child in schema.get("properties", {}).items():
+        yield (*path, name)
+        yield from _places(child, (*path, name))
+    if "items" in schema:
+        yield from _places(schema["items"], (*path, 0))
