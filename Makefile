@@ -24,11 +24,12 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-check: $(STAMP) ## lint, types, import contracts and generated files
+check: $(STAMP) ## lint, types, import contracts, house rules and generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_tidy.py
 	$(BIN)/python scripts/generate_parity.py --check
 
 test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
