@@ -5,7 +5,7 @@ Called by `scripts/generate_parity.py`. The same facts, tests and reasons give t
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import cycle, groupby
 from typing import Final
 
 from paritylib import facts
@@ -40,25 +40,19 @@ def first_words(text: str) -> str:
     words = re.sub(r"\*([^*`\s][^*`]*)\*", r"\1", text.replace("**", "")).replace(r"\|", "|")
     words = re.split(r"(?<=\.) (?=[A-Z`])", words, maxsplit=1)[0]
     if len(words) > _WORDS_MAX:
-        words = words[: _WORDS_MAX - 1].rpartition(" ")[0].rstrip(",;:") + "…"
+        words = words[: _WORDS_MAX - 2].rpartition(" ")[0].rstrip(",;:") + "…"
     if words.count("`") % 2:  # the cut went through code
         words = words.removesuffix("…") + "…`"
     return escape(words)
 
 
 def escape(text: str) -> str:
-    """Plain text with code spans, such that nothing but the code spans means anything to Markdown."""
-    parts = text.replace("|", r"\|").split("`")
+    """One line of plain text with code spans, such that nothing but the code spans means anything to Markdown."""
+    parts = " ".join(text.split()).replace("|", r"\|").split("`")
     return "`".join(
         part if inside_code else re.sub(r"([*_<\[\]])", r"\\\1", part)
-        for part, inside_code in zip(parts, _alternate(), strict=False)
+        for part, inside_code in zip(parts, cycle((False, True)), strict=False)
     )
-
-
-def _alternate() -> Iterator[bool]:
-    while True:
-        yield False
-        yield True
 
 
 def _summary(parity: Parity) -> Iterator[str]:
@@ -94,8 +88,10 @@ def _section(heading: str, in_section: Iterable[Fact], parity: Parity) -> Iterat
 
 
 def _shown_by(fact: Fact, parity: Parity) -> str:
+    if not parity.is_settled(fact):
+        return "*not yet*"
     parts = [f"*different: {escape(parity.different[fact.id])}*"] if fact.id in parity.different else []
     parts += [f"`{test}`" for test in parity.tests.get(fact.id, ())]
     if to_come := parity.areas_to_come(fact):
         parts.append(f"*partly; to come: {', '.join(facts.AREAS[area] for area in to_come)}*")
-    return "<br>".join(parts) or "*not yet*"
+    return "<br>".join(parts)

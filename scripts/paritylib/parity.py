@@ -100,11 +100,10 @@ def _wrong_in_toml(toml: Mapping[str, Any], known: Mapping[str, Fact]) -> list[s
         for key in toml
         if key not in {"finished", "different"}
     ]
-    if not isinstance(toml.get("finished"), list):
+    finished = toml.get("finished")
+    if not isinstance(finished, list) or not all(isinstance(area, str) for area in finished):
         return [f"docs/parity.toml: {line}" for line in [*wrong, "finished must be a list of areas"]]
-    wrong += [
-        f"the finished area {area!r} holds no fact" for area in toml["finished"] if not select(area, known)
-    ]
+    wrong += [f"the finished area {area!r} holds no fact" for area in finished if not select(area, known)]
     for fact_id, why in toml.get("different", {}).items():
         if fact_id not in known:
             wrong.append(f"no fact of docs/spec has the id {fact_id}")

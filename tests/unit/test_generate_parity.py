@@ -48,6 +48,11 @@ def test_a_requirement_is_partly_shown_until_all_its_areas_are_finished(tmp_path
     assert "partly" not in page
 
 
+def test_a_requirement_of_a_finished_area_without_a_test_is_not_yet_shown(tmp_path: Path) -> None:
+    page = generated(project.write(tmp_path, toml='finished = ["seeds H"]\n'))
+    assert "| Q-1 | terms are ORed | *not yet* |" in page
+
+
 def test_a_page_that_is_as_generated_passes_the_check(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +107,7 @@ def test_a_partly_finished_requirement_needs_a_test_too(
         ('finished = ["everything"]', "the finished area 'everything' holds no fact"),
         ("finished = []\nother = 1", "unknown key other; it has finished and [different]"),
         ("", "finished must be a list of areas"),
+        ("finished = [7]", "finished must be a list of areas"),
         ('finished = []\n[different]\n"C-99" = "no"', "no fact of docs/spec has the id C-99"),
         (
             'finished = []\n[different]\n"C-1" = " "',
