@@ -9,7 +9,7 @@ STAMP = .venv/made-from-$(shell cat requirements/dev.txt pyproject.toml | cksum 
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test lock clean
+.PHONY: help setup check format test generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -24,11 +24,14 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-check: $(STAMP) ## lint, types and import contracts
+check: $(STAMP) ## lint, types, import contracts, house rules and generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_tidy.py
+	$(BIN)/python scripts/generate_crds.py --check
+	$(BIN)/python scripts/generate_parity.py --check
 
 test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
 	$(BIN)/python -m pytest $(TESTS)
@@ -36,6 +39,10 @@ test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+generate: $(STAMP) ## write the generated files
+	$(BIN)/python scripts/generate_crds.py
+	$(BIN)/python scripts/generate_parity.py
 
 lock: $(STAMP) ## resolve the dependencies anew into requirements/*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \

@@ -31,7 +31,7 @@ class Program:
     def __init__(self, rule: str) -> None:
         try:
             self._expression = _environment().compile(rule)
-        except Exception as error:
+        except (RuntimeError, ValueError) as error:
             raise ValueError(f"not a CEL rule: {rule}: {error}") from error
 
     def verdict(self, value: Any, old: Any = None) -> bool | Failed:

@@ -1,0 +1,97 @@
+"""docs/parity.md as text: a summary, then every fact with its tests, its reason or *not yet*.
+
+Called by `scripts/generate_parity.py`. The same facts, tests and reasons give the same page to the byte.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import cycle, groupby
+from typing import Final
+
+from paritylib import facts
+from paritylib.facts import Fact
+from paritylib.parity import Parity
+
+TITLES: Final = {
+    "seed-requirements.md": "The design documents",
+    "karpenter-core.md": "Karpenter's core",
+    "karpenter-aws.md": "Karpenter's AWS provider",
+}
+HEADER: Final = """\
+<!-- Written by scripts/generate_parity.py from docs/spec, docs/parity.toml and the tests: run `make generate`. -->
+# Parity with Karpenter
+
+For users who come from Karpenter: what Holdfast does as Karpenter does it, what it does differently and why, and what it does not do yet. Each fact about Karpenter's behaviour has an id and is written out in [docs/spec](spec/README.md). A fact is *shown* when a test of this project names it and passes, *different* when Holdfast differs on purpose or the fact does not apply to it, and *not yet* otherwise. Ids that begin with `W-` or `AW-` are weaknesses of Karpenter: a test that shows one shows that Holdfast does better.
+"""
+_WORDS_MAX: Final = 100  # characters
+
+
+def render(parity: Parity) -> str:
+    sections = [HEADER, *_summary(parity)]
+    for page, on_page in groupby(parity.facts.values(), key=lambda fact: fact.page):
+        sections.append(f"\n## {TITLES[page]}\nIn full: [{page}](spec/{page}).\n")
+        for heading, in_section in groupby(on_page, key=_heading):
+            sections += _section(heading, in_section, parity)
+    return "\n".join(sections) + "\n"
+
+
+def first_words(text: str) -> str:
+    """The first sentence, or as much of it as fits, for a cell of a Markdown table."""
+    words = re.sub(r"\*([^*`\s][^*`]*)\*", r"\1", text.replace("**", "")).replace(r"\|", "|")
+    words = re.split(r"(?<=\.) (?=[A-Z`])", words, maxsplit=1)[0]
+    if len(words) > _WORDS_MAX:
+        words = words[: _WORDS_MAX - 2].rpartition(" ")[0].rstrip(",;:") + "…"
+    if words.count("`") % 2:  # the cut went through code
+        words = words.removesuffix("…") + "…`"
+    return escape(words)
+
+
+def escape(text: str) -> str:
+    """One line of plain text with code spans, such that nothing but the code spans means anything to Markdown."""
+    parts = " ".join(text.split()).replace("|", r"\|").split("`")
+    return "`".join(
+        part if inside_code else re.sub(r"([*_<\[\]])", r"\\\1", part)
+        for part, inside_code in zip(parts, cycle((False, True)), strict=False)
+    )
+
+
+def _summary(parity: Parity) -> Iterator[str]:
+    yield "| area | facts | shown | different | not yet |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for (page, chapter), in_chapter in groupby(
+        parity.facts.values(), key=lambda fact: (fact.page, fact.chapter)
+    ):
+        name = f"{TITLES[page]}: {escape(chapter)}" if chapter else TITLES[page]
+        yield _summary_row(name, list(in_chapter), parity)
+    yield _summary_row("**all**", list(parity.facts.values()), parity)
+
+
+def _summary_row(name: str, of_area: list[Fact], parity: Parity) -> str:
+    different = sum(fact.id in parity.different for fact in of_area)
+    settled = sum(parity.is_settled(fact) for fact in of_area)
+    numbers = (len(of_area), settled - different, different, len(of_area) - settled)
+    return f"| {name} | {' | '.join(map(str, numbers))} |"
+
+
+def _heading(fact: Fact) -> str:
+    return escape(f"{fact.section} {fact.heading}".strip())
+
+
+def _section(heading: str, in_section: Iterable[Fact], parity: Parity) -> Iterator[str]:
+    if heading:
+        yield f"### {heading}\n"
+    yield "| fact | what it says | shown by |"
+    yield "| --- | --- | --- |"
+    for fact in sorted(in_section, key=lambda fact: facts.natural(fact.id)):
+        yield f"| {fact.id} | {first_words(fact.text)} | {_shown_by(fact, parity)} |"
+    yield ""
+
+
+def _shown_by(fact: Fact, parity: Parity) -> str:
+    if not parity.is_settled(fact):
+        return "*not yet*"
+    parts = [f"*different: {escape(parity.different[fact.id])}*"] if fact.id in parity.different else []
+    parts += [f"`{test}`" for test in parity.tests.get(fact.id, ())]
+    if to_come := parity.areas_to_come(fact):
+        parts.append(f"*partly; to come: {', '.join(facts.AREAS[area] for area in to_come)}*")
+    return "<br>".join(parts)

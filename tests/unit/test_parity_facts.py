@@ -1,0 +1,116 @@
+"""The index of facts reads every way in which the pages write one, and refuses an id that is given twice."""
+
+from pathlib import Path
+
+import pytest
+
+import paritylib
+from parity_tool import project
+from paritylib import facts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(root: Path) -> dict[str, facts.Fact]:
+    return facts.read(root / "docs/spec")
+
+
+def test_a_list_item_is_a_fact_with_the_lines_that_go_on(tmp_path: Path) -> None:
+    core = """\
+        ## 5. Disruption
+        ### 5.5 Drift [src: disruption/drift.go]
+        - D-19 One line
+          and another.
+        - D-19a With a letter.
+
+        Not of it.
+        """
+    found = read(project.write(tmp_path, core=core))
+    assert found["D-19"].text == "One line and another."
+    assert found["D-19a"].text == "With a letter."
+    assert (found["D-19"].chapter, found["D-19"].section, found["D-19"].heading) == (
+        "5. Disruption",
+        "5.5",
+        "Drift",
+    )
+    assert found["D-19"].place == "docs/spec/karpenter-core.md:3"
+
+
+def test_numbered_paragraphs_and_weaknesses_of_the_aws_page_are_facts(tmp_path: Path) -> None:
+    aws = """\
+        ## 3. Accounting
+        3.10 Marks never extend it.
+        ### 1.6 Hash
+        1.6.3a A hint.
+        AW-02 Counts are invisible.
+        """
+    found = read(project.write(tmp_path, aws=aws))
+    assert {"aws-3.10", "aws-1.6.3a", "AW-02"} <= found.keys()
+
+
+def test_a_subsection_without_numbered_facts_is_one_fact(tmp_path: Path) -> None:
+    aws = """\
+        ## 14. Decision tables
+        ### 14.1 Availability
+        | count | available |
+        | 0 | no |
+        ### 14.2 State
+        14.2.1 By type.
+        """
+    found = read(project.write(tmp_path, aws=aws))
+    assert [fact_id for fact_id in found if fact_id.startswith("aws-")] == ["aws-14.1", "aws-14.2.1"]
+    assert found["aws-14.1"].text == "Availability"
+
+
+def test_requirements_name_their_areas_however_the_column_is_worded(tmp_path: Path) -> None:
+    seeds = """\
+        | Q-1 | `a\\|b` | 000 | H, E |
+        | Q-2 | two | 004 | E (simulated EC2), D |
+        | Q-3 | three | 002, open question | H or R |
+        """
+    found = read(project.write(tmp_path, seeds=seeds))
+    assert [found[q].areas for q in ("Q-1", "Q-2", "Q-3")] == [("H", "E"), ("E", "D"), ("H", "R")]
+    assert found["Q-1"].text == r"`a\|b`"
+
+
+def test_an_id_given_twice_is_an_error_that_names_both_places(tmp_path: Path) -> None:
+    root = project.write(tmp_path, core="- C-1 one\n- C-1 two\n")
+    with pytest.raises(
+        paritylib.ParityError, match=r"core\.md:2: C-1 is already at docs/spec/karpenter-core\.md:1"
+    ):
+        read(root)
+
+
+def test_an_unknown_area_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(paritylib.ParityError, match="Q-1 names an unknown area Z"):
+        read(project.write(tmp_path, seeds="| Q-1 | one | 000 | Z |\n"))
+
+
+def test_ids_sort_as_people_count() -> None:
+    ids = ["S-10", "S-9", "R-14a", "R-14", "aws-1.10", "aws-1.2.1", "aws-1.2"]
+    assert sorted(ids, key=facts.natural) == [
+        "R-14",
+        "R-14a",
+        "S-9",
+        "S-10",
+        "aws-1.2",
+        "aws-1.2.1",
+        "aws-1.10",
+    ]
+
+
+def test_the_pages_of_this_project_are_read_in_full() -> None:
+    found = read(ROOT)
+    kinds = {fact_id.partition("-")[0] for fact_id in found}
+    assert kinds == {"Q", "S", "R", "P", "NC", "D", "ST", "C", "X", "M", "E", "O", "W", "AW", "aws"}
+    assert {
+        "Q-46",
+        "S-100",
+        "R-24a",
+        "D-19a",
+        "C-11",
+        "aws-1.1.10",
+        "aws-1.6.3a",
+        "aws-3.10",
+        "aws-14.8",
+    } <= found.keys()

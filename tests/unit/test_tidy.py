@@ -1,0 +1,90 @@
+"""The house's rules, kept over the whole tree. `make check` runs this file alone; the rules are in tests/tidy.
+
+Each message names the file, the line and what to do. That the rules catch anything is shown in
+test_tidy_rules.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from tidy import calls, clouds, code, files
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_clocks_dice_and_print_stay_in_their_rooms() -> None:
+    assert_tidy(calls.findings, python("src", "scripts", "tests"))
+
+
+def test_nothing_catches_everything() -> None:
+    assert_tidy(code.catch_alls, python("src", "scripts", "tests"))
+
+
+def test_no_module_has_state() -> None:
+    assert_tidy(code.module_state, python("src"))
+
+
+def test_no_comment_leaves_work_or_hides_an_error() -> None:
+    assert_tidy(code.comments, python("src", "scripts", "tests"))
+
+
+def test_modules_and_functions_stay_short() -> None:
+    assert_tidy(code.too_long, python("src"))
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert_tidy(code.no_docstring, python("src"))
+
+
+@pytest.mark.fact("Q-45")
+def test_the_rooms_that_decide_name_no_cloud() -> None:
+    assert_tidy(clouds.findings, python("src"))
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert_tidy(files.machine_paths, project_files())
+
+
+def test_locks_name_no_address() -> None:
+    assert_tidy(files.addresses, (ROOT / "requirements").glob("*.txt"))
+
+
+def test_every_requirement_is_locked() -> None:
+    wanted = files.dependencies(read("pyproject.toml"))
+    for_development = files.entries(read("requirements/dev.in"))
+    assert wanted
+    assert for_development
+    found = files.unlocked(wanted, read("requirements/runtime.txt"), "requirements/runtime.txt")
+    found += files.unlocked(wanted + for_development, read("requirements/dev.txt"), "requirements/dev.txt")
+    assert not found, "\n".join(found)
+
+
+def assert_tidy(rule: Callable[[str, str], list[str]], paths: Iterable[Path]) -> None:
+    found = []
+    for path in (looked_at := sorted(paths)):
+        text = path.read_bytes().decode(errors="replace")
+        found += rule(text, path.relative_to(ROOT).as_posix())
+    assert looked_at, "the rule looked at nothing"
+    assert not found, "\n" + "\n".join(found)
+
+
+def python(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+
+
+def project_files() -> list[Path]:
+    """What is in git, or about to be."""
+    git = shutil.which("git")
+    assert git, "git is needed to know which files are the project's"
+    command = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    return [path for path in paths if path.is_file() and b"\0" not in path.read_bytes()]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
