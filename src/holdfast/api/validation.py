@@ -7,15 +7,14 @@ one source, the CRDs; nothing here knows a field by name.
 import difflib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import jsonschema_rs
 
-from holdfast.api import cel, crds, patterns
+from holdfast.api import cel, crds, metadata, patterns
+from holdfast.api.findings import Finding, Path, text_of
 
-Path = tuple[str | int, ...]
 Schema = dict[str, Any]
 
 _SHOWN_CHARACTERS: Final = 60
@@ -28,30 +27,12 @@ _TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong with an object: where, and what to do about it."""
-
-    path: Path
-    message: str
-
-
-def text_of(path: Path) -> str:
-    """A path as people write it: .spec.requirements[0].key, .metadata.labels['a/b']."""
-    return "".join(_step(part) for part in path) or "."
-
-
-def _step(part: str | int) -> str:
-    if isinstance(part, int):
-        return f"[{part}]"
-    return f".{part}" if part.replace("_", "").isalnum() else f"['{part}']"
-
-
 class Validator:
     """The verdicts of one CRD."""
 
     def __init__(self, crd: dict[str, Any]) -> None:
         self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        self._namespaced = crd["spec"]["scope"] == "Namespaced"
         self._schema = jsonschema_rs.Draft4Validator(_json_schema(self._root), validate_formats=True)
         self._places = tuple(_places(self._root))
 
@@ -62,7 +43,8 @@ class Validator:
         schema = [_schema_finding(error) for error in self._schema.iter_errors(value)]
         refused = {f.path[:n] for f in schema for n in range(len(f.path) + 1)}
         rules = _rule_findings(value, old and with_defaults(old, self._root), self._root, (), refused)
-        return sorted({*unknown, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
+        meta = metadata.findings(obj, namespaced=self._namespaced)
+        return sorted({*unknown, *meta, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
 
     def _unknown(self, value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
         """Fields the CRD does not have: the API server drops them, kubectl refuses them."""
@@ -155,9 +137,10 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
         case kind.Required(property=name):
             return Finding((*path, str(name)), "required, and not there")
         case kind.Type(types=types):
-            return Finding(
-                path, f"must be {_one_of([_TYPES[t] for t in types])}, not {_shown(error.instance)}"
-            )
+            wanted = _one_of([_TYPES[t] for t in types])
+            quotes = "string" in types and not isinstance(error.instance, dict | list)
+            hint = "; write it in quotes" if quotes else ""
+            return Finding(path, f"must be {wanted}, not {_shown(error.instance)}{hint}")
         case kind.AnyOf():
             return Finding(path, f"must be text or a whole number, not {_shown(error.instance)}")
         case kind.Enum(options=options):

@@ -48,8 +48,8 @@ def alone(name: str, *others: str, any_term: bool) -> Rule:
     how Karpenter's rules for subnets and security groups are written.
     """
     clash = f"has(x.{name}) && ({' || '.join(f'has(x.{other})' for other in others)})"
-    macro = "exists" if any_term else "all"
-    return Rule(f"!self.{macro}(x, {clash})", f"{name} stands alone in a term: it already names one object")
+    rule = f"!self.exists(x, {clash})" if any_term else f"self.size() == 0 || !self.all(x, {clash})"
+    return Rule(rule, f"{name} stands alone in a term: it already names one object")
 
 
 class SubnetSelectorTerm(Wire, frozen=True):

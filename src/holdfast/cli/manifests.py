@@ -1,0 +1,195 @@
+"""Reads the manifests a command was given: files, folders or standard input.
+
+Shared by every command that takes `-f`. A wrong file, document or object becomes a line that says where and
+what to do; the others are still read.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.api import documents, kinds, metadata, validation
+from holdfast.api.findings import Finding, text_of
+from holdfast.api.meta import Object
+
+_ENDINGS: Final = (".yaml", ".yml", ".json")
+_TYPE_ERROR: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
+_SUCCESSORS: Final = {
+    "Provisioner": "a NodePool (karpenter.sh/v1) took its place",
+    "AWSNodeTemplate": "an EC2NodeClass (karpenter.k8s.aws/v1) took its place",
+    "NodeOverlay": "it is not acted on",
+    "CapacityBuffer": "it is not acted on",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A finding with its place, as one line for a person or an editor."""
+
+    file: str
+    line: int
+    name: str  # kind and name of the object, where there is one
+    path: str  # the field, where there is one
+    message: str
+
+    def __str__(self) -> str:
+        parts = (f"{self.file}:{self.line}", self.name, self.path, self.message)
+        return ": ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An object that is valid by itself."""
+
+    file: str
+    document: documents.Document
+    obj: Object
+
+    @property
+    def name(self) -> str:
+        return _name(self.document.value)
+
+    def located(self, finding: Finding) -> Located:
+        return _located(self.file, self.document, finding)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    objects: tuple[Loaded, ...]
+    findings: tuple[Located, ...]
+
+
+def read(paths: Sequence[str], *, ignore_unknown_kinds: bool = False) -> Manifests:
+    """Everything under the paths, sorted by file name within a folder."""
+    objects: list[Loaded] = []
+    findings: list[Located] = []
+    for path in paths:
+        for file, data in _files(path):
+            if isinstance(data, str):
+                findings.append(Located(file, 1, "", "", data))
+                continue
+            for item in _objects(file, data, ignore_unknown_kinds=ignore_unknown_kinds):
+                objects.append(item) if isinstance(item, Loaded) else findings.append(item)
+    findings += _twice(objects)
+    return Manifests(tuple(objects), tuple(findings))
+
+
+def _files(path: str) -> Iterator[tuple[str, bytes | str]]:
+    """Each file with its bytes, or with the reason why it has none."""
+    if path == "-":
+        yield "<stdin>", sys.stdin.buffer.read(documents.MAX_BYTES + 1)
+        return
+    root = Path(path)
+    if root.is_dir():
+        found = sorted(file for file in root.rglob("*") if file.suffix in _ENDINGS and file.is_file())
+        if not found:
+            yield path, f"no files here that end in {', '.join(_ENDINGS)}"
+        for file in found:
+            yield str(file), _bytes(file)
+    else:
+        yield path, _bytes(root)
+
+
+def _bytes(file: Path) -> bytes | str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(documents.MAX_BYTES + 1)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _objects(file: str, data: bytes, *, ignore_unknown_kinds: bool) -> Iterator[Loaded | Located]:
+    for document in documents.read(data):
+        if isinstance(document, documents.Broken):
+            yield Located(file, document.line, "", "", document.message)
+            continue
+        kind = kinds.BY_NAME.get(_gvk(document.value))
+        if kind is None:
+            problem = _unknown(document.value)
+            if not (ignore_unknown_kinds and problem.path == ("kind",)):
+                yield _located(file, document, problem)
+            continue
+        problems = _problems(document.value, kind)
+        if problems:
+            yield from (_located(file, document, problem) for problem in problems)
+        else:
+            yield Loaded(file, document, kinds.from_plain(document.value, kind))
+
+
+def _problems(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
+    validator = validation.validators().get((kind.api_version, kind.kind))
+    if validator is not None:
+        return validator.findings(value)
+    found = list(metadata.findings(value, namespaced=kind.namespaced))
+    if found:
+        return found
+    try:
+        kinds.from_plain(value, kind)
+    except msgspec.ValidationError as error:
+        return [_type_finding(str(error))]
+    return []
+
+
+def _type_finding(text: str) -> Finding:
+    match = _TYPE_ERROR.fullmatch(text)
+    assert match is not None
+    steps = _STEP.finditer(match["path"] or "")
+    path = tuple(int(s["index"]) if (s["index"] or "").isdigit() else s["name"] or "*" for s in steps)
+    return Finding(path, match["what"].replace("`", ""))
+
+
+def _unknown(value: Any) -> Finding:
+    """Why this is not an object of a kind we know. A path of `kind` alone means: well-formed, but not ours."""
+    if not isinstance(value, dict):
+        return Finding(
+            (), "not a Kubernetes object: a mapping with apiVersion, kind and metadata is expected"
+        )
+    version, kind = _gvk(value)
+    missing = [name for name, given in (("apiVersion", version), ("kind", kind)) if not given]
+    if missing:
+        return Finding((missing[0],), "required, and not there")
+    if kind in _SUCCESSORS:
+        return Finding(("apiVersion",), f"{kind} is not a kind that Holdfast reads: {_SUCCESSORS[kind]}")
+    same_kind = sorted(api_version for api_version, name in kinds.BY_NAME if name == kind)
+    if same_kind:
+        return Finding(("apiVersion",), f"{kind} of {version} is not known; write {' or '.join(same_kind)}")
+    return Finding(("kind",), f"{kind} of {version} is not a kind that Holdfast reads")
+
+
+def _twice(objects: Sequence[Loaded]) -> Iterator[Located]:
+    first: dict[tuple[str, str, str], Loaded] = {}
+    for item in objects:
+        meta = item.obj.metadata
+        key = (item.obj.kind, meta.namespace, meta.name)
+        if meta.name and key in first:
+            other = first[key]
+            yield item.located(
+                Finding(("metadata", "name"), f"defined before, in {other.file}:{other.document.line}")
+            )
+        first.setdefault(key, item)
+
+
+def _located(file: str, document: documents.Document, finding: Finding) -> Located:
+    path = text_of(finding.path) if finding.path else ""
+    line = document.line_of(finding.path)
+    return Located(file, line, _name(document.value), path, finding.message)
+
+
+def _gvk(value: Any) -> tuple[str, str]:
+    if not isinstance(value, dict):
+        return "", ""
+    version, kind = value.get("apiVersion"), value.get("kind")
+    return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""
+
+
+def _name(value: Any) -> str:
+    _, kind = _gvk(value)
+    meta = value.get("metadata") if isinstance(value, dict) else None
+    name = meta.get("name") if isinstance(meta, dict) else None
+    return f"{kind}/{name}" if kind and isinstance(name, str) else kind
