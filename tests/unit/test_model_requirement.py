@@ -8,23 +8,9 @@ import pytest
 from holdfast import errors, names
 from holdfast.model import requirement
 from holdfast.model.requirement import Expression, Operator, Requirement
+from requirement_text import read
 
 TABLE = json.loads((pathlib.Path(__file__).parent / "data" / "requirements.json").read_text())
-
-
-def read(text: str, key: str = "k") -> Requirement:
-    """The table's way of writing: operator, values, ^minValues; several joined by "; " are intersected."""
-    first, *others = [read_one(part, key) for part in text.split("; ")]
-    for other in others:
-        first = first.intersection(other)
-    return first
-
-
-def read_one(text: str, key: str) -> Requirement:
-    body, _, min_values = text.partition(" ^")
-    operator, space, values = body.partition(" ")
-    split = values.split(",") if space else []
-    return requirement.of(key, Operator(operator), split, int(min_values) if min_values else None)
 
 
 def show(r: Requirement) -> str:

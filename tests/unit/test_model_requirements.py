@@ -5,9 +5,10 @@ import pathlib
 
 import pytest
 
+import requirement_text
 from holdfast import names
-from holdfast.model import requirement, requirements
-from holdfast.model.requirement import Operator, Requirement
+from holdfast.model import requirements
+from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Conflict, MinValuesGap, Requirements
 
 TABLE = json.loads((pathlib.Path(__file__).parent / "data" / "requirements.json").read_text())["sets"]
@@ -15,10 +16,7 @@ TABLE = json.loads((pathlib.Path(__file__).parent / "data" / "requirements.json"
 
 def one(text: str) -> Requirement:
     key, _, body = text.partition(" ")
-    body, _, min_values = body.partition(" ^")
-    operator, space, values = body.partition(" ")
-    split = values.split(",") if space else []
-    return requirement.of(key, Operator(operator), split, int(min_values) if min_values else None)
+    return requirement_text.read(body, key)
 
 
 def read(text: str) -> Requirements:

@@ -6,8 +6,9 @@ the complement of one; Exists the complement of nothing; DoesNotExist the empty 
 integers within inclusive bounds. An intersection is always in one canonical form, so that equal sets that
 were reached on different ways are equal values.
 
-Kept as Karpenter has it: an empty intersection is the same thing as DoesNotExist. Differs from Karpenter:
-`any_value` throws no dice, and `expressions` loses nothing (see there).
+Kept as Karpenter has it: an empty intersection is the same thing as DoesNotExist, and Exists (or bounds) with
+NotIn reports NotIn, which a node without the label satisfies. Differs from Karpenter: `any_value` throws no
+dice, and `expressions` loses nothing (see there).
 """
 
 import enum
@@ -40,7 +41,6 @@ class Operator(enum.StrEnum):
     LTE = "Lte"
 
 
-BOUND_OPERATORS: Final = (Operator.GT, Operator.LT, Operator.GTE, Operator.LTE)
 NEGATIVE_OPERATORS: Final = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
 
