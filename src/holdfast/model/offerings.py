@@ -1,0 +1,124 @@
+"""What a cloud can launch: instance types, and for each the offerings it comes in.
+
+Called by the cloud adapters (which build them) and by every decision in `core`. The rule: health and count
+are two values. An offering whose reservation is full stays healthy with count 0, because it explains and
+may free up; only a *launchable* one, healthy with something left, has a say in prices and order.
+"""
+
+import functools
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.model import prices, resources
+from holdfast.model.requirements import Requirements
+from holdfast.model.resources import NOTHING, Resources
+
+UNLIMITED: Final = 2**32 - 1  # what the wire has for "as many as you like"
+_UNLIMITED_WORD: Final = "unlimited"
+_COUNT: Final = re.compile(r"[0-9]{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """One way to get an instance type: a capacity type in a zone and, of reserved ones, one reservation."""
+
+    requirements: Requirements  # has capacity type and zone, and all labels the cloud keeps for reservations
+    capacity_type: str
+    zone: str
+    # What orders it among offerings of its tier: the spot price, or the on-demand price; also of a reserved
+    # offering, whose own price is derived (prices.near_zero). None: unknown.
+    price_nano_usd_per_hour: int | None
+    list_price_nano_usd_per_hour: int | None = None  # what it costs without any discount, for reports
+    healthy: bool = True  # selected, compatible, active, not about to end, zone usable
+    count: int = UNLIMITED  # how many more can be launched
+    reservation_id: str | None = None
+    capacity_override: Resources = NOTHING
+    overhead_override: Resources = NOTHING
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.count <= UNLIMITED, "a count is what is left; it is never negative"
+        reserved = self.capacity_type == names.RESERVED
+        assert reserved == (self.reservation_id is not None), "reserved offerings, and only they, have an id"
+        for key, value in ((names.CAPACITY_TYPE, self.capacity_type), (names.ZONE, self.zone)):
+            assert self.requirements.get(key).values == {value}, (
+                "the requirements name capacity type and zone"
+            )
+
+    @property
+    def launchable(self) -> bool:
+        return self.healthy and self.count > 0
+
+    @property
+    def available(self) -> int:
+        """Availability as one number, for the wire: the count, or 0 when it is not healthy (Q-18)."""
+        return self.count if self.healthy else 0
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """Not slotted: what is derived from it is computed once and kept."""
+
+    name: str
+    requirements: Requirements
+    capacity: Resources
+    overhead: Resources  # kube-reserved, system-reserved and eviction threshold together
+    offerings: tuple[Offering, ...]
+    volume_limits: tuple[tuple[str, int], ...] = ()  # by storage driver, where the cloud knows them
+
+    @functools.cached_property
+    def allocatable(self) -> Resources:
+        """What pods can have on a node of this type, overrides of offerings apart."""
+        return _allocatable(self.capacity, self.overhead)
+
+    def allocatable_of(self, offering: Offering) -> Resources:
+        """What pods can have when the node comes from this offering (S-55)."""
+        if not offering.capacity_override.amounts and not offering.overhead_override.amounts:
+            return self.allocatable
+        return _allocatable(
+            self.capacity.replace(offering.capacity_override),
+            self.overhead.replace(offering.overhead_override),
+        )
+
+    def order_key(self, offering: Offering) -> prices.OrderKey:
+        """Where an offering of this type stands among all offerings of all types, cheapest first."""
+        price = offering.price_nano_usd_per_hour
+        cpu, memory = self.capacity[resources.CPU], self.capacity[resources.MEMORY]
+        return prices.order_key(offering.capacity_type, price, cpu, memory)
+
+    def cheapest(self, wanted: Requirements, well_known: AbstractSet[str]) -> Offering | None:
+        """The launchable offering that comes first; None where Karpenter says infinity (R-33, R-34)."""
+        return min(self._launchable(wanted, well_known), key=self.order_key, default=None)
+
+    def worst_launch(self, wanted: Requirements, well_known: AbstractSet[str]) -> Offering | None:
+        """The dearest offering of the capacity type that a launch would use (R-35)."""
+        found = self._launchable(wanted, well_known)
+        for capacity_type in names.CAPACITY_TYPES:
+            of_type = [offering for offering in found if offering.capacity_type == capacity_type]
+            if of_type:
+                return max(of_type, key=self.order_key)
+        return None
+
+    def _launchable(self, wanted: Requirements, well_known: AbstractSet[str]) -> list[Offering]:
+        return [o for o in self.offerings if o.launchable and wanted.compatible(o.requirements, well_known)]
+
+
+def parse_count(wire: str | int) -> int:
+    """A count as other programs write it: a number, or "unlimited"; more than UNLIMITED is UNLIMITED."""
+    if wire == _UNLIMITED_WORD:
+        return UNLIMITED
+    if _COUNT.fullmatch(str(wire)):
+        return min(int(wire), UNLIMITED)
+    raise errors.InvalidInput(
+        f"count {wire!r} is neither {_UNLIMITED_WORD!r} nor a number that is not negative"
+    )
+
+
+def _allocatable(capacity: Resources, overhead: Resources) -> Resources:
+    left = capacity.subtract(overhead)
+    huge = sum(amount for name, amount in capacity.amounts if name.startswith(resources.HUGEPAGES_PREFIX))
+    if not huge:
+        return left
+    return left.replace(resources.of({resources.MEMORY: max(0, left[resources.MEMORY] - huge)}))

@@ -1,0 +1,233 @@
+"""One requirement: the set of values that a label may have.
+
+Called by `requirements`, which keeps one per label key, and by the planner, which compiles them to bit
+sets. The rule: a requirement is a set, and everything is set algebra on it. In is a set of values; NotIn
+the complement of one; Exists the complement of nothing; DoesNotExist the empty set; Gt, Lt, Gte and Lte the
+integers within inclusive bounds. An intersection is always in one canonical form, so that equal sets that
+were reached on different ways are equal values.
+
+Kept as Karpenter has it: an empty intersection is the same thing as DoesNotExist, and Exists (or bounds) with
+NotIn reports NotIn, which a node without the label satisfies. Differs from Karpenter: `any_value` throws no
+dice, and `expressions` loses nothing (see there).
+"""
+
+import enum
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, names
+
+INTEGER_MIN: Final = -(2**63)
+INTEGER_MAX: Final = 2**63 - 1
+_SHOWN_VALUES_MAX: Final = 5
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
+_NO_VALUES: Final[frozenset[str]] = frozenset()
+
+ValueAliases = Mapping[str, Mapping[str, str]]
+"""Per label key, the spellings that a provider also accepts for a value, and what they mean."""
+
+
+class Operator(enum.StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+    GTE = "Gte"
+    LTE = "Lte"
+
+
+NEGATIVE_OPERATORS: Final = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A requirement as manifests write it; several with one key are a requirement together."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+    min_values: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Build one with `of`; the fields are for those who compile it."""
+
+    key: str
+    complement: bool
+    values: frozenset[str]  # those allowed or, of a complement, those excluded
+    lower: int | None = None  # inclusive; only a complement has bounds
+    upper: int | None = None
+    min_values: int | None = None
+
+    @property
+    def operator(self) -> Operator:
+        """As Karpenter reports it: bounds alone are Exists, bounds with excluded values NotIn (S-37)."""
+        if self.complement:
+            return Operator.NOT_IN if self.values else Operator.EXISTS
+        return Operator.IN if self.values else Operator.DOES_NOT_EXIST
+
+    def has(self, value: str) -> bool:
+        """Whether a label with this value satisfies the requirement."""
+        if self.complement:
+            return value not in self.values and within(value, self.lower, self.upper)
+        return value in self.values
+
+    def intersection(self, other: "Requirement") -> "Requirement":
+        """The values that both allow; the greater of the two minValues (S-35)."""
+        lower, upper = _tighter(self, other)
+        min_values = _greater(self.min_values, other.min_values)
+        if lower is not None and upper is not None and lower > upper:
+            return Requirement(self.key, complement=False, values=_NO_VALUES, min_values=min_values)
+        values = _combine(self, other)
+        if values and (lower is not None or upper is not None):
+            values = frozenset(value for value in values if within(value, lower, upper))
+        if self.complement and other.complement:
+            return Requirement(self.key, True, values, lower, upper, min_values)
+        return Requirement(self.key, False, values, None, None, min_values)
+
+    def intersects(self, other: "Requirement") -> bool:
+        """Whether `intersection` would allow a value. Two complements do unless their bounds contradict,
+        even when what they exclude covers all integers between the bounds (S-36)."""
+        lower, upper = _tighter(self, other)
+        if lower is not None and upper is not None and lower > upper:
+            return False
+        if self.complement and other.complement:
+            return True
+        if lower is None and upper is None:
+            if self.complement:
+                return not other.values <= self.values
+            if other.complement:
+                return not self.values <= other.values
+            return not self.values.isdisjoint(other.values)
+        return any(within(value, lower, upper) for value in _combine(self, other))
+
+    def any_value(self) -> str | None:
+        """One value that is allowed, always the same one: the smallest.
+
+        Karpenter takes any member, and a random integer where only exclusions or bounds are given (S-38);
+        here the first member in order, or the smallest allowed integer that is not negative unless it must
+        be. None when nothing is allowed.
+        """
+        if not self.complement:
+            return min(self.values, default=None)
+        free = (str(n) for n in self._integers() if str(n) not in self.values)
+        return next(free, None)
+
+    def _integers(self) -> Iterator[int]:
+        """Integers within the bounds, the one to prefer first; enough of them for one not to be excluded."""
+        enough = len(self.values) + 1
+        first = 0 if self.lower is None else self.lower
+        last = INTEGER_MAX if self.upper is None else self.upper
+        yield from range(first, min(last, first + enough) + 1)
+        if self.lower is None:  # none from 0 up is left: go down
+            below = min(-1, last)
+            yield from range(below, max(INTEGER_MIN, below - enough) - 1, -1)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """The output form (S-34); `of` and `intersection` read it back unchanged.
+
+        Bounds come out as Gte and Lte. Karpenter then forgets values that are excluded within the bounds;
+        here they follow as NotIn.
+        """
+        bounds = ((Operator.GTE, self.lower), (Operator.LTE, self.upper))
+        parts: list[tuple[Operator, tuple[str, ...]]] = [
+            (operator, (str(bound),)) for operator, bound in bounds if bound is not None
+        ]
+        if self.values or not parts:
+            parts.append((self.operator, tuple(sorted(self.values))))
+        return tuple(Expression(self.key, op, values, self.min_values) for op, values in parts)
+
+    def __str__(self) -> str:
+        text = f"{self.key} {self.operator}"
+        if self.values:
+            shown = sorted(self.values)
+            others = len(shown) - _SHOWN_VALUES_MAX
+            more = f" and {others} others" if others > 0 else ""
+            text += f" [{' '.join(shown[:_SHOWN_VALUES_MAX])}{more}]"
+        text += "" if self.lower is None else f" >={self.lower}"
+        text += "" if self.upper is None else f" <={self.upper}"
+        return text + ("" if self.min_values is None else f" minValues {self.min_values}")
+
+
+def of(
+    key: str,
+    operator: Operator,
+    values: Iterable[str] = (),
+    min_values: int | None = None,
+    value_aliases: ValueAliases | None = None,
+) -> Requirement:
+    """A requirement from its written form; deprecated keys and a provider's aliases are resolved (S-39)."""
+    key = names.LABEL_ALIASES.get(key, key)
+    meanings = value_aliases.get(key, {}) if value_aliases else {}
+    meant = frozenset(meanings.get(value, value) for value in values)
+    match operator:
+        case Operator.IN:
+            return Requirement(key, False, meant, min_values=min_values)
+        case Operator.NOT_IN:
+            return Requirement(key, True, meant, min_values=min_values)
+        case Operator.EXISTS:
+            return Requirement(key, True, _NO_VALUES, min_values=min_values)
+        case Operator.DOES_NOT_EXIST:
+            return Requirement(key, False, _NO_VALUES, min_values=min_values)
+    lower, upper = _bounds(key, operator, meant)
+    if not (lower is None or lower <= INTEGER_MAX) or not (upper is None or upper >= INTEGER_MIN):
+        return Requirement(key, False, _NO_VALUES)  # beyond every integer; Karpenter drops minValues too
+    return Requirement(key, True, _NO_VALUES, lower, upper, min_values)
+
+
+def within(value: str, lower: int | None, upper: int | None) -> bool:
+    """Whether a label value lies within the bounds; what is no integer lies within none (S-35)."""
+    if lower is None and upper is None:
+        return True
+    number = integer(value)
+    if number is None:
+        return False
+    return (lower is None or number >= lower) and (upper is None or number <= upper)
+
+
+@functools.lru_cache(maxsize=8192)
+def integer(value: str) -> int | None:
+    """The integer that a label value is, as Go's Atoi reads it, or None."""
+    if not _INTEGER.fullmatch(value):
+        return None
+    number = int(value)
+    return number if INTEGER_MIN <= number <= INTEGER_MAX else None
+
+
+def _bounds(key: str, operator: Operator, values: Collection[str]) -> tuple[int | None, int | None]:
+    numbers = [integer(value) for value in values]
+    if len(numbers) != 1 or numbers[0] is None:
+        raise errors.InvalidInput(
+            f"requirement on {key!r}: {operator} needs exactly one integer, not {sorted(values)}"
+        )
+    match operator:
+        case Operator.GT:
+            return numbers[0] + 1, None
+        case Operator.LT:
+            return None, numbers[0] - 1
+        case Operator.GTE:
+            return numbers[0], None
+        case _:
+            return None, numbers[0]
+
+
+def _combine(a: Requirement, b: Requirement) -> frozenset[str]:
+    """The value set of the intersection, before bounds."""
+    if a.complement:
+        return a.values | b.values if b.complement else b.values - a.values
+    return a.values - b.values if b.complement else a.values & b.values
+
+
+def _tighter(a: Requirement, b: Requirement) -> tuple[int | None, int | None]:
+    upper = a.upper if b.upper is None else b.upper if a.upper is None else min(a.upper, b.upper)
+    return _greater(a.lower, b.lower), upper
+
+
+def _greater(a: int | None, b: int | None) -> int | None:
+    return a if b is None else b if a is None else max(a, b)

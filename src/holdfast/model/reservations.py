@@ -1,0 +1,103 @@
+"""Capacity that was paid for in advance: what a reservation is, and where it stands in time.
+
+Called by the cloud adapters (which build them), by `core.reservations` and by whoever drains nodes. The
+rules: times are integer seconds since the epoch (`state` converts), `now_s` is always an argument, and
+where a reservation stands follows from its dates alone. What is particular to a cloud comes in as values:
+the word for the kind, the rank of that kind on a tie, and how long before its end a reservation is drained
+and reclaimed.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+_NEVER_S: Final = 2**63 - 1
+
+
+class State(enum.StrEnum):
+    """What the cloud says of it, whatever the dates say."""
+
+    PENDING = "pending"  # bought or announced, not delivered
+    ACTIVE = "active"
+    GONE = "gone"  # expired, cancelled or failed: it will not come back
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Identity is the id alone: however many offerings name it, they draw on one count (R-3)."""
+
+    id: str
+    kind: str  # the cloud's own word; compared, never interpreted
+    instance_type: str
+    zone: str
+    owner: str
+    total: int
+    available: int  # free slots by the cloud's count
+    state: State = State.ACTIVE
+    interruptible: bool = False
+    tie_rank: int = 0  # lower first among kinds, when the price does not decide
+    start_s: int | None = None  # None: since ever
+    end_s: int | None = None  # None: without end
+    drain_lead_s: int = 0  # nothing is launched and nodes are drained from this long before the end
+    reclaim_lead_s: int = 0  # the cloud takes instances back from this long before the end
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.available <= self.total, "free slots are some of all slots"
+        assert self.drain_lead_s >= self.reclaim_lead_s >= 0, "draining begins before the cloud reclaims"
+
+
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    starts_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    drains_s: int | None  # None: it has no end
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    reclaims_s: int
+    ends_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaiming:
+    ends_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    since_s: int
+
+
+Window: TypeAlias = Upcoming | Open | Draining | Reclaiming | Ended
+
+
+def window(reservation: Reservation, now_s: int) -> Window:
+    """Where a reservation stands now, and when that changes. Each phase begins on its very second."""
+    start_s, end_s = reservation.start_s, reservation.end_s
+    if end_s is not None and now_s >= end_s:
+        return Ended(end_s)
+    if start_s is not None and now_s < start_s:
+        return Upcoming(start_s)
+    if end_s is None:
+        return Open(None)
+    if now_s >= end_s - reservation.reclaim_lead_s:
+        return Reclaiming(end_s)
+    if now_s >= end_s - reservation.drain_lead_s:
+        return Draining(end_s - reservation.reclaim_lead_s, end_s)
+    return Open(end_s - reservation.drain_lead_s)
+
+
+def launches_into(reservation: Reservation, now_s: int) -> bool:
+    """Whether new nodes may go there: delivered, begun, and its drain has not. Count is another matter."""
+    return reservation.state is State.ACTIVE and isinstance(window(reservation, now_s), Open)
+
+
+def preference(reservation: Reservation) -> tuple[int, int, int, str]:
+    """Sorts reservations of equal price, the one to use up first in front: the preferred kind, the one that
+    ends soonest, the one with fewest free slots, then by id so that the order is total."""
+    end_s = _NEVER_S if reservation.end_s is None else reservation.end_s
+    return reservation.tie_rank, end_s, reservation.available, reservation.id

@@ -1,0 +1,117 @@
+"""Resource vectors: how much of each resource something asks for, holds or may use.
+
+Called by `state` (which parses them once) and by every decision in `core`. The rule: cpu is in thousandths
+of a core and everything else in whole units (bytes, pods, devices), rounded up once, when it is read. That
+is kube-scheduler's own rounding, so what we call a fit is a fit there too. Karpenter compares unrounded
+quantities; the two differ only for amounts finer than these units.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.model import quantity
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+NODES: Final = "nodes"  # only in limits: a node counts as one of itself
+HUGEPAGES_PREFIX: Final = "hugepages-"
+
+_BYTE_SIZED: Final = (MEMORY, EPHEMERAL_STORAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """An immutable vector. A resource that is not named reads as 0, yet whether it is named is kept:
+    a limit of 0 forbids, a limit that is absent does not."""
+
+    amounts: tuple[tuple[str, int], ...] = ()  # sorted by name, so that equal vectors are equal values
+    _by_name: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", dict(self.amounts))
+        assert list(self._by_name.items()) == sorted(self.amounts), "resource names are unique and sorted"
+
+    def __getitem__(self, name: str) -> int:
+        return self._by_name.get(name, 0)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {text(name, amount)}" for name, amount in self.amounts) or "nothing"
+
+    def subtract(self, other: "Resources") -> "Resources":
+        """What is left, for the names we have; it may be negative. Names of `other` alone are ignored."""
+        return Resources(tuple((name, amount - other[name]) for name, amount in self.amounts))
+
+    def replace(self, other: "Resources") -> "Resources":
+        """This vector with the entries of `other` in place of ours, or added (S-55)."""
+        return of(self._by_name | dict(other.amounts))
+
+    def fits(self, total: "Resources") -> bool:
+        """Whether a request for this much fits in `total`; a negative total fits nothing at all (S-54)."""
+        if any(amount < 0 for _, amount in total.amounts):
+            return False
+        return all(amount <= total[name] for name, amount in self.amounts)
+
+    def first_above(self, limits: "Resources") -> str | None:
+        """The first resource, by name, of which this is strictly more than its limit, if there is one."""
+        return next((name for name, limit in limits.amounts if self[name] > limit), None)
+
+
+NOTHING: Final = Resources()
+
+
+def of(amounts: Mapping[str, int]) -> Resources:
+    """A vector of amounts that are in our units already."""
+    return Resources(tuple(sorted(amounts.items())))
+
+
+def parse(wire: Mapping[str, str | float]) -> Resources:
+    """A vector from a manifest's map of resource to quantity."""
+    return of({name: amount(name, value) for name, value in wire.items()})
+
+
+def amount(name: str, value: str | float) -> int:
+    """One quantity in the unit of its resource, rounded up."""
+    exact = quantity.parse(value)
+    return exact.millis() if name == CPU else exact.value()
+
+
+def text(name: str, amount: int) -> str:
+    """One amount as Kubernetes writes it; `parse` reads it back."""
+    if name == CPU:
+        return str(quantity.Quantity(amount * quantity.NANO_PER_MILLI))
+    binary = name in _BYTE_SIZED or name.startswith(HUGEPAGES_PREFIX)
+    form = quantity.Format.BINARY_SI if binary else quantity.Format.DECIMAL_SI
+    return str(quantity.Quantity(amount * quantity.NANO_PER_UNIT, form))
+
+
+def add(*vectors: Resources) -> Resources:
+    """The sum, by name."""
+    return _merge(vectors, lambda a, b: a + b)
+
+
+def maximum(*vectors: Resources) -> Resources:
+    """The greatest of each named resource; a name that one vector lacks is taken from the others."""
+    return _merge(vectors, max)
+
+
+def minimum(*vectors: Resources) -> Resources:
+    """The least of each resource that every vector names (S-62)."""
+    smallest = _merge(vectors, min)
+    return Resources(tuple((n, a) for n, a in smallest.amounts if all(n in vector for vector in vectors)))
+
+
+def _merge(vectors: Iterable[Resources], combine: Callable[[int, int], int]) -> Resources:
+    merged: dict[str, int] = {}
+    for vector in vectors:
+        for name, amount in vector.amounts:
+            merged[name] = combine(merged[name], amount) if name in merged else amount
+    return of(merged)

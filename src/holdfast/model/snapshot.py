@@ -1,0 +1,110 @@
+"""The world at one moment, as the planner and disruption are given it.
+
+Built by `state`, never written to. The rules: everything is a value, every tuple is sorted by name by
+`state`, and nothing here is derived that a decision could get wrong differently from another. What a cloud
+calls things (its label keys) is part of the snapshot.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import Labels, PodShape, PodView
+from holdfast.model.requirements import Requirements
+from holdfast.model.reservations import Reservation
+from holdfast.model.resources import NOTHING, Resources
+from holdfast.model.selectors import LabelSelector
+from holdfast.model.taints import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class NodePoolView:
+    """A NodePool that may open nodes: ready, managed by us, not being deleted (S-10)."""
+
+    name: str
+    requirements: Requirements
+    labels: Labels = ()
+    weight: int = 0
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    limits: Resources = NOTHING  # a resource that is not named has no limit
+    used: Resources = NOTHING  # capacity of its nodes that are not being deleted, `nodes` included (S-70)
+    consolidate_after_s: int | None = 0  # None: never
+    instance_types: tuple[InstanceType, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node, or a claim that was launched and whose node has not appeared: the two halves merged."""
+
+    name: str
+    labels: Labels
+    allocatable: Resources
+    capacity: Resources
+    taints: tuple[Taint, ...] = ()  # those that will last (taints.lasting) while it is starting
+    pods: tuple[PodView, ...] = ()
+    provider_id: str | None = None
+    node_pool: str | None = None  # None: not ours; pods may still run there
+    claim: str | None = None
+    initialized: bool = True
+    deleting: bool = False  # marked for deletion, by us or by anybody
+    nominated: bool = False  # pods are on their way to it
+    last_pod_event_s: int | None = None
+    volume_limits: tuple[tuple[str, int], ...] = ()  # by storage driver; a driver not named is unlimited
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A NodeClaim, as far as slots are counted by it."""
+
+    name: str
+    node_pool: str | None
+    requirements: Requirements
+    created_s: int
+    slot: str | None = None  # the reservation whose slot it holds
+    waits_for_instance: str | None = None  # its slot frees when this instance is gone
+    launched_s: int | None = None
+    provider_id: str | None = None
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSetView:
+    """What one DaemonSet will put on each node that suits it."""
+
+    namespace: str
+    name: str
+    pod: PodShape  # of its newest pod, or else of its template (S-56)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetView:
+    """A PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None
+    fully_blocking: bool  # it can never allow a disruption, whatever runs (S-5)
+    disruptions_allowed: int
+    always_allows_unhealthy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CloudLabels:
+    """The label keys of the cloud in use."""
+
+    well_known: frozenset[str]  # Karpenter's own included
+    reservation_id: str | None = None  # the key under which a reserved offering names its reservation (R-1)
+    reserved: frozenset[str] = frozenset()  # keys that every offering states: a value, or DoesNotExist (R-2)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    taken_s: int
+    cloud_labels: CloudLabels
+    node_pools: tuple[NodePoolView, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    claims: tuple[ClaimView, ...] = ()
+    pending: tuple[PodView, ...] = ()
+    daemon_sets: tuple[DaemonSetView, ...] = ()
+    budgets: tuple[BudgetView, ...] = ()
+    reservations: tuple[Reservation, ...] = ()

@@ -1,0 +1,71 @@
+"""Resource vectors add, subtract and fit as kube-scheduler and Karpenter have it."""
+
+import pytest
+
+from holdfast.model import resources
+from holdfast.model.resources import NOTHING, Resources, of
+
+
+def test_cpu_is_in_millis_and_everything_else_in_whole_units() -> None:
+    read = resources.parse({"cpu": "1.5", "memory": "1Ki", "example.com/gpu": 2, "ephemeral-storage": "100m"})
+    assert read == of({"cpu": 1500, "memory": 1024, "example.com/gpu": 2, "ephemeral-storage": 1})
+
+
+def test_amounts_are_written_as_kubernetes_writes_them() -> None:
+    assert resources.text("cpu", 1500) == "1500m"
+    assert resources.text("memory", 1536 * 2**20) == "1536Mi"
+    assert resources.text("hugepages-2Mi", 2**21) == "2Mi"
+    assert resources.text("example.com/gpu", 1024) == "1024"
+    assert str(of({"memory": 2**30, "cpu": 2000})) == "cpu 2, memory 1Gi"
+    assert str(NOTHING) == "nothing"
+
+
+def test_vectors_are_values() -> None:
+    assert of({"cpu": 1, "memory": 2}) == of({"memory": 2, "cpu": 1})
+    assert hash(of({"cpu": 1, "memory": 2})) == hash(of({"memory": 2, "cpu": 1}))
+    with pytest.raises(AssertionError):
+        Resources((("memory", 1), ("cpu", 1)))
+
+
+def test_a_resource_that_is_not_named_reads_as_nothing_but_is_not_there() -> None:
+    assert of({"cpu": 0})["memory"] == 0
+    assert "cpu" in of({"cpu": 0})
+    assert "memory" not in of({"cpu": 0})
+    assert list(of({"memory": 1, "cpu": 1})) == ["cpu", "memory"]
+
+
+def test_vectors_add_and_take_the_greatest_by_name() -> None:
+    a, b = of({"cpu": 1, "memory": 5}), of({"cpu": 3, "pods": 1})
+    assert resources.add(a, b) == of({"cpu": 4, "memory": 5, "pods": 1})
+    assert resources.maximum(a, b) == of({"cpu": 3, "memory": 5, "pods": 1})
+    assert resources.add() == NOTHING
+
+
+def test_the_least_is_taken_over_resources_that_all_vectors_name() -> None:
+    assert resources.minimum(of({"cpu": 1}), of({"cpu": 2, "gpu": 1})) == of({"cpu": 1})
+
+
+def test_subtracting_keeps_our_names_and_may_go_below_zero() -> None:
+    assert of({"cpu": 1}).subtract(of({"cpu": 3, "memory": 1})) == of({"cpu": -2})
+
+
+@pytest.mark.fact("S-54")
+def test_a_request_fits_when_nothing_of_it_exceeds_the_total() -> None:
+    total = of({"cpu": 2000, "memory": 10})
+    assert of({"cpu": 2000, "memory": 10}).fits(total)
+    assert not of({"cpu": 2001}).fits(total)
+    assert not of({"example.com/gpu": 1}).fits(total), "a total that is missing is 0"
+    assert of({"example.com/gpu": 0}).fits(total)
+
+
+@pytest.mark.fact("S-54")
+def test_nothing_fits_when_any_total_is_negative() -> None:
+    assert not NOTHING.fits(of({"cpu": 2000, "memory": -1}))
+    assert not of({"cpu": 1}).fits(of({"cpu": 2000, "memory": -1}))
+
+
+def test_a_limit_is_exceeded_only_by_more_than_it() -> None:
+    limits = of({"cpu": 10, "memory": 10})
+    assert of({"cpu": 10, "gpu": 99}).first_above(limits) is None
+    assert of({"cpu": 11, "memory": 11}).first_above(limits) == "cpu"
+    assert of({"nodes": 1}).first_above(of({"nodes": 0})) == "nodes"

@@ -1,0 +1,94 @@
+"""What decisions are made from is a value: hashable shapes, host ports, selectors, a snapshot."""
+
+import pytest
+
+from holdfast import names
+from holdfast.model import host_ports, requirements, snapshot
+from holdfast.model.host_ports import HostPort
+from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
+from holdfast.model.requirement import Expression, Operator
+from holdfast.model.resources import of
+from holdfast.model.selectors import LabelSelector
+
+
+@pytest.mark.fact("S-87")
+@pytest.mark.parametrize(
+    ("a", "b", "conflict"),
+    [
+        (HostPort(80), HostPort(80), True),
+        (HostPort(80), HostPort(81), False),
+        (HostPort(80), HostPort(80, "UDP"), False),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.2"), False),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.1"), True),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="0.0.0.0"), True),  # noqa: S104
+        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="::"), True),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80), True),
+    ],
+)
+def test_host_ports_conflict_by_port_protocol_and_address(
+    a: HostPort, b: HostPort, *, conflict: bool
+) -> None:
+    assert a.conflicts(b) is b.conflicts(a) is conflict
+
+
+@pytest.mark.fact("S-87")
+def test_a_pod_is_never_in_its_own_way() -> None:
+    taken = [("ns/one", HostPort(80)), ("ns/two", HostPort(90))]
+    assert host_ports.first_conflict([HostPort(80)], taken, "ns/one") is None
+    assert host_ports.first_conflict([HostPort(81), HostPort(90)], taken, "ns/one") == (
+        "ns/two",
+        HostPort(90),
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "with_a", "with_b", "without"),
+    [
+        (Operator.IN, ("a",), True, False, False),
+        (Operator.NOT_IN, ("a",), False, True, True),
+        (Operator.EXISTS, (), True, True, False),
+        (Operator.DOES_NOT_EXIST, (), False, False, True),
+    ],
+)
+def test_a_selector_matches_labels_as_kubernetes_does(
+    operator: Operator, values: tuple[str, ...], *, with_a: bool, with_b: bool, without: bool
+) -> None:
+    selector = LabelSelector((Expression("app", operator, values),))
+    got = [selector.matches(labels) for labels in ({"app": "a"}, {"app": "b"}, {"x": "y"})]
+    assert got == [with_a, with_b, without]
+
+
+def test_a_selector_without_conditions_matches_everything_and_all_must_hold() -> None:
+    assert LabelSelector().matches({})
+    both = LabelSelector((Expression("a", Operator.EXISTS), Expression("b", Operator.EXISTS)))
+    assert not both.matches({"a": "1"})
+
+
+def test_a_selector_has_no_bounds() -> None:
+    with pytest.raises(AssertionError, match="no operator Gt"):
+        LabelSelector((Expression("a", Operator.GT, ("1",)),)).matches({})
+
+
+def shape() -> PodShape:
+    selector = LabelSelector((Expression("app", Operator.IN, ("web",)),))
+    return PodShape(
+        "default",
+        of({"cpu": 100, "pods": 1}),
+        labels=(("app", "web"),),
+        node_selector=requirements.from_labels({names.ARCH: "arm64"}),
+        spreads=(TopologySpread(names.ZONE, 1, required=True, selector=selector),),
+        anti_affinity=(PodTerm(names.HOSTNAME, selector, ("default",)),),
+        host_ports=(HostPort(80),),
+    )
+
+
+def test_pods_of_equal_shape_are_one_class() -> None:
+    assert len({shape(), shape()}) == 1
+    assert PodView("u-1", "web-1", 7, shape()).full_name == "default/web-1"
+
+
+def test_a_snapshot_is_a_value() -> None:
+    labels = snapshot.CloudLabels(names.WELL_KNOWN_LABELS)
+    pod = PodView("u-1", "web-1", 7, shape())
+    assert snapshot.Snapshot(0, labels, pending=(pod,)) == snapshot.Snapshot(0, labels, pending=(pod,))
+    assert hash(snapshot.Snapshot(0, labels, pending=(pod,)))
