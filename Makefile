@@ -9,7 +9,7 @@ STAMP = .venv/made-from-$(shell cat requirements/dev.txt pyproject.toml | cksum 
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test generate lock clean
+.PHONY: help setup check bench format test generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -35,6 +35,9 @@ check: $(STAMP) ## lint, types, import contracts, house rules and generated file
 
 test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
 	$(BIN)/python -m pytest $(TESTS)
+
+bench: $(STAMP) ## measure; prints tables, asserts nothing
+	$(BIN)/python tests/bench/bench_cli.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format

@@ -1,10 +1,16 @@
 """`holdfast validate`: is this what the API server accepts, and can it ever work?"""
 
 import sys
+from collections.abc import Iterator, Sequence
 
 import click
 
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodepool import NodePool
 from holdfast.cli import manifests
+from holdfast.cli.manifests import Loaded, Located
+from holdfast.cloud.aws import preflight
+from holdfast.state import nodepools
 
 
 @click.command
@@ -28,8 +34,46 @@ def command(paths: tuple[str, ...], *, ignore_unknown_kinds: bool) -> None:
     One line a finding on standard output: file and line, object, field, and what to do. Exits with 1 when
     there is any.
     """
-    found = manifests.read(paths, ignore_unknown_kinds=ignore_unknown_kinds)
-    for finding in sorted(found.findings, key=lambda f: (f.file, f.line, f.path)):
+    read = manifests.read(paths, ignore_unknown_kinds=ignore_unknown_kinds)
+    findings = [*read.findings, *_findings_together(read.objects)]
+    for finding in sorted(findings, key=lambda f: (f.file, f.line, f.path)):
         click.echo(str(finding))
-    click.echo(f"{len(found.objects)} valid, {len(found.findings)} findings", err=True)
-    sys.exit(1 if found.findings else 0)
+    for note in _notes(read.objects):
+        click.echo(note, err=True)
+    click.echo(_summary(len(read.objects), len(findings)), err=True)
+    sys.exit(1 if findings else 0)
+
+
+def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
+    """What shows only when an object is read with its meaning, or beside the others."""
+    classes = _node_classes(objects)
+    for item in objects:
+        match item.obj:
+            case NodePool() as pool:
+                found = list(nodepools.problems(pool, preflight.WELL_KNOWN_LABELS))
+                node_class = classes.get(pool.spec.template.spec.node_class_ref.name)
+                if not found and node_class is not None:
+                    found += preflight.problems(pool, node_class)
+                found += preflight.reference_problems(pool)
+            case EC2NodeClass() as node_class:
+                found = list(preflight.class_problems(node_class))
+            case _:
+                found = []
+        yield from (item.located(finding) for finding in found)
+
+
+def _notes(objects: Sequence[Loaded]) -> Iterator[str]:
+    classes = _node_classes(objects)
+    for item in objects:
+        if isinstance(item.obj, NodePool):
+            name = item.obj.spec.template.spec.node_class_ref.name
+            if name not in classes:
+                yield f"note: {item.name}: EC2NodeClass/{name} is not among the files, so how they fit was not checked"
+
+
+def _node_classes(objects: Sequence[Loaded]) -> dict[str, EC2NodeClass]:
+    return {item.obj.metadata.name: item.obj for item in objects if isinstance(item.obj, EC2NodeClass)}
+
+
+def _summary(objects: int, findings: int) -> str:
+    return f"{objects} object{'' if objects == 1 else 's'} read, {findings or 'no'} finding{'' if findings == 1 else 's'}"

@@ -141,12 +141,12 @@ class Requirements:
         """The output form (S-34), in the order of the keys."""
         return tuple(expression for r in self for expression in r.expressions())
 
-    def min_values_gaps(self, valuesby_key: Mapping[str, Collection[str]]) -> tuple[MinValuesGap, ...]:
+    def min_values_gaps(self, values_by_key: Mapping[str, Collection[str]]) -> tuple[MinValuesGap, ...]:
         """Which minValues these values miss. Values that the requirement does not allow do not count."""
         gaps = []
         for r in self:
             if r.min_values is not None:
-                found = sum(r.has(value) for value in set(valuesby_key.get(r.key, ())))
+                found = sum(r.has(value) for value in set(values_by_key.get(r.key, ())))
                 if found < r.min_values:
                     gaps.append(MinValuesGap(r.key, r.min_values, found))
         return tuple(gaps)

@@ -1,0 +1,175 @@
+"""The doors between the program and the world, with what each promises.
+
+Controllers hold these and never an adapter; `app` decides which world is behind them: a cluster and a cloud,
+or the simulated ones. A door has only the calls we make. Every call may raise the errors named in
+`holdfast.errors`, and no others.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.api.meta import Object
+from holdfast.model.instances import Instance
+from holdfast.model.offerings import InstanceType
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import CloudLabels
+
+K = TypeVar("K", bound=Object)
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Clock(Protocol):
+    """Time. Nothing else in the program reads a clock or sleeps."""
+
+    def now_s(self) -> int:
+        """Seconds since the epoch. May jump when the machine's clock is set; never use it for a duration."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since some beginning; only ever grows."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns after that long, or raises CancelledError. In simulation, time jumps there."""
+
+
+class Ids(Protocol):
+    """Randomness. Nothing else in the program rolls dice."""
+
+    def token(self) -> str:
+        """A new name of at least 128 bits that nobody else has; in simulation, the next of its seed."""
+
+    def jitter(self, seconds: float) -> float:
+        """A duration between 0 and that, to keep many from retrying at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[K]):
+    """One event of a watch. `object` is the last state seen when it was deleted."""
+
+    kind: str  # ADDED, MODIFIED, DELETED or BOOKMARK
+    object: K
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[K]):
+    """Every object of a kind at one moment, and where a watch goes on from it."""
+
+    items: tuple[K, ...]
+    resource_version: str
+
+
+class Kube(Protocol):
+    """The Kubernetes API server.
+
+    Reads may be behind our own writes; `runtime` waits for its own. Writes are patches that name only what
+    they change, never whole objects, since our types do not know every field. A call that raises
+    `Unreachable` may have taken effect.
+    """
+
+    async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
+        """The object, or NotFound."""
+
+    async def list(self, kind: type[K], *, label_selector: str = "") -> Listing[K]:
+        """All of a kind at one moment, in every namespace. Pages inside; all pages or an error."""
+
+    def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K]]:
+        """Changes after that version, in order, without gaps. Ends when the server ends it; ResourceExpired
+        means: list again."""
+
+    async def create(self, obj: K) -> K:
+        """The object as the server completed it, or AlreadyExists."""
+
+    async def patch(
+        self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
+    ) -> K:
+        """A merge patch. A change that touches a list must be `only_if_unchanged`: Conflict when somebody else
+        wrote since `obj` was read."""
+
+    async def apply(self, obj: K, *, status: bool = False) -> K:
+        """Server-side apply: what we own of the object becomes exactly this. Twice is once."""
+
+    async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
+        """Returns when the deletion is accepted; finalizers may hold the object. `only_this`: NotFound when
+        another object has taken the name. NotFound is not raised for one that is being deleted already."""
+
+    async def evict(self, namespace: str, pod: str, uid: str) -> None:
+        """Asks for the end of that very pod; Throttled while a disruption budget forbids it, NotFound when it
+        is gone or another pod has its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """One machine to launch. The token was written on its NodeClaim before the call."""
+
+    claim: Object
+    node_class: Object
+    token: str
+    slot: str | None  # the reservation whose slot it holds
+    instance_types: tuple[InstanceType, ...]  # those that will do, best first
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationCounts:
+    """Every reservation the account can see, from one complete reading."""
+
+    reservations: tuple[Reservation, ...]
+    read_began_s: int  # a launch after this may be missing from the counts
+
+
+class Cloud(Protocol):
+    """A cloud. Answers are eventually consistent unless a line says otherwise."""
+
+    @property
+    def labels(self) -> CloudLabels:
+        """The label keys of this cloud; they do not change."""
+
+    async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
+        """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is
+        resolved. Served from memory that is refreshed beside it: cheap."""
+
+    async def reservations(self) -> ReservationCounts:
+        """The newest complete reading, in every state, so that upcoming ones are seen. A failed or half-read
+        answer is an error and leaves the last reading in place."""
+
+    async def resolve(self, node_class: Object) -> Mapping[str, Any]:
+        """The status of a node class as a patch. What could not be read is left out of it, not emptied."""
+
+    async def launch(self, requests: Sequence[LaunchRequest]) -> Sequence[Instance | Exception]:
+        """One answer a request, in order: the instance, InsufficientCapacity or ReservationExhausted, or another
+        of our errors. A second call with the same token finds what the first one launched and launches nothing."""
+
+    async def instance(self, provider_id: str) -> Instance:
+        """One machine, or NotFound when it is gone for good."""
+
+    async def instances(self) -> tuple[Instance, ...]:
+        """Every machine that carries this cluster's tags, complete or an error."""
+
+    async def terminate(self, provider_id: str) -> None:
+        """Asks for its end; NotFound when it has ended. Twice is once. The slot is free when the counts say so."""
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        """Restarts the machine in place, keeping its slot. Twice with one operation name is once."""
+
+
+class Compute(Protocol):
+    """Where decisions that take long are made: a worker thread, or inline in simulation."""
+
+    async def run(self, decide: Callable[[A], R], value: A) -> R:
+        """The decision on the value. `decide` is pure, so where it runs changes nothing but the time it takes."""
+
+
+class Recorder(Protocol):
+    """What the outside is told. Never raises and never waits: losing a message must not lose a decision."""
+
+    def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        """An event on an object; equal ones within a while are one."""
+
+    def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
+        """Adds to a counter."""
+
+    def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        """Adds a value to a histogram."""
+
+    def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        """Sets a gauge."""

@@ -1,0 +1,101 @@
+"""What is wrong with a NodePool that the API server lets through."""
+
+from typing import Any
+
+import pytest
+
+from builders import nodepool, requirement
+from holdfast import names
+from holdfast.api.findings import text_of
+from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.model.requirement import Operator
+from holdfast.state import nodepools
+
+
+def problems(name: str = "default", **template: Any) -> dict[str, str]:
+    found = nodepools.problems(nodepool(name, **template), WELL_KNOWN_LABELS)
+    return {text_of(finding.path): finding.message for finding in found}
+
+
+@pytest.mark.fact("C-4")
+def test_an_ordinary_pool_has_no_problems() -> None:
+    assert not problems(
+        labels={"team": "a"},
+        taints=[{"key": "gpu", "effect": "NoSchedule"}],
+        startupTaints=[{"key": "gpu", "effect": "NoExecute"}],
+        requirements=[
+            requirement("karpenter.sh/capacity-type", "In", "reserved", "on-demand"),
+            requirement("karpenter.k8s.aws/instance-cpu", "Gt", "3"),
+            requirement("karpenter.k8s.aws/instance-cpu", "Lt", "97"),
+            requirement("team", "Exists"),
+        ],
+    )
+
+
+@pytest.mark.fact("C-4")
+def test_a_taint_is_there_once_across_both_lists() -> None:
+    found = problems(
+        taints=[{"key": "gpu", "effect": "NoSchedule"}],
+        startupTaints=[{"key": "gpu", "effect": "NoSchedule", "value": "other"}],
+    )
+    assert list(found) == [".spec.template.spec.startupTaints[0]"]
+
+
+@pytest.mark.fact("C-4")
+def test_a_capacity_type_nobody_has_is_named() -> None:
+    wanted = requirement("karpenter.sh/capacity-type", "In", "on_demand")
+    found = problems(requirements=[wanted])
+    assert "on_demand is unknown" in found[".spec.template.spec.requirements[0].values"]
+
+
+@pytest.mark.fact("C-4")
+def test_a_value_that_no_label_can_have_is_named() -> None:
+    found = problems(requirements=[requirement("team", "In", "a b", "x" * 64, "fine")])
+    assert list(found) == [
+        ".spec.template.spec.requirements[0].values[0]",
+        ".spec.template.spec.requirements[0].values[1]",
+    ]
+
+
+@pytest.mark.fact("C-4")
+def test_labels_are_checked_for_syntax_and_for_restricted_names() -> None:
+    found = problems(labels={"a b": "c", "sub.karpenter.sh/x": "y"})
+    assert sorted(found) == [
+        ".spec.template.metadata.labels['a b']",
+        ".spec.template.metadata.labels['sub.karpenter.sh/x']",
+    ]
+
+
+def test_requirements_that_leave_no_value_are_named_where_they_meet() -> None:
+    found = problems(
+        labels={names.ZONE: "a"},
+        requirements=[requirement(names.ZONE, "In", "a", "b"), requirement(names.ZONE, "NotIn", "a")],
+    )
+    assert list(found) == [".spec.template.spec.requirements[1]"]
+    bounds = [requirement("cpus", "Gt", "8"), requirement("cpus", "Lt", "4")]
+    assert list(problems(requirements=bounds)) == [".spec.template.spec.requirements[1]"]
+
+
+def test_a_deprecated_spelling_meets_the_key_it_stands_for() -> None:
+    beta = requirement("failure-domain.beta.kubernetes.io/zone", "In", "b")
+    found = problems(requirements=[requirement(names.ZONE, "In", "a"), beta])
+    assert list(found) == [".spec.template.spec.requirements[1]"]
+
+
+def test_a_bound_beyond_every_integer_is_named() -> None:
+    found = problems(requirements=[requirement("cpus", "Gt", "9" * 30)])
+    assert list(found) == [".spec.template.spec.requirements[0].values"]
+
+
+def test_a_name_that_cannot_be_a_label_is_refused() -> None:
+    assert list(problems("x" * 64)) == [".metadata.name"]
+
+
+def test_the_requirements_of_a_pool_hold_its_labels_and_its_name() -> None:
+    pool = nodepool(
+        "gpu", labels={"team": "a"}, requirements=[requirement("team", "In", "a", "b", minValues=1)]
+    )
+    wanted = nodepools.template_requirements(pool)
+    assert wanted.get("team").values == {"a"}
+    assert wanted.get(names.NODEPOOL).has("gpu")
+    assert wanted.get("other").operator is Operator.EXISTS
