@@ -4,8 +4,9 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-# The environment is current when it was made by this Python from these lock files.
-STAMP = .venv/made-from-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+# The environment is current when it was made by this Python from this lock file and project.
+STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt; \
+	sed -n '/^\[project/,/^\[tool/p' pyproject.toml; } 2>/dev/null | cksum | cut -d' ' -f1)
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
