@@ -7,6 +7,7 @@ calls things (its label keys) is part of the snapshot.
 
 from dataclasses import dataclass
 
+from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import Labels, PodShape, PodView
 from holdfast.model.requirements import Requirements
@@ -108,3 +109,5 @@ class Snapshot:
     daemon_sets: tuple[DaemonSetView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    counts_read_s: int = 0  # when the reading of the reservations' counts began
+    instances: tuple[Instance, ...] = ()  # every machine of this cluster, as the cloud last said

@@ -1,0 +1,106 @@
+"""What `solve` answers: where each pod goes, what is to be launched, and why not otherwise.
+
+Read by whoever writes NodeClaims, by `holdfast plan`, and by reports. Every pod of the request is in it exactly
+once: on a node that exists, in a claim, or unplaced with a reason.
+"""
+
+import enum
+from dataclasses import dataclass
+
+from holdfast.model.requirements import Requirements
+from holdfast.model.resources import Resources
+
+
+class ReasonCode(enum.StrEnum):
+    """Why a pod is not placed, or why a pod is not in a reservation. Stable: alerts match on these."""
+
+    # of pods that are not placed
+    NO_NODE_POOL = "NoNodePool"
+    INVALID = "Invalid"
+    TAINT = "Taint"
+    REQUIREMENTS = "Requirements"
+    RESOURCES = "Resources"
+    OFFERINGS = "Offerings"
+    TOPOLOGY = "Topology"
+    HOST_PORTS = "HostPorts"
+    VOLUMES = "Volumes"
+    LIMITS = "Limits"
+    MIN_VALUES = "MinValues"
+    WAITS_FOR_SLOT = "WaitsForSlot"
+    # of pods that did not get a reserved slot
+    EXCLUDES_RESERVED = "ExcludesReserved"
+    NO_RESERVATION_SELECTED = "NoReservationSelected"
+    WRONG_INSTANCE_TYPE = "WrongInstanceType"
+    WRONG_ZONE = "WrongZone"
+    WRONG_RESERVATION = "WrongReservation"
+    TOO_SMALL = "TooSmall"
+    FULL = "Full"
+    HELD = "Held"
+    NOT_STARTED = "NotStarted"
+    DRAINING = "Draining"
+    UNHEALTHY = "Unhealthy"
+    POOL_EXCLUDES_RESERVED = "PoolExcludesReserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code with its facts, e.g. the taint, the key, the reservation. The text is for people."""
+
+    code: ReasonCode
+    text: str
+    subject: str = ""  # what it is about: a NodePool, a reservation, a label key
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClaim:
+    """A node to launch. With a slot it is reserved; without, `reserved` is not among its capacity types."""
+
+    node_pool: str
+    requirements: Requirements  # everything that is written, instance types and capacity types included
+    instance_types: tuple[str, ...]  # that will do, cheapest first
+    instance_type: str  # the one the plan counts on
+    zone: str
+    capacity_type: str
+    price_nano_usd_per_hour: int | None  # what it adds to the bill: 0 in a slot, None when unknown
+    requests: Resources  # of its pods and DaemonSets
+    pods: tuple[str, ...]  # uids, sorted
+    slot: str | None = None
+    reservation_ids: tuple[str, ...] = ()  # every reservation that would do, the slot's included
+    min_values_relaxed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Pods that go on a node that exists or is on its way."""
+
+    node: str
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A pod without a node. One that waits names the reservation it waits for, and until when."""
+
+    pod: str
+    reasons: tuple[Reason, ...]  # one a NodePool, in the order they were tried
+    waits_for: str | None = None
+    waits_until_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotReserved:
+    """Why a pod that got something else did not get a reserved slot: one reason a reservation."""
+
+    pod: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    claims: tuple[PlannedClaim, ...]
+    placed: tuple[Placed, ...]
+    unplaced: tuple[Unplaced, ...]
+    price_nano_usd_per_hour: int  # of all claims whose price is known
+    baseline_nano_usd_per_hour: int  # what first fit alone would cost
+    packing: str  # which packing was kept
+    slots_left: tuple[tuple[str, int], ...]  # free slots that nobody needed, by reservation
