@@ -1,12 +1,14 @@
 """`holdfast validate`: is this what the API server accepts, and can it ever work?"""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.findings import Finding
 from holdfast.api.nodepool import NodePool
+from holdfast.api.pods import Pod
 from holdfast.cli import manifests
 from holdfast.cli.manifests import Loaded, Located
 from holdfast.cloud.aws import preflight
@@ -39,7 +41,7 @@ def command(paths: tuple[str, ...], *, ignore_unknown_kinds: bool) -> None:
     for finding in sorted(findings, key=lambda f: (f.file, f.line, f.path)):
         click.echo(str(finding))
     for note in _notes(read.objects):
-        click.echo(note, err=True)
+        click.echo(f"note: {note}", err=True)
     click.echo(_summary(len(read.objects), len(findings)), err=True)
     sys.exit(1 if findings else 0)
 
@@ -50,11 +52,7 @@ def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
     for item in objects:
         match item.obj:
             case NodePool() as pool:
-                found = list(nodepools.problems(pool, preflight.WELL_KNOWN_LABELS))
-                node_class = classes.get(pool.spec.template.spec.node_class_ref.name)
-                if not found and node_class is not None:
-                    found += preflight.problems(pool, node_class)
-                found += preflight.reference_problems(pool)
+                found = _pool_findings(pool, classes)
             case EC2NodeClass() as node_class:
                 found = list(preflight.class_problems(node_class))
             case _:
@@ -62,13 +60,28 @@ def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
         yield from (item.located(finding) for finding in found)
 
 
+def _pool_findings(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> list[Finding]:
+    found = list(nodepools.problems(pool, preflight.WELL_KNOWN_LABELS))
+    foreign = list(preflight.reference_problems(pool))
+    node_class = classes.get(pool.spec.template.spec.node_class_ref.name)
+    if node_class is not None and not found and not foreign:
+        found += preflight.problems(pool, node_class)
+    return found + foreign
+
+
 def _notes(objects: Sequence[Loaded]) -> Iterator[str]:
+    """What is worth knowing and no mistake."""
     classes = _node_classes(objects)
     for item in objects:
-        if isinstance(item.obj, NodePool):
-            name = item.obj.spec.template.spec.node_class_ref.name
-            if name not in classes:
-                yield f"note: {item.name}: EC2NodeClass/{name} is not among the files, so how they fit was not checked"
+        match item.obj:
+            case NodePool() as pool:
+                if pool.spec.replicas is not None:
+                    yield f"{item.name}: spec.replicas is accepted and not acted on"
+                name = pool.spec.template.spec.node_class_ref.name
+                if name not in classes and not list(preflight.reference_problems(pool)):
+                    yield f"{item.name}: no valid EC2NodeClass/{name} is among the files, so how they fit was not checked"
+            case Pod() as pod if pod.spec.resource_claims:
+                yield f"{item.name}: spec.resourceClaims is accepted and not acted on"
 
 
 def _node_classes(objects: Sequence[Loaded]) -> dict[str, EC2NodeClass]:
@@ -76,4 +89,8 @@ def _node_classes(objects: Sequence[Loaded]) -> dict[str, EC2NodeClass]:
 
 
 def _summary(objects: int, findings: int) -> str:
-    return f"{objects} object{'' if objects == 1 else 's'} read, {findings or 'no'} finding{'' if findings == 1 else 's'}"
+    return f"{_counted(objects, 'valid object')}, {_counted(findings, 'finding')}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
