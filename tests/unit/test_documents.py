@@ -187,6 +187,11 @@ def test_items_of_a_list_are_documents_with_their_own_lines() -> None:
     assert (first.line_of(("a",)), second.line_of(("b", "c"))) == (3, 5)
 
 
+def test_items_of_a_list_in_a_later_document_have_their_own_lines() -> None:
+    _, first, second = documents_of("x: 0\n---\nkind: List\nitems:\n  - a: 1\n  - b: 2\n")
+    assert (first.line_of(("a",)), second.line_of(("b",))) == (5, 6)
+
+
 def test_json_has_lines_too() -> None:
     (document,) = documents_of('{\n  "a": {\n    "b": 1\n  }\n}\n')
     assert document.line_of(("a", "b")) == 3

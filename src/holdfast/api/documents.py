@@ -80,9 +80,8 @@ class Document:
     def _lines(self) -> dict[Path, int]:
         # Only a finding asks for lines, so they are not kept while reading.
         lines: dict[Path, int] = {}
-        base = self.line if not self.prefix else 1
         try:
-            _Builder(self.text, base, lines).build()
+            _Builder(self.text, self.line, lines).build()
         except BrokenText:  # JSON that YAML cannot read: the document's own line has to do
             return {}
         return lines
