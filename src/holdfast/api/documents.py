@@ -20,6 +20,7 @@ MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 3_000_000  # counted as if every alias were written out
 
 _MAX_DIGITS: Final = 80  # 64 binary digits with prefix and sign, and some
+_WHOLE_BELOW: Final = 1e21  # where Go begins to write numbers with an exponent
 
 Path = tuple[str | int, ...]
 
@@ -31,9 +32,11 @@ _BOOLEANS: Final = {
     for word, value in (
         ("true", True),
         ("yes", True),
+        ("y", True),
         ("on", True),
         ("false", False),
         ("no", False),
+        ("n", False),
         ("off", False),
     )
     for spelling in (word, word.capitalize(), word.upper())
@@ -286,15 +289,16 @@ class _Builder:
         return text
 
     def _number(self, text: str, event: yaml.ScalarEvent) -> Any:
-        if _INTEGER.fullmatch(text):
-            if len(text) > _MAX_DIGITS:
+        digits = text if text[0] == "." else text.replace("_", "")
+        if _INTEGER.fullmatch(digits):
+            if len(digits) > _MAX_DIGITS:
                 raise BrokenText(f"{text[:20]}... is too large a number", self._line(event))
-            return _integer(text)
-        if _FLOAT.fullmatch(text):
-            value = float(text)
+            return _integer(digits)
+        if _FLOAT.fullmatch(digits):
+            value = float(digits)
             if value in (float("inf"), float("-inf")):
-                raise BrokenText(f"{text} is too large a number", self._line(event))
-            return value
+                raise BrokenText(f"{text[:20]}... is too large a number", self._line(event))
+            return _whole(value)
         if _NOT_A_NUMBER.fullmatch(text):
             raise BrokenText(f"{text} is not a number that JSON can hold", self._line(event))
         return text
@@ -309,6 +313,11 @@ class _Builder:
     def _line(self, event: yaml.Event) -> int:
         mark = event.start_mark
         return self._first_line + (mark.line if mark else 0)
+
+
+def _whole(value: float) -> int | float:
+    """5.0 is sent to the API server as 5, so it is a whole number."""
+    return int(value) if value.is_integer() and abs(value) < _WHOLE_BELOW else value
 
 
 def _integer(text: str) -> int:
