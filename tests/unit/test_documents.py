@@ -247,6 +247,12 @@ def test_a_billion_laughs_are_refused_at_once() -> None:
     assert_quick_and_small(laughs(20))
 
 
+def test_a_few_laughs_of_long_texts_are_refused_too() -> None:
+    text = laughs(5, first=f"&long '{'x' * 100_000}'" + ", *long" * 8)
+    assert "once its aliases are written out" in broken(text).message
+    assert_quick_and_small(text)
+
+
 def test_merge_keys_are_no_way_around_the_bound() -> None:
     lines = ["a0: &a0 {k: [" + "1, " * 1000 + "]}"]
     lines += [f"a{n}: &a{n} {{x: {{<<: *a{n - 1}}}, y: {{<<: *a{n - 1}}}}}" for n in range(1, 30)]
@@ -268,6 +274,13 @@ def test_merge_keys_are_no_way_around_the_bound() -> None:
 )
 def test_deep_nesting_is_refused(text: str) -> None:
     assert broken(text).message
+
+
+def test_aliases_are_no_way_around_the_depth() -> None:
+    wrap = "[" * 90, "]" * 90
+    lines = [f"a0: &a0 {wrap[0]}1{wrap[1]}"]
+    lines += [f"a{n}: &a{n} {wrap[0]}*a{n - 1}{wrap[1]}" for n in range(1, 30)]
+    assert "nested more than 100 deep" in broken("\n".join(lines)).message
 
 
 def test_a_hundred_levels_are_read() -> None:

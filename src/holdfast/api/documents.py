@@ -17,7 +17,8 @@ import yaml
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 100
-MAX_VALUES: Final = 3_000_000  # counted as if every alias were written out
+MAX_VALUES: Final = 3_000_000  # these two are counted as if every alias were written out
+MAX_CHARACTERS: Final = MAX_BYTES
 
 _MAX_DIGITS: Final = 80  # 64 binary digits with prefix and sign, and some
 _WHOLE_BELOW: Final = 1e21  # where Go begins to write numbers with an exponent
@@ -161,6 +162,16 @@ def _split(text: str) -> Iterator[tuple[str, int]]:
     yield text[start:], line
 
 
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """A value that aliases may stand for, and what each of them adds."""
+
+    value: Any
+    values: int
+    characters: int
+    height: int  # levels below the value itself
+
+
 class _Builder:
     """Builds plain values from YAML events, counting as it goes.
 
@@ -172,8 +183,10 @@ class _Builder:
         self._text = text
         self._first_line = first_line
         self._lines = lines
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, _Anchored] = {}
         self._values = 0
+        self._characters = 0
+        self._deepest = 0
 
     def build(self) -> Any:
         try:
@@ -202,15 +215,22 @@ class _Builder:
     def _value(self, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
         if self._lines is not None:
             self._lines.setdefault(path, self._line(event))
-        if depth > MAX_DEPTH:
-            raise BrokenText(f"nested more than {MAX_DEPTH} deep", self._line(event))
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        before = self._values
-        self._count(1, event)
+            return self._alias(event, depth)
+        self._descend(depth, event)
+        self._count(1, 0, event)
+        if event.anchor is None:
+            return self._built(event, path, depth)
+        return self._anchored(event.anchor, event, path, depth)
+
+    def _anchored(self, name: str, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
+        values, characters, deepest = self._values, self._characters, self._deepest
+        self._deepest = depth
         value = self._built(event, path, depth)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (value, self._values - before)
+        self._anchors[name] = _Anchored(
+            value, self._values - values + 1, self._characters - characters, self._deepest - depth
+        )
+        self._deepest = max(self._deepest, deepest)
         return value
 
     def _built(self, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
@@ -221,15 +241,16 @@ class _Builder:
         assert isinstance(event, yaml.MappingStartEvent)
         return self._mapping(path, depth)
 
-    def _alias(self, event: yaml.AliasEvent) -> Any:
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> Any:
         if event.anchor not in self._anchors:
             raise BrokenText(
                 f"*{event.anchor} stands for nothing yet: no complete &{event.anchor} before it",
                 self._line(event),
             )
-        value, size = self._anchors[event.anchor]
-        self._count(size, event)
-        return value
+        anchored = self._anchors[event.anchor]
+        self._descend(depth + anchored.height, event)
+        self._count(anchored.values, anchored.characters, event)
+        return anchored.value
 
     def _sequence(self, path: Path, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -272,10 +293,12 @@ class _Builder:
     def _key(self, event: yaml.NodeEvent) -> str:
         if not isinstance(event, yaml.ScalarEvent):
             raise BrokenText("a key must be plain text", self._line(event))
+        self._count(0, len(event.value), event)
         return str(event.value)
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         text = event.value
+        self._count(0, len(text), event)
         if event.tag is not None and event.tag != "tag:yaml.org,2002:str":
             raise BrokenText(f"the tag {event.tag} is not supported", self._line(event))
         if not event.implicit[0] or event.tag is not None:
@@ -303,12 +326,21 @@ class _Builder:
             raise BrokenText(f"{text} is not a number that JSON can hold", self._line(event))
         return text
 
-    def _count(self, values: int, event: yaml.Event) -> None:
+    def _descend(self, depth: int, event: yaml.Event) -> None:
+        if depth > MAX_DEPTH:
+            raise BrokenText(f"nested more than {MAX_DEPTH} deep", self._line(event))
+        self._deepest = max(self._deepest, depth)
+
+    def _count(self, values: int, characters: int, event: yaml.Event) -> None:
         self._values += values
+        self._characters += characters
         if self._values > MAX_VALUES:
-            raise BrokenText(
-                f"more than {MAX_VALUES:,} values once its aliases are written out", self._line(event)
-            )
+            raise self._too_much(f"{MAX_VALUES:,} values", event)
+        if self._characters > MAX_CHARACTERS:
+            raise self._too_much(f"{MAX_CHARACTERS:,} characters", event)
+
+    def _too_much(self, most: str, event: yaml.Event) -> BrokenText:
+        return BrokenText(f"more than {most} once its aliases are written out", self._line(event))
 
     def _line(self, event: yaml.Event) -> int:
         mark = event.start_mark
