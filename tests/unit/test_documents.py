@@ -203,6 +203,11 @@ def test_json_has_lines_too() -> None:
     assert document.line_of(("a", "b")) == 3
 
 
+def test_numbers_in_json_mean_what_they_mean_to_kubectl() -> None:
+    assert value('{"a": 5.0, "b": 1e3, "c": 1.5}') == {"a": 5, "b": 1000, "c": 1.5}
+    assert type(value('{"a": 5.0}')["a"]) is int
+
+
 def test_json_that_yaml_cannot_read_is_read_all_the_same() -> None:
     (document,) = documents_of('{\n\t"a":\t{"b": 1}\n}\n')
     assert document.value == {"a": {"b": 1}}
@@ -214,6 +219,11 @@ def test_json_that_yaml_cannot_read_is_read_all_the_same() -> None:
 
 def test_a_key_that_is_there_twice_is_refused_where_it_is_repeated() -> None:
     assert broken("a:\n  b: 1\n  c: 2\n  b: 3\n") == Broken(4, "the key b is there twice")
+
+
+def test_a_key_that_is_there_twice_in_json_is_refused_too() -> None:
+    assert broken('{"a": {\n  "b": 1,\n  "b": 2\n}}') == Broken(3, "the key b is there twice")
+    assert "the key b is there twice" in broken('{"a": {\n\t"b": 1,\n\t"b": 2\n}}').message
 
 
 def test_aliases_stand_for_what_was_anchored() -> None:
@@ -319,6 +329,15 @@ def test_the_line_of_a_nul_byte_is_told() -> None:
 
 def test_control_characters_are_refused_with_their_line() -> None:
     assert broken("a: 1\nb: \x07\n") == Broken(2, "not YAML: character U+0007 is not allowed")
+
+
+@pytest.mark.parametrize("text", ['a: "\\ud800"', '{"a": "\\ud800"}', '{"\\udfff": 1}'])
+def test_half_a_character_is_refused(text: str) -> None:
+    assert broken(text).line == 1
+
+
+def test_a_character_written_as_two_halves_is_read() -> None:
+    assert value('{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
 
 
 def test_ten_mebibytes_are_read() -> None:

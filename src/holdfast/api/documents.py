@@ -6,13 +6,14 @@ mean what they mean to kubectl (YAML 1.1 booleans, timestamps stay text), so a m
 and there.
 """
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-import msgspec
 import yaml
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -27,6 +28,7 @@ Path = tuple[str | int, ...]
 
 _EVENT_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
+_TWICE: Final = " is there twice"
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS: Final = {
     spelling: value
@@ -105,9 +107,12 @@ def read(data: bytes) -> Iterator[Document | Broken]:
         yield Broken(text.count("\n", 0, text.index("\x00")) + 1, "not a text file: it holds a NUL byte")
         return
     if text.lstrip()[:1] in ("{", "["):
-        document = _read_json(text)
-        if document is not None:
-            yield from _open_list(document)
+        found = _read_json(text)
+        if isinstance(found, Broken):
+            yield found
+            return
+        if found is not None:
+            yield from _open_list(found)
             return
     for chunk, line in _split(text):
         try:
@@ -119,13 +124,52 @@ def read(data: bytes) -> Iterator[Document | Broken]:
             yield from _open_list(Document(value, line, chunk))
 
 
-def _read_json(text: str) -> Document | None:
+class _Twice(Exception):
+    """A JSON object has a key twice."""
+
+
+def _read_json(text: str) -> Document | Broken | None:
     """The text as one JSON document, or None when it is something else, e.g. YAML in flow style."""
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        value = json.loads(
+            text,
+            object_pairs_hook=_json_object,
+            parse_int=_json_integer,
+            parse_float=lambda digits: _whole(float(digits)),
+            parse_constant=_not_json,
+        )
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # fails on half a character
+    except _Twice as error:
+        return _where_twice(text, str(error))
+    except (ValueError, RecursionError):
         return None
     return Document(value, 1, text) if _is_shallow(value) else None
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _Twice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return value
+
+
+def _json_integer(digits: str) -> int:
+    return int(digits) if len(digits) <= _MAX_DIGITS else _not_json(digits)
+
+
+def _not_json(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _where_twice(text: str, key: str) -> Broken:
+    """The repeated key, with its line where the YAML reader can tell it."""
+    try:
+        _Builder(text, 1, None).build()
+    except BrokenText as error:
+        if error.message.endswith(_TWICE):
+            return Broken(error.line, error.message)
+    return Broken(1, f"the key {key}{_TWICE}")
 
 
 def _is_shallow(value: Any) -> bool:
@@ -273,7 +317,7 @@ class _Builder:
                 merged = self._merge(next(self._events), path, depth) | merged
                 continue
             if key in mapping:
-                raise BrokenText(f"the key {key} is there twice", self._line(event))
+                raise BrokenText(f"the key {key}{_TWICE}", self._line(event))
             where = (*path, key) if self._lines is not None else ()
             if self._lines is not None:
                 self._lines[where] = self._line(event)
