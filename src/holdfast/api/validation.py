@@ -5,7 +5,6 @@ one source, the CRDs; nothing here knows a field by name.
 """
 
 import difflib
-import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
@@ -13,11 +12,12 @@ from typing import Any, Final
 import jsonschema_rs
 
 from holdfast.api import cel, crds, metadata, patterns
-from holdfast.api.findings import Finding, Path, text_of
+from holdfast.api.findings import Finding, Path, shown, text_of
 
 Schema = dict[str, Any]
 
-_SHOWN_CHARACTERS: Final = 60
+_THIS: Final = "\N{BALLOT BOX}"  # stands for the value in the messages of the schema library
+_WHY_CHARACTERS: Final = 200
 _TYPES: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -33,7 +33,9 @@ class Validator:
     def __init__(self, crd: dict[str, Any]) -> None:
         self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         self._namespaced = crd["spec"]["scope"] == "Namespaced"
-        self._schema = jsonschema_rs.Draft4Validator(_json_schema(self._root), validate_formats=True)
+        self._schema = jsonschema_rs.Draft4Validator(
+            _json_schema(self._root), validate_formats=True, mask=_THIS
+        )
         self._places = tuple(_places(self._root))
 
     def findings(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[Finding]:
@@ -127,7 +129,9 @@ def _judge(rule: dict[str, str], value: Any, old: Any, path: Path) -> Iterator[F
         case False:
             yield Finding(path, rule["message"])
         case cel.Failed(why):
-            yield Finding(path, f"{rule['message']} (the rule could not be evaluated: {why})")
+            yield Finding(
+                path, f"{rule['message']} (the rule could not be evaluated: {why[:_WHY_CHARACTERS]})"
+            )
 
 
 def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
@@ -140,25 +144,18 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
             wanted = _one_of([_TYPES[t] for t in types])
             quotes = "string" in types and not isinstance(error.instance, dict | list)
             hint = "; write it in quotes" if quotes else ""
-            return Finding(path, f"must be {wanted}, not {_shown(error.instance)}{hint}")
+            return Finding(path, f"must be {wanted}, not {shown(error.instance)}{hint}")
         case kind.AnyOf():
-            return Finding(path, f"must be text or a whole number, not {_shown(error.instance)}")
+            return Finding(path, f"must be text or a whole number, not {shown(error.instance)}")
         case kind.Enum(options=options):
-            return Finding(
-                path, f"must be {_one_of([str(o) for o in options])}, not {_shown(error.instance)}"
-            )
+            return Finding(path, f"must be {_one_of([str(o) for o in options])}, not {shown(error.instance)}")
         case kind.Pattern(pattern=pattern):
-            return Finding(path, f"{_shown(error.instance)} is not {patterns.WORDS[pattern]}")
-    return Finding(path, error.message)
+            return Finding(path, f"{shown(error.instance)} is not {patterns.WORDS[pattern]}")
+    return Finding(path, error.message.replace(_THIS, shown(error.instance)))
 
 
 def _one_of(options: Sequence[str]) -> str:
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def _json_schema(schema: Schema) -> Schema:

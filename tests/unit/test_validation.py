@@ -1,0 +1,253 @@
+"""What the validator says: the right place, words that help, and never a traceback."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crd_tool import objects, schemas
+from holdfast.api import documents, validation
+
+CONDITION = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Ready",
+    "message": "",
+    "lastTransitionTime": "2026-03-01T08:00:00Z",
+}
+KINDS = schemas.kinds()
+LONG = "x" * 100_000
+
+
+def meta(**fields: Any) -> list[str]:
+    return objects.lines(objects.build("NodePool", {"metadata": fields}))
+
+
+def with_condition(**fields: Any) -> dict[str, Any]:
+    return objects.build("NodePool", {"status": {"conditions": [CONDITION | fields]}})
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """A patch that puts the value at a dotted path."""
+    first, _, rest = path.partition(".")
+    return {first: nested(rest, value) if rest else value}
+
+
+# --- Fields -----------------------------------------------------------------------------------------
+
+
+def test_a_field_that_is_missing_is_named() -> None:
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}}
+    assert objects.lines(pool) == [".spec.template: required, and not there"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"weigth": 10}, ".spec.weigth: unknown field; did you mean weight?"),
+        ({"labels": {}}, ".spec.labels: unknown field; it belongs at .spec.template.metadata.labels"),
+        ({"budgets": []}, ".spec.budgets: unknown field; it belongs at .spec.disruption.budgets"),
+        (
+            {"zzz": 1},
+            ".spec.zzz: unknown field; known here: disruption, limits, replicas, template, weight",
+        ),
+    ],
+)
+def test_an_unknown_field_is_met_with_the_place_or_the_name_that_was_meant(
+    spec: dict[str, Any], line: str
+) -> None:
+    assert objects.lines(objects.spec("NodePool", **spec)) == [line]
+
+
+def test_unknown_fields_are_found_in_lists_and_at_the_top() -> None:
+    claim = objects.build(
+        "NodeClaim", {"spce": {}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule", "efect": "x"}]}}
+    )
+    assert objects.lines(claim) == [
+        ".spce: unknown field; did you mean spec?",
+        ".spec.taints[0].efect: unknown field; did you mean effect?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"weight": "10"}, '.spec.weight: must be a whole number, not "10"'),
+        ({"weight": True}, ".spec.weight: must be a whole number, not true"),
+        ({"weight": 0}, ".spec.weight: 0 is less than the minimum of 1"),
+        ({"limits": []}, ".spec.limits: must be a mapping, not []"),
+        ({"limits": {"cpu": 0.5}}, ".spec.limits.cpu: must be text or a whole number, not 0.5"),
+        (
+            {"limits": {"cpu": "many"}},
+            '.spec.limits.cpu: "many" is not a quantity such as 500m, 2, 1.5 or 4Gi',
+        ),
+        (
+            {"disruption": {"consolidateAfter": 30}},
+            ".spec.disruption.consolidateAfter: must be text, not 30; write it in quotes",
+        ),
+        ({"disruption": {"budgets": {}}}, ".spec.disruption.budgets: must be a list, not {}"),
+        (
+            {"disruption": {"consolidationPolicy": "Never"}},
+            '.spec.disruption.consolidationPolicy: must be WhenEmpty, WhenEmptyOrUnderutilized or Balanced, not "Never"',
+        ),
+    ],
+)
+def test_a_wrong_value_is_shown_with_what_would_be_right(spec: dict[str, Any], line: str) -> None:
+    assert objects.lines(objects.spec("NodePool", **spec)) == [line]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"weight": LONG},
+        {"weight": [LONG] * 100},
+        {"limits": {"cpu": LONG}},
+        {"template": {"metadata": {"labels": {"team": LONG}}}},
+        {"template": {"spec": {"requirements": [{"key": "a", "operator": "Gt", "values": [LONG]}]}}},
+    ],
+    ids=["type", "list", "pattern", "length", "rule"],
+)
+def test_a_long_value_is_not_shown_in_full(spec: dict[str, Any]) -> None:
+    lines = objects.lines(objects.spec("NodePool", **spec))
+    assert lines
+    assert all(len(line) < 500 for line in lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", [None, 1, "text", True, [], [1]], ids=repr)
+def test_a_wrong_type_for_the_whole_spec_is_one_finding_there(kind: str, wrong: object) -> None:
+    obj = objects.build(kind) | {"spec": wrong}
+    assert objects.refused_at(obj) == [".spec"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_refuses_a_value_of_another_type(kind: str) -> None:
+    """A mapping where text, a number or a list belongs; text where a mapping or a list does."""
+    for path, schema in schemas.nodes(schemas.of(kind)):
+        if path.split(".")[0] not in ("spec", "status") or "[]" in path or "{}" in path:
+            continue
+        wrong = "text" if schema.get("type") in ("object", "array") else {"a": 1}
+        assert f".{path}" in objects.refused_at(objects.build(kind, nested(path, wrong)))
+
+
+def test_null_in_a_list_is_refused() -> None:
+    assert objects.lines(objects.spec("NodePool", disruption={"budgets": [None]})) == [
+        ".spec.disruption.budgets[0]: must be a mapping, not null"
+    ]
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-03-01T08:00:00Z", "2026-03-01T08:00:00.123456789Z", "2026-03-01T09:00:00+01:00"]
+)
+def test_a_time_is_rfc3339(time: str) -> None:
+    assert objects.is_valid(with_condition(lastTransitionTime=time))
+
+
+# --- Rules ------------------------------------------------------------------------------------------
+
+
+def test_rules_are_not_asked_about_what_the_schema_has_refused() -> None:
+    requirements = [{"key": "team", "operator": "In", "values": "web"}]
+    claim = objects.spec("NodeClaim", requirements=requirements)
+    assert objects.lines(claim) == ['.spec.requirements[0].values: must be a list, not "web"']
+
+
+def test_rules_that_compare_are_for_updates_only() -> None:
+    claim = objects.spec("NodeClaim", expireAfter="24h")
+    assert objects.lines(claim) == []
+    assert objects.lines(claim, objects.build("NodeClaim")) == [
+        ".spec: the spec of a NodeClaim never changes; delete it and create another"
+    ]
+
+
+def test_an_update_that_writes_a_default_out_changes_nothing() -> None:
+    old, new = objects.build("NodeClaim"), objects.spec("NodeClaim", expireAfter="720h")
+    assert objects.lines(new, old) == []
+    assert objects.lines(old, new) == []
+
+
+def test_findings_are_sorted_and_each_is_there_once() -> None:
+    pool = objects.build("NodePool", {"spec": {"weight": 0, "zzz": 1, "limits": {"cpu": []}}})
+    found = objects.findings(pool)
+    assert objects.lines(pool) == sorted(objects.lines(pool))
+    assert len(found) == len(set(found)) == 3
+
+
+# --- Metadata ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "a-b", "a.b", "0", "a" * 253])
+def test_a_name_is_a_dns_subdomain(name: str) -> None:
+    assert meta(name=name) == []
+
+
+@pytest.mark.parametrize("name", ["A", "a_b", "-a", "a-", "a..b", "a" * 254, "a/b", "a\n", "ä", 5, ["a"]])
+def test_what_is_no_name_is_refused(name: object) -> None:
+    (line,) = meta(name=name)
+    assert line.startswith(".metadata.name: ")
+
+
+def test_a_name_may_be_left_to_the_server() -> None:
+    assert meta(name=None, generateName="web-") == []
+    assert meta(name=None) == [".metadata.name: required, and not there"]
+
+
+def test_kinds_of_the_whole_cluster_have_no_namespace() -> None:
+    (line,) = meta(namespace="default")
+    assert line.startswith(".metadata.namespace: ")
+
+
+@pytest.mark.parametrize(
+    ("labels", "good"),
+    [
+        ({"team": "web", "example.com/Team_1.x": ""}, True),
+        ({"team": "-web"}, False),
+        ({"team": "x" * 63}, True),
+        ({"team": "x" * 64}, False),
+        ({"-team": "web"}, False),
+        ({"x" * 64: "web"}, False),
+        ({"Example.com/team": "web"}, False),
+        ({"a/b/c": "web"}, False),
+        ({"": "web"}, False),
+        ({"team": "we b"}, False),
+        ({"team": "web\n"}, False),
+        ({"team": True}, False),
+        ({"team": 5}, False),
+    ],
+)
+def test_labels_have_the_syntax_of_labels(labels: dict[str, Any], good: bool) -> None:  # noqa: FBT001
+    assert (meta(labels=labels) == []) is good
+
+
+def test_annotations_are_text() -> None:
+    assert meta(annotations={"note": "any text: 100 %"}) == []
+    assert meta(annotations={"note": 5}) == [".metadata.annotations.note: must be text; write it in quotes"]
+    assert meta(annotations=["note"]) == [".metadata.annotations: must be a mapping"]
+
+
+# --- Anything at all --------------------------------------------------------------------------------
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@given(value=ANYTHING, spec=ANYTHING, metadata=ANYTHING)
+def test_no_value_is_a_traceback(value: Any, spec: Any, metadata: Any) -> None:
+    text = json.dumps({"metadata": metadata, "spec": spec, "status": value, "x": value})
+    for document in documents.read(text.encode()):
+        for validator in validation.validators().values():
+            if isinstance(document, documents.Document):
+                validator.findings(document.value)
