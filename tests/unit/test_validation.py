@@ -132,6 +132,16 @@ def test_every_field_refuses_a_value_of_another_type(kind: str) -> None:
         assert f".{path}" in objects.refused_at(objects.build(kind, nested(path, wrong)))
 
 
+def test_null_means_unset() -> None:
+    """The API server drops nulls before it looks, kubectl relies on it."""
+    pool = objects.build("NodePool")
+    pool["spec"] |= {"weight": None, "limits": None, "disruption": None}
+    pool["spec"]["template"]["spec"]["taints"] = None
+    assert objects.lines(pool) == []
+    pool["spec"]["template"]["spec"]["nodeClassRef"] = None
+    assert objects.lines(pool) == [".spec.template.spec.nodeClassRef: required, and not there"]
+
+
 def test_null_in_a_list_is_refused() -> None:
     assert objects.lines(objects.spec("NodePool", disruption={"budgets": [None]})) == [
         ".spec.disruption.budgets[0]: must be a mapping, not null"

@@ -83,17 +83,17 @@ def validators() -> dict[tuple[str, str], Validator]:
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """The value with the schema's defaults where it says nothing, or says null."""
+    """The value as the API server completes it: nulls of known fields dropped, then defaults filled in."""
     if isinstance(value, list) and "items" in schema:
         return [with_defaults(item, schema["items"]) for item in value]
     if not isinstance(value, dict):
         return value
     properties = schema.get("properties", {})
-    fallback = schema.get("additionalProperties", {})
+    fallback = schema.get("additionalProperties")
     filled = {
-        name: with_defaults(child, properties.get(name, fallback))
+        name: with_defaults(child, properties.get(name, fallback or {}))
         for name, child in value.items()
-        if child is not None or "default" not in properties.get(name, {})
+        if child is not None or (name not in properties and fallback is None)
     }
     for name, child_schema in properties.items():
         if name not in filled and "default" in child_schema:
