@@ -149,6 +149,51 @@ def test_null_in_a_list_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "patch", "line"),
+    [
+        (
+            "NodePool",
+            {"spec": {"disruption": {"budgets": [{"reasons": ["Empty", "Drifted", "Empty"]}]}}},
+            ".spec.disruption.budgets[0].reasons[2]: is there twice",
+        ),
+        (
+            "NodePool",
+            {"status": {"conditions": [CONDITION, CONDITION | {"status": "False"}]}},
+            ".status.conditions[1]: is there twice: another item has the same type",
+        ),
+    ],
+)
+def test_a_list_that_is_a_set_or_a_map_has_each_item_once(
+    kind: str, patch: dict[str, Any], line: str
+) -> None:
+    assert objects.lines(objects.build(kind, patch)) == [line]
+
+
+def test_items_of_any_type_are_compared() -> None:
+    reasons = [10**30, {"a": 1}, {"a": 1}, None, 10**30]
+    places = objects.refused_at(objects.spec("NodePool", disruption={"budgets": [{"reasons": reasons}]}))
+    assert places == [f".spec.disruption.budgets[0].reasons[{index}]" for index in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "place"),
+    [
+        ("NodePool", {"replicas": 2**63}, ".spec.replicas"),
+        ("NodePool", {"limits": {"cpu": 2**63}}, ".spec.limits.cpu"),
+        ("EC2NodeClass", {"ipPrefixCount": 2**31}, ".spec.ipPrefixCount"),
+    ],
+)
+def test_an_integer_that_does_not_fit_is_refused_at_its_place(
+    kind: str, spec: dict[str, Any], place: str
+) -> None:
+    assert objects.refused_at(objects.spec(kind, **spec)) == [place]
+    smaller = json.loads(
+        json.dumps(spec).replace(str(2**63), str(2**63 - 1)).replace(str(2**31), "2147483647")
+    )
+    assert objects.is_valid(objects.spec(kind, **smaller))
+
+
+@pytest.mark.parametrize(
     "time", ["2026-03-01T08:00:00Z", "2026-03-01T08:00:00.123456789Z", "2026-03-01T09:00:00+01:00"]
 )
 def test_a_time_is_rfc3339(time: str) -> None:

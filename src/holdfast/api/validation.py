@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from holdfast.api import cel, crds, metadata, patterns
+from holdfast.api import cel, crds, metadata, patterns, structure
 from holdfast.api.findings import Finding, Path, shown, text_of
 
 Schema = dict[str, Any]
@@ -43,6 +43,7 @@ class Validator:
         unknown = list(self._unknown(obj, self._root, ()))
         value = with_defaults(obj, self._root)
         schema = [_schema_finding(error) for error in self._schema.iter_errors(value)]
+        schema += structure.findings(value, self._root)
         refused = {f.path[:n] for f in schema for n in range(len(f.path) + 1)}
         rules = _rule_findings(value, old and with_defaults(old, self._root), self._root, (), refused)
         meta = metadata.findings(obj, namespaced=self._namespaced)
