@@ -194,6 +194,16 @@ def test_an_integer_that_does_not_fit_is_refused_at_its_place(
 
 
 @pytest.mark.parametrize(
+    "time",
+    ["2026-03-01", "2026-03-01 08:00:00Z", "0000-01-01T00:00:00Z", "2026-12-31T23:59:60Z", "soon", ""],
+)
+def test_a_time_that_is_none_is_refused(time: str) -> None:
+    assert objects.refused_at(with_condition(lastTransitionTime=time)) == [
+        ".status.conditions[0].lastTransitionTime"
+    ]
+
+
+@pytest.mark.parametrize(
     "time", ["2026-03-01T08:00:00Z", "2026-03-01T08:00:00.123456789Z", "2026-03-01T09:00:00+01:00"]
 )
 def test_a_time_is_rfc3339(time: str) -> None:

@@ -6,10 +6,12 @@ one source, the CRDs; nothing here knows a field by name.
 
 import difflib
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
 import jsonschema_rs
+import msgspec
 
 from holdfast.api import cel, crds, metadata, patterns, structure
 from holdfast.api.findings import Finding, Path, shown, text_of
@@ -34,7 +36,7 @@ class Validator:
         self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         self._namespaced = crd["spec"]["scope"] == "Namespaced"
         self._schema = jsonschema_rs.Draft4Validator(
-            _json_schema(self._root), validate_formats=True, mask=_THIS
+            _json_schema(self._root), validate_formats=True, formats={"date-time": _is_time}, mask=_THIS
         )
         self._places = tuple(_places(self._root))
 
@@ -150,9 +152,20 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
             return Finding(path, f"must be text or a whole number, not {shown(error.instance)}")
         case kind.Enum(options=options):
             return Finding(path, f"must be {_one_of([str(o) for o in options])}, not {shown(error.instance)}")
+        case kind.Format():
+            return Finding(path, f"{shown(error.instance)} is not a time such as 2026-03-01T08:00:00Z")
         case kind.Pattern(pattern=pattern):
             return Finding(path, f"{shown(error.instance)} is not {patterns.WORDS[pattern]}")
     return Finding(path, error.message.replace(_THIS, shown(error.instance)))
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is RFC 3339 and the wire types can hold it, which leaves out leap seconds and the year 0."""
+    try:
+        msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        return False
+    return "t" in text.lower()
 
 
 def _one_of(options: Sequence[str]) -> str:
