@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crd_tool import objects, schemas
-from holdfast.api import documents, validation
+from holdfast.api import documents, kinds, validation
 
 CONDITION = {
     "type": "Ready",
@@ -292,6 +292,22 @@ def test_annotations_are_text() -> None:
     assert meta(annotations=["note"]) == [".metadata.annotations: must be a mapping"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"finalizers": "karpenter.sh/termination"}, ".metadata.finalizers"),
+        ({"finalizers": [1]}, ".metadata.finalizers[0]"),
+        ({"generation": "1"}, ".metadata.generation"),
+        ({"uid": 5}, ".metadata.uid"),
+        ({"creationTimestamp": "yesterday"}, ".metadata.creationTimestamp"),
+        ({"ownerReferences": [{"kind": "NodePool"}]}, ".metadata.ownerReferences[0]"),
+        ({"generateName": 5}, ".metadata.generateName"),
+    ],
+)
+def test_metadata_of_another_type_is_refused_at_its_place(fields: dict[str, Any], place: str) -> None:
+    assert place in objects.refused_at(objects.build("NodePool", {"metadata": fields}))
+
+
 # --- Anything at all --------------------------------------------------------------------------------
 
 SCALARS = (
@@ -306,6 +322,19 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_any_change_is_a_finding_or_an_object(kind: str, data: st.DataObject) -> None:
+    """What has no finding can be decoded, so nothing that was accepted is a traceback afterwards."""
+    obj = objects.build(kind)
+    paths = [path for path, _ in schemas.nodes(schemas.of(kind)) if path and "[]" not in path]
+    path = data.draw(st.sampled_from([*paths, "metadata.labels", "metadata.finalizers", "metadata.uid"]))
+    changed = objects.merge(obj, nested(path.replace("{}", ".cpu"), data.draw(ANYTHING)))
+    if not objects.validator(kind).findings(changed, obj):
+        kinds.from_plain(changed, kinds.BY_NAME[obj["apiVersion"], kind])
 
 
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)
