@@ -308,6 +308,12 @@ def test_metadata_of_another_type_is_refused_at_its_place(fields: dict[str, Any]
     assert place in objects.refused_at(objects.build("NodePool", {"metadata": fields}))
 
 
+@pytest.mark.parametrize("wrong", [None, 5, "name", []], ids=repr)
+def test_an_object_without_metadata_is_told_so_once(wrong: object) -> None:
+    obj = objects.build("NodePool") | {"metadata": wrong}
+    assert objects.lines(obj) == [".metadata: required: a mapping with at least a name"]
+
+
 # --- Anything at all --------------------------------------------------------------------------------
 
 SCALARS = (

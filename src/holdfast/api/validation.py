@@ -49,6 +49,7 @@ class Validator:
         refused = {f.path[:n] for f in schema for n in range(len(f.path) + 1)}
         rules = _rule_findings(value, old and with_defaults(old, self._root), self._root, (), refused)
         meta = metadata.findings(obj, namespaced=self._namespaced)
+        schema = [f for f in schema if f.path != ("metadata",)]  # `metadata` has said it better
         return sorted({*unknown, *meta, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
 
     def _unknown(self, value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
