@@ -114,6 +114,7 @@ def test_a_scalar_means_what_it_means_to_kubectl(written: str, meant: object) ->
 @pytest.mark.parametrize("written", [".nan", ".inf", "-.INF", "1e999", "9" * 81])
 def test_a_number_that_json_cannot_hold_is_refused(written: str) -> None:
     assert "number" in broken(f"a: {written}").message
+    assert "number" in broken(f'{{"a": {written}}}').message
 
 
 @pytest.mark.parametrize("written", ["!!int '5'", "!!binary aGk=", "!custom x", "!!timestamp 2026-03-01"])
@@ -296,6 +297,12 @@ def test_aliases_are_no_way_around_the_depth() -> None:
 def test_a_hundred_levels_are_read() -> None:
     assert value("[" * 99 + "1" + "]" * 99)
     assert value("a: " + "[" * 99 + "1" + "]" * 99)
+
+
+def test_json_with_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_VALUES", 1_000)
+    assert "more than 1,000 values" in broken("[" + "[]," * 1_001 + "1]").message
+    assert value('["' + "," * 1_001 + '"]') == ["," * 1_001]
 
 
 def test_an_integer_of_a_hundred_thousand_digits_is_refused() -> None:

@@ -7,6 +7,7 @@ and there.
 """
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -130,12 +131,14 @@ class _Twice(Exception):
 
 def _read_json(text: str) -> Document | Broken | None:
     """The text as one JSON document, or None when it is something else, e.g. YAML in flow style."""
+    if text.count(",") > MAX_VALUES:  # perhaps too much to hold: let the reader that counts decide
+        return None
     try:
         value = json.loads(
             text,
             object_pairs_hook=_json_object,
             parse_int=_json_integer,
-            parse_float=lambda digits: _whole(float(digits)),
+            parse_float=_json_float,
             parse_constant=_not_json,
         )
         if "\\u" in text:
@@ -156,6 +159,11 @@ def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _json_integer(digits: str) -> int:
     return int(digits) if len(digits) <= _MAX_DIGITS else _not_json(digits)
+
+
+def _json_float(digits: str) -> int | float:
+    value = float(digits)
+    return _whole(value) if math.isfinite(value) else _not_json(digits)
 
 
 def _not_json(text: str) -> NoReturn:
@@ -363,7 +371,7 @@ class _Builder:
             return _integer(digits)
         if _FLOAT.fullmatch(digits):
             value = float(digits)
-            if value in (float("inf"), float("-inf")):
+            if not math.isfinite(value):
                 raise BrokenText(f"{text[:20]}... is too large a number", self._line(event))
             return _whole(value)
         if _NOT_A_NUMBER.fullmatch(text):
