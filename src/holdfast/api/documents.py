@@ -6,34 +6,41 @@ mean what they mean to kubectl (YAML 1.1 booleans, timestamps stay text), so a m
 and there.
 """
 
+import json
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-import msgspec
 import yaml
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 100
-MAX_VALUES: Final = 3_000_000  # counted as if every alias were written out
+MAX_VALUES: Final = 3_000_000  # these two are counted as if every alias were written out
+MAX_CHARACTERS: Final = MAX_BYTES
 
 _MAX_DIGITS: Final = 80  # 64 binary digits with prefix and sign, and some
+_WHOLE_BELOW: Final = 1e21  # where Go begins to write numbers with an exponent
 
 Path = tuple[str | int, ...]
 
 _EVENT_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
+_TWICE: Final = " is there twice"
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS: Final = {
     spelling: value
     for word, value in (
         ("true", True),
         ("yes", True),
+        ("y", True),
         ("on", True),
         ("false", False),
         ("no", False),
+        ("n", False),
         ("off", False),
     )
     for spelling in (word, word.capitalize(), word.upper())
@@ -80,9 +87,8 @@ class Document:
     def _lines(self) -> dict[Path, int]:
         # Only a finding asks for lines, so they are not kept while reading.
         lines: dict[Path, int] = {}
-        base = self.line if not self.prefix else 1
         try:
-            _Builder(self.text, base, lines).build()
+            _Builder(self.text, self.line, lines).build()
         except BrokenText:  # JSON that YAML cannot read: the document's own line has to do
             return {}
         return lines
@@ -102,9 +108,12 @@ def read(data: bytes) -> Iterator[Document | Broken]:
         yield Broken(text.count("\n", 0, text.index("\x00")) + 1, "not a text file: it holds a NUL byte")
         return
     if text.lstrip()[:1] in ("{", "["):
-        document = _read_json(text)
-        if document is not None:
-            yield from _open_list(document)
+        found = _read_json(text)
+        if isinstance(found, Broken):
+            yield found
+            return
+        if found is not None:
+            yield from _open_list(found)
             return
     for chunk, line in _split(text):
         try:
@@ -116,13 +125,59 @@ def read(data: bytes) -> Iterator[Document | Broken]:
             yield from _open_list(Document(value, line, chunk))
 
 
-def _read_json(text: str) -> Document | None:
+class _Twice(Exception):
+    """A JSON object has a key twice."""
+
+
+def _read_json(text: str) -> Document | Broken | None:
     """The text as one JSON document, or None when it is something else, e.g. YAML in flow style."""
+    if text.count(",") > MAX_VALUES:  # perhaps too much to hold: let the reader that counts decide
+        return None
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        value = json.loads(
+            text,
+            object_pairs_hook=_json_object,
+            parse_int=_json_integer,
+            parse_float=_json_float,
+            parse_constant=_not_json,
+        )
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # fails on half a character
+    except _Twice as error:
+        return _where_twice(text, str(error))
+    except (ValueError, RecursionError):
         return None
     return Document(value, 1, text) if _is_shallow(value) else None
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _Twice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return value
+
+
+def _json_integer(digits: str) -> int:
+    return int(digits) if len(digits) <= _MAX_DIGITS else _not_json(digits)
+
+
+def _json_float(digits: str) -> int | float:
+    value = float(digits)
+    return _whole(value) if math.isfinite(value) else _not_json(digits)
+
+
+def _not_json(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _where_twice(text: str, key: str) -> Broken:
+    """The repeated key, with its line where the YAML reader can tell it."""
+    try:
+        _Builder(text, 1, None).build()
+    except BrokenText as error:
+        if error.message.endswith(_TWICE):
+            return Broken(error.line, error.message)
+    return Broken(1, f"the key {key}{_TWICE}")
 
 
 def _is_shallow(value: Any) -> bool:
@@ -159,6 +214,16 @@ def _split(text: str) -> Iterator[tuple[str, int]]:
     yield text[start:], line
 
 
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """A value that aliases may stand for, and what each of them adds."""
+
+    value: Any
+    values: int
+    characters: int
+    height: int  # levels below the value itself
+
+
 class _Builder:
     """Builds plain values from YAML events, counting as it goes.
 
@@ -170,8 +235,10 @@ class _Builder:
         self._text = text
         self._first_line = first_line
         self._lines = lines
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, _Anchored] = {}
         self._values = 0
+        self._characters = 0
+        self._deepest = 0
 
     def build(self) -> Any:
         try:
@@ -200,15 +267,22 @@ class _Builder:
     def _value(self, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
         if self._lines is not None:
             self._lines.setdefault(path, self._line(event))
-        if depth > MAX_DEPTH:
-            raise BrokenText(f"nested more than {MAX_DEPTH} deep", self._line(event))
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        before = self._values
-        self._count(1, event)
+            return self._alias(event, depth)
+        self._descend(depth, event)
+        self._count(1, 0, event)
+        if event.anchor is None:
+            return self._built(event, path, depth)
+        return self._anchored(event.anchor, event, path, depth)
+
+    def _anchored(self, name: str, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
+        values, characters, deepest = self._values, self._characters, self._deepest
+        self._deepest = depth
         value = self._built(event, path, depth)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (value, self._values - before)
+        self._anchors[name] = _Anchored(
+            value, self._values - values + 1, self._characters - characters, self._deepest - depth
+        )
+        self._deepest = max(self._deepest, deepest)
         return value
 
     def _built(self, event: yaml.NodeEvent, path: Path, depth: int) -> Any:
@@ -219,15 +293,16 @@ class _Builder:
         assert isinstance(event, yaml.MappingStartEvent)
         return self._mapping(path, depth)
 
-    def _alias(self, event: yaml.AliasEvent) -> Any:
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> Any:
         if event.anchor not in self._anchors:
             raise BrokenText(
                 f"*{event.anchor} stands for nothing yet: no complete &{event.anchor} before it",
                 self._line(event),
             )
-        value, size = self._anchors[event.anchor]
-        self._count(size, event)
-        return value
+        anchored = self._anchors[event.anchor]
+        self._descend(depth + anchored.height, event)
+        self._count(anchored.values, anchored.characters, event)
+        return anchored.value
 
     def _sequence(self, path: Path, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -250,7 +325,7 @@ class _Builder:
                 merged = self._merge(next(self._events), path, depth) | merged
                 continue
             if key in mapping:
-                raise BrokenText(f"the key {key} is there twice", self._line(event))
+                raise BrokenText(f"the key {key}{_TWICE}", self._line(event))
             where = (*path, key) if self._lines is not None else ()
             if self._lines is not None:
                 self._lines[where] = self._line(event)
@@ -270,10 +345,12 @@ class _Builder:
     def _key(self, event: yaml.NodeEvent) -> str:
         if not isinstance(event, yaml.ScalarEvent):
             raise BrokenText("a key must be plain text", self._line(event))
+        self._count(0, len(event.value), event)
         return str(event.value)
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         text = event.value
+        self._count(0, len(text), event)
         if event.tag is not None and event.tag != "tag:yaml.org,2002:str":
             raise BrokenText(f"the tag {event.tag} is not supported", self._line(event))
         if not event.implicit[0] or event.tag is not None:
@@ -287,29 +364,44 @@ class _Builder:
         return text
 
     def _number(self, text: str, event: yaml.ScalarEvent) -> Any:
-        if _INTEGER.fullmatch(text):
-            if len(text) > _MAX_DIGITS:
+        digits = text if text[0] == "." else text.replace("_", "")
+        if _INTEGER.fullmatch(digits):
+            if len(digits) > _MAX_DIGITS:
                 raise BrokenText(f"{text[:20]}... is too large a number", self._line(event))
-            return _integer(text)
-        if _FLOAT.fullmatch(text):
-            value = float(text)
-            if value in (float("inf"), float("-inf")):
-                raise BrokenText(f"{text} is too large a number", self._line(event))
-            return value
+            return _integer(digits)
+        if _FLOAT.fullmatch(digits):
+            value = float(digits)
+            if not math.isfinite(value):
+                raise BrokenText(f"{text[:20]}... is too large a number", self._line(event))
+            return _whole(value)
         if _NOT_A_NUMBER.fullmatch(text):
             raise BrokenText(f"{text} is not a number that JSON can hold", self._line(event))
         return text
 
-    def _count(self, values: int, event: yaml.Event) -> None:
+    def _descend(self, depth: int, event: yaml.Event) -> None:
+        if depth > MAX_DEPTH:
+            raise BrokenText(f"nested more than {MAX_DEPTH} deep", self._line(event))
+        self._deepest = max(self._deepest, depth)
+
+    def _count(self, values: int, characters: int, event: yaml.Event) -> None:
         self._values += values
+        self._characters += characters
         if self._values > MAX_VALUES:
-            raise BrokenText(
-                f"more than {MAX_VALUES:,} values once its aliases are written out", self._line(event)
-            )
+            raise self._too_much(f"{MAX_VALUES:,} values", event)
+        if self._characters > MAX_CHARACTERS:
+            raise self._too_much(f"{MAX_CHARACTERS:,} characters", event)
+
+    def _too_much(self, most: str, event: yaml.Event) -> BrokenText:
+        return BrokenText(f"more than {most} once its aliases are written out", self._line(event))
 
     def _line(self, event: yaml.Event) -> int:
         mark = event.start_mark
         return self._first_line + (mark.line if mark else 0)
+
+
+def _whole(value: float) -> int | float:
+    """5.0 is sent to the API server as 5, so it is a whole number."""
+    return int(value) if value.is_integer() and abs(value) < _WHOLE_BELOW else value
 
 
 def _integer(text: str) -> int:

@@ -1,6 +1,13 @@
 """What is wrong with an object, where, and what to do about it."""
 
+import json
+import re
 from dataclasses import dataclass
+from typing import Any, Final
+
+_SHOWN_CHARACTERS: Final = 60
+_DECODING_ERROR: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
 
 Path = tuple[str | int, ...]
 
@@ -16,6 +23,25 @@ class Finding:
 def text_of(path: Path) -> str:
     """A path as people write it: .spec.requirements[0].key, .metadata.labels['a/b']."""
     return "".join(_step(part) for part in path) or "."
+
+
+def of_decoding_error(text: str, above: Path = ()) -> Finding:
+    """What msgspec says about a value it cannot decode; `above` is where that value stands."""
+    match = _DECODING_ERROR.fullmatch(text)
+    assert match is not None
+    steps = _STEP.finditer(match["path"] or "")
+    path = tuple(int(s["index"]) if (s["index"] or "").isdigit() else s["name"] or "*" for s in steps)
+    return Finding(above + path, match["what"].replace("`", ""))
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, cut off where nobody would read on. A huge one is never written out."""
+    text = ""
+    for chunk in json.JSONEncoder().iterencode(value):
+        text += chunk[: _SHOWN_CHARACTERS + 1]
+        if len(text) > _SHOWN_CHARACTERS:
+            return f"{text[:_SHOWN_CHARACTERS]}..."
+    return text
 
 
 def _step(part: str | int) -> str:

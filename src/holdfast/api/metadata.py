@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.api import patterns
-from holdfast.api.findings import Finding, Path
+from holdfast.api.findings import Finding, Path, of_decoding_error
+from holdfast.api.meta import ObjectMeta
 
 _DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE: Final = re.compile(patterns.LABEL_VALUE)
@@ -23,14 +26,10 @@ def findings(obj: dict[str, Any], *, namespaced: bool) -> Iterator[Finding]:
     if not isinstance(metadata, dict):
         yield Finding(("metadata",), "required: a mapping with at least a name")
         return
-    yield from _name(metadata)
-    if metadata.get("namespace") and not namespaced:
-        yield Finding(
-            ("metadata", "namespace"), "this kind belongs to the whole cluster; leave the namespace out"
-        )
-    yield from _texts(metadata, "annotations")
-    yield from _texts(metadata, "labels")
-    yield from labels(metadata.get("labels"), ("metadata", "labels"))
+    found = [*_name(metadata), *_namespace(metadata, namespaced=namespaced)]
+    found += [*_texts(metadata, "annotations"), *_texts(metadata, "labels")]
+    found += labels(metadata.get("labels"), ("metadata", "labels"))
+    yield from found or _types(metadata)
 
 
 def labels(value: Any, path: Path) -> Iterator[Finding]:
@@ -63,6 +62,22 @@ def _name(metadata: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(
             ("metadata", "name"), "a name is lower-case letters, digits, '-' and '.', at most 253 characters"
         )
+
+
+def _namespace(metadata: dict[str, Any], *, namespaced: bool) -> Iterator[Finding]:
+    if metadata.get("namespace") and not namespaced:
+        yield Finding(
+            ("metadata", "namespace"), "this kind belongs to the whole cluster; leave the namespace out"
+        )
+
+
+def _types(metadata: dict[str, Any]) -> Iterator[Finding]:
+    """Whether the rest, which nobody writes by hand, can be decoded."""
+    given = {name: value for name, value in metadata.items() if value is not None}
+    try:
+        msgspec.convert(given, ObjectMeta)
+    except msgspec.ValidationError as error:
+        yield of_decoding_error(str(error), ("metadata",))
 
 
 def _texts(metadata: dict[str, Any], field: str) -> Iterator[Finding]:

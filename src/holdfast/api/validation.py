@@ -5,19 +5,21 @@ one source, the CRDs; nothing here knows a field by name.
 """
 
 import difflib
-import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
 import jsonschema_rs
+import msgspec
 
-from holdfast.api import cel, crds, metadata, patterns
-from holdfast.api.findings import Finding, Path, text_of
+from holdfast.api import cel, crds, metadata, patterns, structure
+from holdfast.api.findings import Finding, Path, shown, text_of
 
 Schema = dict[str, Any]
 
-_SHOWN_CHARACTERS: Final = 60
+_THIS: Final = "\N{BALLOT BOX}"  # stands for the value in the messages of the schema library
+_WHY_CHARACTERS: Final = 200
 _TYPES: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -33,7 +35,9 @@ class Validator:
     def __init__(self, crd: dict[str, Any]) -> None:
         self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         self._namespaced = crd["spec"]["scope"] == "Namespaced"
-        self._schema = jsonschema_rs.Draft4Validator(_json_schema(self._root), validate_formats=True)
+        self._schema = jsonschema_rs.Draft4Validator(
+            _json_schema(self._root), validate_formats=True, formats={"date-time": _is_time}, mask=_THIS
+        )
         self._places = tuple(_places(self._root))
 
     def findings(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[Finding]:
@@ -41,9 +45,11 @@ class Validator:
         unknown = list(self._unknown(obj, self._root, ()))
         value = with_defaults(obj, self._root)
         schema = [_schema_finding(error) for error in self._schema.iter_errors(value)]
+        schema += structure.findings(value, self._root)
         refused = {f.path[:n] for f in schema for n in range(len(f.path) + 1)}
         rules = _rule_findings(value, old and with_defaults(old, self._root), self._root, (), refused)
         meta = metadata.findings(obj, namespaced=self._namespaced)
+        schema = [f for f in schema if f.path != ("metadata",)]  # `metadata` has said it better
         return sorted({*unknown, *meta, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
 
     def _unknown(self, value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
@@ -81,17 +87,17 @@ def validators() -> dict[tuple[str, str], Validator]:
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """The value with the schema's defaults where it says nothing, or says null."""
+    """The value as the API server completes it: nulls of known fields dropped, then defaults filled in."""
     if isinstance(value, list) and "items" in schema:
         return [with_defaults(item, schema["items"]) for item in value]
     if not isinstance(value, dict):
         return value
     properties = schema.get("properties", {})
-    fallback = schema.get("additionalProperties", {})
+    fallback = schema.get("additionalProperties")
     filled = {
-        name: with_defaults(child, properties.get(name, fallback))
+        name: with_defaults(child, properties.get(name, fallback or {}))
         for name, child in value.items()
-        if child is not None or "default" not in properties.get(name, {})
+        if child is not None or (name not in properties and fallback is None)
     }
     for name, child_schema in properties.items():
         if name not in filled and "default" in child_schema:
@@ -127,7 +133,9 @@ def _judge(rule: dict[str, str], value: Any, old: Any, path: Path) -> Iterator[F
         case False:
             yield Finding(path, rule["message"])
         case cel.Failed(why):
-            yield Finding(path, f"{rule['message']} (the rule could not be evaluated: {why})")
+            yield Finding(
+                path, f"{rule['message']} (the rule could not be evaluated: {why[:_WHY_CHARACTERS]})"
+            )
 
 
 def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
@@ -140,25 +148,29 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
             wanted = _one_of([_TYPES[t] for t in types])
             quotes = "string" in types and not isinstance(error.instance, dict | list)
             hint = "; write it in quotes" if quotes else ""
-            return Finding(path, f"must be {wanted}, not {_shown(error.instance)}{hint}")
+            return Finding(path, f"must be {wanted}, not {shown(error.instance)}{hint}")
         case kind.AnyOf():
-            return Finding(path, f"must be text or a whole number, not {_shown(error.instance)}")
+            return Finding(path, f"must be text or a whole number, not {shown(error.instance)}")
         case kind.Enum(options=options):
-            return Finding(
-                path, f"must be {_one_of([str(o) for o in options])}, not {_shown(error.instance)}"
-            )
+            return Finding(path, f"must be {_one_of([str(o) for o in options])}, not {shown(error.instance)}")
+        case kind.Format():
+            return Finding(path, f"{shown(error.instance)} is not a time such as 2026-03-01T08:00:00Z")
         case kind.Pattern(pattern=pattern):
-            return Finding(path, f"{_shown(error.instance)} is not {patterns.WORDS[pattern]}")
-    return Finding(path, error.message)
+            return Finding(path, f"{shown(error.instance)} is not {patterns.WORDS[pattern]}")
+    return Finding(path, error.message.replace(_THIS, shown(error.instance)))
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is RFC 3339 and the wire types can hold it, which leaves out leap seconds and the year 0."""
+    try:
+        msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        return False
+    return "t" in text.lower()
 
 
 def _one_of(options: Sequence[str]) -> str:
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def _json_schema(schema: Schema) -> Schema:

@@ -1,0 +1,31 @@
+"""The verdict of a rule by two CEL engines that share no code: the product's, and one for comparison."""
+
+import re
+from typing import Any
+
+import cel as other
+
+from holdfast.api import cel
+
+
+def verdicts(rule: str, value: Any, old: Any = None) -> tuple[bool, bool]:
+    """Whether each engine accepts the value: the product's first. A rule that fails accepts nothing."""
+    return cel.program(rule).verdict(value, old) is True, _second(rule, value, old)
+
+
+def _second(rule: str, value: Any, old: Any) -> bool:
+    functions = {"find": _find, "split": _split}
+    context = other.Context(variables={"self": value, "oldSelf": old}, functions=functions)
+    try:
+        return other.compile(rule).execute(context) is True
+    except (RuntimeError, ValueError, TypeError):
+        return False
+
+
+def _find(text: str, pattern: str) -> str:
+    match = re.search(pattern, text)
+    return match.group(0) if match else ""
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split(separator)

@@ -1,0 +1,99 @@
+"""`holdfast validate` as a person or a pipeline sees it: lines on standard output, a count, an exit code."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crd_tool import objects
+from holdfast.cli import main
+
+
+def validate(*arguments: str, stdin: bytes = b"") -> Result:
+    return CliRunner().invoke(main, ["validate", *arguments], input=stdin)
+
+
+def manifest(**spec: object) -> bytes:
+    return yaml.safe_dump(objects.spec("NodePool", **spec), sort_keys=False).encode()
+
+
+def test_a_valid_manifest_is_silence_and_zero() -> None:
+    result = validate("-f", "-", stdin=manifest())
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 valid, 0 findings\n")
+
+
+def test_a_finding_is_a_line_and_one() -> None:
+    result = validate("-f", "-", stdin=manifest(weight=0))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("<stdin>:")
+    assert result.stdout.endswith(": NodePool/general: .spec.weight: 0 is less than the minimum of 1\n")
+    assert result.stderr == "0 valid, 1 findings\n"
+
+
+def test_findings_come_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yaml"):
+        (tmp_path / name).write_bytes(manifest(weight=0, zzz=1))
+    result = validate("-f", str(tmp_path / "b.yaml"), "-f", str(tmp_path / "a.yaml"))
+    found = result.stdout.splitlines()
+    assert len(found) == 4
+    assert found == sorted(found, key=lambda line: (line.split(":")[0], int(line.split(":")[1])))
+
+
+def test_unknown_kinds_are_reported_unless_they_are_to_be_ignored() -> None:
+    config_map = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    assert validate("-f", "-", stdin=config_map).exit_code == 1
+    assert validate("-f", "-", "--ignore-unknown-kinds", stdin=config_map).exit_code == 0
+
+
+def test_nothing_to_read_is_a_wrong_use_of_the_command() -> None:
+    result = validate()
+    assert result.exit_code == 2
+    assert "-f" in result.stderr
+
+
+@pytest.mark.parametrize("path", ["missing.yaml", "missing/folder"])
+def test_a_path_that_is_not_there_is_one_line(path: str) -> None:
+    result = validate("-f", path)
+    assert result.exit_code == 1
+    assert result.stdout.count("\n") == 1
+
+
+def test_the_help_says_what_it_does_with_what_it_finds() -> None:
+    assert "Exits with 1" in validate("--help").stdout
+
+
+PIECES = st.sampled_from(
+    [
+        b"apiVersion: karpenter.sh/v1\n",
+        b"kind: NodePool\n",
+        b"kind: Pod\n",
+        b"apiVersion: v1\n",
+        b"metadata: {name: a}\n",
+        b"metadata: [a]\n",
+        b"spec: {template: {spec: {requirements: [1]}}}\n",
+        b"spec: null\n",
+        b"items: [{kind: NodePool}, 5, null]\n",
+        b"kind: List\n",
+        b"---\n",
+        b"- a\n",
+        b"\xff",
+        b"a: &a [*a]\n",
+    ]
+)
+
+
+@settings(
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(pieces=st.lists(PIECES, max_size=8))
+def test_no_input_is_a_traceback(pieces: list[bytes]) -> None:
+    result = validate("-f", "-", stdin=b"".join(pieces))
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert result.exit_code == (1 if result.stdout else 0)
