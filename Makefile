@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench format test generate lock clean
+.PHONY: help setup check bench format test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -43,6 +43,9 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+data: $(STAMP) ## write the shipped EC2 data anew (downloads its source, so `make check` does not)
+	$(BIN)/python scripts/generate_data.py
 
 generate: $(STAMP) ## write the generated files
 	$(BIN)/python scripts/generate_crds.py

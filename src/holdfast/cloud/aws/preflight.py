@@ -17,12 +17,13 @@ from holdfast.api.ec2nodeclass.selectors import AMI_FAMILIES
 from holdfast.api.ec2nodeclass.status import RESERVATION_TYPES
 from holdfast.api.findings import Finding, Path
 from holdfast.api.nodepool import NodePool
+from holdfast.cloud.aws import labels
 from holdfast.model import requirement, requirements
 from holdfast.model.requirement import Expression, Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.state import nodepools
 
-WELL_KNOWN_LABELS: Final = names.WELL_KNOWN_LABELS | frozenset((*aws.SELECTABLE_LABELS, aws.ZONE_ID))
+WELL_KNOWN_LABELS: Final = labels.WELL_KNOWN_LABELS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,31 @@
+"""The label keys of AWS: what core is told of them.
+
+Called by `preflight`, `offerings` and `type_labels`, and by whoever fills a snapshot. Light on purpose: the
+command line loads it to check a manifest.
+"""
+
+import functools
+from typing import Final
+
+from holdfast import names
+from holdfast.api import aws
+from holdfast.model import requirement
+from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.snapshot import CloudLabels
+
+WELL_KNOWN_LABELS: Final = names.WELL_KNOWN_LABELS | frozenset((*aws.SELECTABLE_LABELS, aws.ZONE_ID))
+CLOUD_LABELS: Final = CloudLabels(
+    well_known=WELL_KNOWN_LABELS,
+    reservation_id=aws.CAPACITY_RESERVATION_ID,
+    reserved=frozenset(aws.RESERVED_CAPACITY_LABELS),
+)
+
+
+@functools.lru_cache(maxsize=65536)
+def one_of(key: str, *values: str) -> Requirement:
+    """Remembered: thousands of offerings share a few hundred of these. No value at all: DoesNotExist."""
+    return requirement.of(key, Operator.IN, values)
+
+
+def boolean(value: bool) -> str:  # noqa: FBT001 - it spells one
+    return "true" if value else "false"

@@ -1,0 +1,74 @@
+"""Offerings as AWS has them: what labels each kind carries.
+
+Called by `catalog`, and by `holdfast plan` for types that a scenario lists itself. The rule (R-2): an
+offering outside reservations says of every reservation label that it does not exist; a reserved one gives
+each a value. So a pod that selects a reservation never lands beside it.
+"""
+
+import functools
+
+from holdfast import names
+from holdfast.api import aws
+from holdfast.cloud.aws import labels
+from holdfast.model import requirements
+from holdfast.model.offerings import Offering
+from holdfast.model.requirement import Requirement
+from holdfast.model.requirements import Requirements
+from holdfast.model.reservations import Reservation
+
+
+def bought(
+    capacity_type: str,
+    zone: str,
+    zone_id: str | None,
+    *,
+    price_nano_usd_per_hour: int | None,
+    list_price_nano_usd_per_hour: int | None,
+    healthy: bool = True,
+) -> Offering:
+    """An on-demand or spot offering."""
+    return Offering(
+        _bought_requirements(capacity_type, zone, zone_id),
+        capacity_type,
+        zone,
+        price_nano_usd_per_hour,
+        list_price_nano_usd_per_hour,
+        healthy=healthy,
+    )
+
+
+def reserved(
+    reservation: Reservation,
+    zone_id: str | None,
+    *,
+    on_demand_nano_usd_per_hour: int | None,
+    healthy: bool = True,
+) -> Offering:
+    """The one offering of a reservation. Its price only orders it: what it costs was paid."""
+    return Offering(
+        requirements.of(
+            *_place(names.RESERVED, reservation.zone, zone_id),
+            labels.one_of(aws.CAPACITY_RESERVATION_ID, reservation.id),
+            labels.one_of(aws.CAPACITY_RESERVATION_TYPE, reservation.kind),
+            labels.one_of(aws.CAPACITY_RESERVATION_INTERRUPTIBLE, labels.boolean(reservation.interruptible)),
+        ),
+        names.RESERVED,
+        reservation.zone,
+        on_demand_nano_usd_per_hour,
+        on_demand_nano_usd_per_hour,
+        healthy=healthy,
+        count=reservation.available,
+        reservation_id=reservation.id,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _bought_requirements(capacity_type: str, zone: str, zone_id: str | None) -> Requirements:
+    """Remembered: all types share them."""
+    outside = (labels.one_of(key) for key in aws.RESERVED_CAPACITY_LABELS)
+    return requirements.of(*_place(capacity_type, zone, zone_id), *outside)
+
+
+def _place(capacity_type: str, zone: str, zone_id: str | None) -> list[Requirement]:
+    place = [labels.one_of(names.CAPACITY_TYPE, capacity_type), labels.one_of(names.ZONE, zone)]
+    return [*place, labels.one_of(aws.ZONE_ID, zone_id)] if zone_id else place

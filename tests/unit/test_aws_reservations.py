@@ -1,0 +1,111 @@
+"""Which reservations a class may use, and what AWS's reservations are to core."""
+
+from typing import Any
+
+import pytest
+
+from aws_builders import reservation, status_entry
+from builders import ec2nodeclass
+from holdfast.cloud.aws import reservations
+from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.model.reservations import Draining, Open, Reclaiming, State, launches_into, preference, window
+
+MINUTE = 60
+END = 1_000_000
+SEEN = (
+    reservation("cr-a", owner="111122223333", tags=(("team", "ml"), ("stage", "prod"))),
+    reservation("cr-b", owner="444455556666", tags=(("team", "web"),), match_criteria="targeted"),
+    reservation("cr-c", owner="444455556666", match_criteria="open"),
+)
+
+
+def selected(*terms: dict[str, Any], **status: Any) -> list[str]:
+    node_class = ec2nodeclass(capacityReservationSelectorTerms=list(terms), status=status)
+    return [r.id for r in reservations.selected(node_class, SEEN)]
+
+
+@pytest.mark.fact("Q-1", "Q-5", "aws-1.2.6")
+@pytest.mark.parametrize(
+    ("terms", "ids"),
+    [
+        ([{"id": "cr-b"}], ["cr-b"]),
+        ([{"id": "cr-unknown"}], []),
+        ([{"ownerID": "444455556666"}], ["cr-b", "cr-c"]),
+        ([{"tags": {"team": "ml"}}], ["cr-a"]),
+        ([{"tags": {"team": "*"}}], ["cr-a", "cr-b"]),
+        ([{"tags": {"team": "*", "stage": "prod"}}], ["cr-a"]),
+        ([{"instanceMatchCriteria": "targeted"}], ["cr-b"]),
+        ([{"instanceMatchCriteria": "open"}], ["cr-a", "cr-c"]),
+        ([{"ownerID": "444455556666", "tags": {"team": "*"}}], ["cr-b"]),
+        ([{"ownerID": "444455556666", "tags": {"team": "ml"}}], []),
+        ([{"id": "cr-c"}, {"tags": {"team": "ml"}}], ["cr-a", "cr-c"]),
+        ([{"id": "cr-c"}, {"ownerID": "444455556666"}, {"tags": {"team": "*"}}], ["cr-a", "cr-b", "cr-c"]),
+        ([{"tags": {}}], []),
+    ],
+)
+def test_terms_are_ored_and_the_fields_of_a_term_anded(terms: list[dict[str, Any]], ids: list[str]) -> None:
+    assert selected(*terms) == ids
+
+
+def test_no_class_and_no_terms_select_nothing() -> None:
+    assert reservations.selected(None, SEEN) == ()
+    assert reservations.selected(ec2nodeclass(), SEEN) == ()
+
+
+def test_what_the_status_lists_is_what_counts() -> None:
+    assert selected({"tags": {"team": "*"}}, capacityReservations=[status_entry("cr-c")]) == ["cr-c"]
+
+
+def test_the_order_in_which_they_are_seen_does_not_matter() -> None:
+    node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"tags": {"team": "*"}}])
+    twice = (*reversed(SEEN), *SEEN)
+    assert reservations.selected(node_class, twice) == reservations.selected(node_class, SEEN)
+
+
+def block(**fields: Any) -> CapacityReservation:
+    return reservation("cr-block", kind="capacity-block", end_s=END, **fields)
+
+
+@pytest.mark.parametrize(
+    ("minutes_left", "phase"), [(41, Open), (40, Draining), (31, Draining), (30, Reclaiming), (1, Reclaiming)]
+)
+def test_a_capacity_block_drains_40_minutes_before_its_end(minutes_left: int, phase: type) -> None:
+    assert isinstance(window(reservations.to_model(block()), END - minutes_left * MINUTE), phase)
+
+
+@pytest.mark.parametrize(("minutes_left", "phase"), [(71, Open), (70, Draining), (60, Reclaiming)])
+def test_ultraservers_are_drained_and_reclaimed_half_an_hour_earlier(minutes_left: int, phase: type) -> None:
+    assert isinstance(
+        window(reservations.to_model(block(ultraserver=True)), END - minutes_left * MINUTE), phase
+    )
+
+
+def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
+    ordinary = reservations.to_model(reservation(end_s=END))
+    assert launches_into(ordinary, END - 1)
+    assert not launches_into(ordinary, END)
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("active", State.ACTIVE),
+        ("scheduled", State.PENDING),
+        ("payment-pending", State.PENDING),
+        ("a word of next year", State.PENDING),
+        ("expired", State.GONE),
+        ("cancelled", State.GONE),
+        ("payment-failed", State.GONE),
+    ],
+)
+def test_ec2s_states_are_three_to_core(word: str, state: State) -> None:
+    assert reservations.to_model(reservation(state=word)).state is state
+
+
+def test_on_a_tie_a_capacity_block_comes_first() -> None:
+    ordinary, of_block = (reservations.to_model(r) for r in (reservation(end_s=1), block()))
+    assert sorted([ordinary, of_block], key=preference) == [of_block, ordinary]
+
+
+def test_a_count_that_lags_behind_a_smaller_total_is_cut() -> None:
+    assert reservations.to_model(reservation(total=1, available=3)).available == 1
