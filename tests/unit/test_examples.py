@@ -43,7 +43,7 @@ def node_class(name: str) -> dict[str, Any]:
 def test_validate_finds_nothing_in_the_examples() -> None:
     result = CliRunner().invoke(main, ["validate", "-f", str(FOLDER)])
     assert result.stdout == ""
-    assert result.stderr.endswith("valid, 0 findings\n")
+    assert result.stderr.endswith("valid objects, no findings\n")
     assert result.exit_code == 0
 
 

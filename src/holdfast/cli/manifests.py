@@ -4,7 +4,6 @@ Shared by every command that takes `-f`. A wrong file, document or object become
 what to do; the others are still read.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.api import documents, kinds, metadata, validation
-from holdfast.api.findings import Finding, text_of
+from holdfast.api.findings import Finding, of_decoding_error, text_of
 from holdfast.api.meta import Object
 
 _ENDINGS: Final = (".yaml", ".yml", ".json")
-_TYPE_ERROR: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
-_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
 _SUCCESSORS: Final = {
     "Provisioner": "a NodePool (karpenter.sh/v1) took its place",
     "AWSNodeTemplate": "an EC2NodeClass (karpenter.k8s.aws/v1) took its place",
@@ -86,7 +83,9 @@ def _files(path: str) -> Iterator[tuple[str, bytes | str]]:
         yield "<stdin>", sys.stdin.buffer.read(documents.MAX_BYTES + 1)
         return
     root = Path(path)
-    if root.is_dir():
+    if not path:  # an unset variable of a shell, most likely; it does not mean the current folder
+        yield "''", "no file name was given"
+    elif root.is_dir():
         found = sorted(file for file in root.rglob("*") if file.suffix in _ENDINGS and file.is_file())
         if not found:
             yield path, f"no files here that end in {', '.join(_ENDINGS)}"
@@ -132,16 +131,8 @@ def _problems(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
     try:
         kinds.from_plain(value, kind)
     except msgspec.ValidationError as error:
-        return [_type_finding(str(error))]
+        return [of_decoding_error(str(error))]
     return []
-
-
-def _type_finding(text: str) -> Finding:
-    match = _TYPE_ERROR.fullmatch(text)
-    assert match is not None
-    steps = _STEP.finditer(match["path"] or "")
-    path = tuple(int(s["index"]) if (s["index"] or "").isdigit() else s["name"] or "*" for s in steps)
-    return Finding(path, match["what"].replace("`", ""))
 
 
 def _unknown(value: Any) -> Finding:
