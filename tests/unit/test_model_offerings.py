@@ -13,7 +13,7 @@ ID = "example.com/reservation-id"
 WELL_KNOWN = names.WELL_KNOWN_LABELS | {ID}
 
 
-def offering(  # noqa: PLR0913 - a builder has an argument for each thing a test may care about
+def offering(
     capacity_type: str = names.ON_DEMAND,
     price: int | None = 100,
     *,

@@ -18,7 +18,7 @@ MINUTE = 60
 START, END = 1_000_000, 1_100_000
 
 
-def reservation(  # noqa: PLR0913 - a builder has an argument for each thing a test may care about
+def reservation(
     name: str = "slot-1",
     *,
     available: int = 2,

@@ -1,0 +1,273 @@
+"""The world of one run before its first pod: nodes that exist, what runs on them, free slots, empty lists.
+
+Called by `run`.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast import names
+from holdfast.core.scheduling import daemons, problem
+from holdfast.core.scheduling.axes import PLENTY
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.shapes import Op, Shapes
+from holdfast.core.scheduling.variants import Variants
+from holdfast.core.scheduling.world import (
+    FREE_SLOTS,
+    NODES,
+    REGISTERS,
+    RESERVED,
+    RUN_VARIANT,
+    STAGE_BOUGHT,
+    STAGE_EXISTING,
+    STAGE_OPEN,
+    STAGE_RESERVED,
+    VERDICT,
+    Ints,
+    Words,
+    World,
+)
+from holdfast.model import requirements, resources
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import NodeView
+from holdfast.model.taints import first_untolerated
+
+A = TypeVar("A", bound=np.generic)
+
+KINDS = 3
+SMALLEST_ROOM = 256
+
+
+def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) -> World:
+    existing = len(p.nodes)
+    pods = sum(len(c.pods) for c in p.classes)
+    room = existing + max(SMALLEST_ROOM, pods // 4)
+    host, domain = _counts(p, room)
+    capacity = _existing_capacity(p)
+    r_free = np.array([p.ledger[id_].free for id_ in p.reservation_ids], dtype=np.int64)
+    r_zone = _reservation_zones(p)
+    reg = np.zeros(REGISTERS, dtype=np.int64)
+    reg[NODES], reg[RUN_VARIANT], reg[VERDICT], reg[FREE_SLOTS] = existing, -1, -1, r_free.sum()
+    words = variants.v_ports.shape[1]
+    return World(
+        reg=reg,
+        order=np.arange(len(p.classes), dtype=np.int64),
+        c_left=np.array([len(c.pods) for c in p.classes], dtype=np.int64),
+        c_first=variants.c_first,
+        c_waits=np.zeros(len(p.classes), dtype=np.uint8),
+        v_req=variants.v_req,
+        v_ops=variants.v_ops,
+        v_op_first=variants.v_op_first,
+        v_steady=variants.v_steady,
+        v_ports=variants.v_ports,
+        v_clash=variants.v_clash,
+        spread_first=variants.spread_first,
+        spread=variants.spread,
+        near_first=variants.near_first,
+        near=variants.near,
+        far_first=variants.far_first,
+        far=variants.far,
+        note_first=variants.note_first,
+        note=variants.note,
+        eligible=p.constraints.eligible(),
+        k_first=np.array(p.domains.first, dtype=np.int64),
+        zone_key=np.array([p.domains.key_index(names.ZONE) if names.ZONE in p.domains.keys else -1]),
+        d_free=_free_by_domain(p, r_free, r_zone),
+        host_count=host,
+        host_total=host.sum(axis=1, dtype=np.int64),
+        domain_count=domain,
+        n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
+        n_load=np.zeros((room, p.resources.size), dtype=np.int64),
+        n_capacity=capacity,
+        n_pods=np.zeros(room, dtype=np.int64),
+        n_slot=np.full(room, -1, dtype=np.int64),
+        n_ports=_padded(_existing_ports(p, words), room),
+        n_template=np.full(room, -1, dtype=np.int64),
+        n_rejects=np.full(room, -1, dtype=np.int64),
+        listed=np.zeros((KINDS, room), dtype=np.int64),
+        place=np.zeros(room, dtype=np.int64),
+        bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
+        lengths=np.zeros((KINDS, 2), dtype=np.int64),
+        s_domains=shapes.s_domains,
+        s_rows=shapes.s_rows,
+        frontier=shapes.frontier,
+        s_slots=shapes.s_slots,
+        slot_reservation=shapes.slot_reservation,
+        slot_room=shapes.slot_room,
+        s_most=shapes.s_most,
+        s_min_values=shapes.s_min_values,
+        next_keys=shapes.next_keys,
+        next_values=shapes.next_values,
+        cut_keys=shapes.cut_keys,
+        cut_codes=shapes.cut_codes,
+        cut_values=shapes.cut_values,
+        stages=_stages(p),
+        t_shape=np.array(bases, dtype=np.int64),
+        t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
+        t_pool=np.array([t.pool for t in p.templates], dtype=np.int64),
+        t_rejects=np.full(len(p.templates), -1, dtype=np.int64),
+        t_ports=np.array([p.pool_ports[t.pool] for t in p.templates], dtype=np.uint64).reshape(-1, words),
+        limits=_limits(p),
+        p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
+        r_free=r_free,
+        r_zone=r_zone,
+        visit=np.zeros((len(r_free), 3), dtype=np.int64),
+        queue=np.zeros(len(r_free), dtype=np.int64),
+        log_class=np.zeros(pods, dtype=np.int64),
+        log_node=np.zeros(pods, dtype=np.int64),
+    )
+
+
+def refreshed(w: World, shapes: Shapes) -> World:
+    """The world with the arrays of shapes as they are now: growing replaces them."""
+    return w._replace(
+        s_domains=shapes.s_domains,
+        s_rows=shapes.s_rows,
+        frontier=shapes.frontier,
+        s_slots=shapes.s_slots,
+        slot_reservation=shapes.slot_reservation,
+        slot_room=shapes.slot_room,
+        s_most=shapes.s_most,
+        s_min_values=shapes.s_min_values,
+        next_keys=shapes.next_keys,
+        next_values=shapes.next_values,
+        cut_keys=shapes.cut_keys,
+        cut_codes=shapes.cut_codes,
+        cut_values=shapes.cut_values,
+    )
+
+
+def roomier(w: World) -> World:
+    """The world with room for twice as many nodes."""
+    room = 2 * len(w.n_shape)
+    host = np.zeros((w.host_count.shape[0], room), dtype=np.int32)
+    host[:, : w.host_count.shape[1]] = w.host_count
+    listed = np.zeros((KINDS, room), dtype=np.int64)
+    listed[:, : w.listed.shape[1]] = w.listed
+    return w._replace(
+        host_count=host,
+        listed=listed,
+        n_shape=_padded(w.n_shape, room),
+        n_load=_padded(w.n_load, room),
+        n_pods=_padded(w.n_pods, room),
+        n_slot=_padded(w.n_slot, room),
+        n_ports=_padded(w.n_ports, room),
+        n_template=_padded(w.n_template, room),
+        n_rejects=_padded(w.n_rejects, room),
+        place=_padded(w.place, room),
+    )
+
+
+def _padded(array: NDArray[A], room: int) -> NDArray[A]:
+    padded = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+    padded[: len(array)] = array
+    return padded
+
+
+def _stages(p: Problem) -> Ints:
+    """Nodes that exist, then slots, then what is bought; or, weight before slots, in Karpenter's order."""
+    count = len(p.templates)
+    if not p.settings.reserved_before_weight:
+        stages = [
+            (STAGE_EXISTING, 0, 0),
+            (STAGE_RESERVED, 0, 0),
+            (STAGE_BOUGHT, 0, 0),
+            (STAGE_OPEN, 0, count),
+        ]
+        return np.array(stages, dtype=np.int64)
+    slots = sum(t.kind == RESERVED for t in p.templates)
+    stages = [(STAGE_EXISTING, 0, 0)]
+    if slots:
+        stages += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
+    return np.array([*stages, (STAGE_BOUGHT, 0, 0), (STAGE_OPEN, slots, count)], dtype=np.int64)
+
+
+def _limits(p: Problem) -> Ints:
+    left = [
+        [pool.limits[name] - pool.used[name] if name in pool.limits else PLENTY for name in p.limited]
+        for pool in p.pools
+    ]
+    return np.array(left, dtype=np.int64).reshape(len(p.pools), len(p.limited))
+
+
+def _reservation_zones(p: Problem) -> Ints:
+    zones = [
+        p.domains.index.get((names.ZONE, p.ledger[id_].reservation.zone), -1) for id_ in p.reservation_ids
+    ]
+    return np.array(zones, dtype=np.int64)
+
+
+def _free_by_domain(p: Problem, r_free: Ints, r_zone: Ints) -> Ints:
+    free = np.zeros(max(1, p.domains.size), dtype=np.int64)
+    np.add.at(free, r_zone[r_zone >= 0], r_free[r_zone >= 0])
+    return free
+
+
+# --- Nodes that exist --------------------------------------------------------------------------------
+
+
+def _existing_capacity(p: Problem) -> Ints:
+    """[node, resource] what pods to place can have."""
+    rows = [_room(p, node) for node in p.nodes]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), p.resources.size)
+
+
+def _room(p: Problem, node: NodeView) -> Ints:
+    """Allocatable less what runs there and what DaemonSets will take; nothing at all once that is negative."""
+    running = [pod for pod in node.pods if pod.uid not in p.pending]
+    used = resources.add(
+        *(pod.shape.requests for pod in running), daemons.still_to_come(p.snapshot.daemon_sets, node)
+    )
+    left = node.allocatable.subtract(used)
+    if any(amount < 0 for _, amount in left.amounts):
+        left = Resources()
+    attached: dict[str, set[str]] = {}
+    for pod in running:
+        for driver, claim in pod.shape.volumes.claims:
+            attached.setdefault(driver, set()).add(claim)
+    volumes = {driver: limit - len(attached.get(driver, ())) for driver, limit in node.volume_limits}
+    return p.resources.vector(left, volumes)
+
+
+def _existing_ports(p: Problem, words: int) -> Words:
+    rows = [
+        problem.port_words((port for pod in node.pods for port in pod.shape.host_ports), p.ports)
+        for node in p.nodes
+    ]
+    return np.array(rows, dtype=np.uint64).reshape(len(rows), words)
+
+
+def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
+    """Nodes that no pod can tell apart share a shape: only labels that somebody asks about matter."""
+    asked = {key for op in ops for wanted in op.alternatives for key in wanted.by_key} | set(p.domains.keys)
+    index: dict[tuple[object, ...], int] = {}
+    found = []
+    for node in p.nodes:
+        labels = tuple((key, value) for key, value in node.labels if key in asked)
+        known = index.get((labels, node.taints))
+        if known is None:
+            known = shapes.existing(requirements.from_labels(dict(labels)), node.taints)
+            index[labels, node.taints] = known
+        found.append(known)
+    return np.array(found, dtype=np.int64)
+
+
+def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
+    """What the pods that run add to the groups."""
+    constraints = p.constraints
+    domains = [
+        [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
+    ]
+
+    def passes(node: int, filter_op: int) -> bool:
+        op = constraints.filters[filter_op]
+        view = p.nodes[node]
+        if op.tolerations is not None and first_untolerated(view.taints, op.tolerations):
+            return False
+        labels = requirements.from_labels(dict(view.labels))
+        return any(labels.compatible(wanted) for wanted in op.alternatives)
+
+    return constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)

@@ -1,0 +1,62 @@
+"""The axes that everything is measured on: resources, and the domains of topology keys.
+
+Built once a solve by `problem`. An axis gives every name an index, in sorted order, so that arrays replace maps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from holdfast.core.scheduling.world import Ints
+from holdfast.model.resources import Resources
+
+PLENTY: Final = 2**62  # of a resource that something does not limit
+
+
+@dataclass(frozen=True)
+class ResourceAxis:
+    """The resources that any pod asks for, and one column a storage driver whose attachments are limited."""
+
+    names: tuple[str, ...]
+    drivers: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.names) + len(self.drivers)
+
+    def amounts(self, resources: Resources) -> list[int]:
+        return [resources[name] for name in self.names]
+
+    def vector(self, resources: Resources, volumes: Mapping[str, int], missing: int = PLENTY) -> Ints:
+        """A vector; a driver that `volumes` does not name gets `missing`."""
+        row = self.amounts(resources) + [volumes.get(driver, missing) for driver in self.drivers]
+        return np.array(row, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class DomainAxis:
+    """The domains of every topology key but the hostname, one after another."""
+
+    keys: tuple[str, ...]
+    domains: tuple[tuple[str, ...], ...]  # by key, sorted
+    first: tuple[int, ...]  # where a key's domains begin; one more at the end
+    index: Mapping[tuple[str, str], int]
+
+    @property
+    def size(self) -> int:
+        return self.first[-1]
+
+    def key_index(self, key: str) -> int:
+        return self.keys.index(key)
+
+
+def domain_axis(values: Mapping[str, Iterable[str]]) -> DomainAxis:
+    keys = tuple(sorted(values))
+    domains = tuple(tuple(sorted(set(values[key]))) for key in keys)
+    first = [0]
+    for of_key in domains:
+        first.append(first[-1] + len(of_key))
+    index = {(key, domain): first[k] + i for k, key in enumerate(keys) for i, domain in enumerate(domains[k])}
+    return DomainAxis(keys, domains, tuple(first), index)

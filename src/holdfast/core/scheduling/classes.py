@@ -1,0 +1,127 @@
+"""Pods as classes: equal pods are one class with a count, and each class has a ladder of relaxations.
+
+Called by `problem`. The rules are Karpenter's (S-17, S-28 to S-31): biggest first, and before anything is
+relaxed a preference acts as a requirement. A *rung* is what a class asks for after so many relaxations.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from holdfast.core.scheduling.request import PreferencePolicy
+from holdfast.model import resources
+from holdfast.model.pods import (
+    PodShape,
+    PodTerm,
+    PodView,
+    PreferredNodeTerm,
+    PreferredPodTerm,
+    TopologySpread,
+)
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.taints import TOLERATE_PREFERENCES, Toleration
+
+W = TypeVar("W", PreferredPodTerm, PreferredNodeTerm)
+
+
+@dataclass(frozen=True)
+class PodClass:
+    shape: PodShape
+    pods: tuple[PodView, ...]  # oldest first
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What a class asks for at one level of relaxation."""
+
+    requirements: Requirements  # preferences included, while they are kept
+    strict: Requirements  # without preferences: what decides which domains count
+    tolerations: tuple[Toleration, ...]
+    spreads: tuple[TopologySpread, ...]
+    affinity: tuple[PodTerm, ...]
+    anti_affinity: tuple[PodTerm, ...]
+
+
+def group(pods: Iterable[PodView]) -> list[PodClass]:
+    """The classes, biggest first: cpu, then memory, then the age of the oldest pod, then its uid."""
+    by_shape: dict[int, list[PodView]] = {}
+    shapes: dict[int, PodShape] = {}
+    for pod in pods:
+        key = id(pod.shape)  # whoever makes shapes interns them; two equal ones are two classes, no harm
+        found = by_shape.get(key)
+        if found is None:
+            by_shape[key] = [pod]
+            shapes[key] = pod.shape
+        else:
+            found.append(pod)
+    classes = [
+        PodClass(shapes[key], tuple(sorted(found, key=_age) if len(found) > 1 else found))
+        for key, found in by_shape.items()
+    ]
+    return sorted(classes, key=_rank)
+
+
+def _age(pod: PodView) -> tuple[int, str]:
+    return pod.created_s, pod.uid
+
+
+def _rank(c: PodClass) -> tuple[int, int, int, str]:
+    requests, oldest = c.shape.requests, c.pods[0]
+    return -requests[resources.CPU], -requests[resources.MEMORY], oldest.created_s, oldest.uid
+
+
+def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: bool) -> Iterator[Rung]:
+    """The rungs of a class, from everything wished for to only what is required (S-28)."""
+    respected = policy is PreferencePolicy.RESPECT
+    wishes = _Wishes(
+        terms=list(shape.required_terms) or [NO_REQUIREMENTS],
+        near=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
+        far=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)] if respected else [],
+        nodes=[wish.requirements for wish in _heaviest_first(shape.preferred_terms)] if respected else [],
+        spreads=[s for s in shape.spreads if not s.required] if respected else [],
+        tolerations=shape.tolerations,
+    )
+    yield _rung(shape, wishes)
+    while _relax(wishes):
+        yield _rung(shape, wishes)
+    if tolerate_preferences:
+        wishes.tolerations = (*shape.tolerations, TOLERATE_PREFERENCES)
+        yield _rung(shape, wishes)
+
+
+@dataclass
+class _Wishes:
+    terms: list[Requirements]
+    near: list[PodTerm]
+    far: list[PodTerm]
+    nodes: list[Requirements]
+    spreads: list[TopologySpread]
+    tolerations: tuple[Toleration, ...]
+
+
+def _relax(wishes: _Wishes) -> bool:
+    """Gives up one thing, the first that is left in the fixed order; False when nothing is."""
+    if len(wishes.terms) > 1:
+        wishes.terms.pop(0)
+        return True
+    for kept in (wishes.near, wishes.far, wishes.nodes, wishes.spreads):
+        if kept:
+            kept.pop(0)
+            return True
+    return False
+
+
+def _rung(shape: PodShape, wishes: _Wishes) -> Rung:
+    strict = shape.node_selector.union(wishes.terms[0])
+    return Rung(
+        requirements=strict.union(wishes.nodes[0]) if wishes.nodes else strict,
+        strict=strict,
+        tolerations=wishes.tolerations,
+        spreads=(*(s for s in shape.spreads if s.required), *wishes.spreads),
+        affinity=(*shape.affinity, *wishes.near),
+        anti_affinity=(*shape.anti_affinity, *wishes.far),
+    )
+
+
+def _heaviest_first(preferred: Sequence[W]) -> list[W]:
+    return sorted(preferred, key=lambda wish: -wish.weight)

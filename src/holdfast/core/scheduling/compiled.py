@@ -1,0 +1,52 @@
+"""The placement kernel, as Python or compiled: one source, the same answers.
+
+Called by `run`. Compiling takes seconds where no cache is warm and brings in a large library, so small plans do
+without. The compiler sees the world as one reference to its arrays: passing them one by one would make each function
+slow to compile.
+"""
+
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from holdfast.core.scheduling.kernel import fitting, lists, placing, slots, topology
+from holdfast.core.scheduling.world import World
+
+# Below this many pods the uncompiled kernel is quick enough.
+COMPILE_FROM_PODS: Final = 2000
+
+_MODULES: Final = (fitting, lists, slots, topology, placing)
+
+
+def placement(pods: int) -> Callable[[World], int]:
+    """The kernel that suits a plan of this size."""
+    return _compiled() if pods >= COMPILE_FROM_PODS else placing.run
+
+
+@cache
+def _compiled() -> Callable[[World], int]:
+    from holdfast.core.scheduling import world_ref  # noqa: PLC0415 - 120 MiB that only large plans need
+
+    run = _decorated(world_ref.compile_and_cache) or _decorated(world_ref.compile_only)
+    assert run is not None
+    return lambda world: int(run(world_ref.of(world)))
+
+
+def _decorated(decorate: Callable[[Any], Any]) -> Callable[[Any], int] | None:
+    """Copies of the kernel's functions that see each other, decorated; None where they cannot be cached.
+
+    They are copies so that the functions themselves stay plain Python.
+    """
+    scope = {name: value for module in _MODULES for name, value in vars(module).items()}
+    for name, function in list(scope.items()):
+        if isinstance(function, types.FunctionType):
+            copy = types.FunctionType(function.__code__, scope, name, function.__defaults__)
+            copy.__module__ = function.__module__
+            copy.__qualname__ = name
+            try:
+                scope[name] = decorate(copy)
+            except RuntimeError:  # no folder to cache in: a read-only container
+                return None
+    run: Callable[[Any], int] = scope["run"]
+    return run

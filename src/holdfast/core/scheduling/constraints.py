@@ -1,0 +1,187 @@
+"""The topology constraints of every rung as rows of integers, and what is counted before the run begins.
+
+Built by `problem`. It decides which groups exist, which of them a pod must look at, and which count it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast import names
+from holdfast.core.scheduling.axes import DomainAxis
+from holdfast.core.scheduling.classes import PodClass, Rung
+from holdfast.core.scheduling.groups import Group, Groups, Sort
+from holdfast.core.scheduling.shapes import Op
+from holdfast.core.scheduling.world import Bytes
+from holdfast.model.pods import PodShape, PodTerm, TopologySpread
+from holdfast.model.requirement import Requirement
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.snapshot import NodePoolView, NodeView
+from holdfast.model.taints import Toleration, first_untolerated
+
+Row = tuple[int, ...]
+
+
+class Constraints:
+    """Rows by variant; a variant is a rung of a class, in order."""
+
+    def __init__(
+        self,
+        classes: Sequence[PodClass],
+        rungs: Sequence[Sequence[Rung]],
+        axis: DomainAxis,
+        nodes: Sequence[NodeView],
+        pools: Sequence[NodePoolView],
+        pending: frozenset[str],
+    ) -> None:
+        self.axis = axis
+        self.groups = Groups(axis)
+        self.filters: list[Op] = []
+        self._filter_index: dict[Op, int] = {}
+        self._eligible: dict[tuple[object, ...], int] = {}
+        self._sets: list[NDArray[np.uint8]] = []
+        self._nodes = nodes
+        self._pools = pools
+        self._pending = pending
+        for c, of_class in zip(classes, rungs, strict=True):
+            for rung in of_class:
+                self._register(c.shape, rung)
+        self._register_owners(classes)
+        self.spread: list[list[Row]] = []
+        self.near: list[list[Row]] = []
+        self.far: list[list[Row]] = []
+        self.note: list[list[Row]] = []
+        for c, of_class in zip(classes, rungs, strict=True):
+            selecting = self.groups.selecting(c.shape.namespace, c.shape.labels)
+            for rung in of_class:
+                self.spread.append([self._spread_row(s, c.shape, rung) for s in rung.spreads])
+                self.near.append([self._near_row(t, c.shape, rung) for t in rung.affinity])
+                self.far.append(self._far_rows(rung, selecting))
+                self.note.append(self._note_rows(rung, selecting))
+
+    def eligible(self) -> Bytes:
+        """[set, domain]"""
+        return np.array(self._sets or [np.zeros(self.axis.size, dtype=np.uint8)], dtype=np.uint8)
+
+    # --- Registering ------------------------------------------------------------------------------------
+
+    def _register(self, shape: PodShape, rung: Rung) -> None:
+        for spread in rung.spreads:
+            self.groups.of_spread(spread, shape.namespace, self._filter(spread, shape, rung))
+        for term in rung.affinity:
+            self.groups.of_term(term, Sort.COUNT)
+        for term in rung.anti_affinity:
+            self.groups.of_term(term, Sort.BLOCKED)
+
+    def _register_owners(self, classes: Sequence[PodClass]) -> None:
+        """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
+        owners = {term for c in classes for term in c.shape.anti_affinity}
+        owners |= {term for node in self._nodes for pod in node.pods for term in pod.shape.anti_affinity}
+        placed = {(c.shape.namespace, c.shape.labels) for c in classes}
+        for term in sorted(owners, key=repr):
+            owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
+            if any(owner.selects(namespace, dict(labels)) for namespace, labels in placed):
+                self.groups.add(owner)
+
+    def _filter(self, spread: TopologySpread, shape: PodShape, rung: Rung) -> int:
+        """The op that a node must pass for its pods to count, or -1 when every node does (S-78)."""
+        terms: tuple[Requirements, ...] = (NO_REQUIREMENTS,)
+        if spread.honors_node_affinity:
+            terms = tuple(shape.node_selector.union(t) for t in (shape.required_terms or (NO_REQUIREMENTS,)))
+        tolerations = rung.tolerations if spread.honors_node_taints else None
+        if tolerations is None and all(not t.by_key for t in terms):
+            return -1
+        op = Op(terms, tolerations, is_filter=True)
+        if op not in self._filter_index:
+            self._filter_index[op] = len(self.filters)
+            self.filters.append(op)
+        return self._filter_index[op]
+
+    # --- Rows --------------------------------------------------------------------------------------------
+
+    def _spread_row(self, spread: TopologySpread, shape: PodShape, rung: Rung) -> Row:
+        group = self.groups.of_spread(spread, shape.namespace, self._filter(spread, shape, rung))
+        itself = spread.selector is not None and spread.selector.matches(dict(shape.labels))
+        eligible = 0
+        if spread.key != names.HOSTNAME:
+            wanted = rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None
+            tolerations = rung.tolerations if spread.honors_node_taints else None
+            eligible = self._eligible_set(spread.key, wanted, tolerations)
+        key = self.groups.key_index(spread.key)
+        return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
+
+    def _near_row(self, term: PodTerm, shape: PodShape, rung: Rung) -> Row:
+        group = self.groups.of_term(term, Sort.COUNT)
+        itself = (
+            term.selector is not None
+            and shape.namespace in term.namespaces
+            and term.selector.matches(dict(shape.labels))
+        )
+        eligible = 0
+        if term.key != names.HOSTNAME:
+            eligible = self._eligible_set(term.key, rung.strict.by_key.get(term.key), None)
+        return group, int(itself), eligible, self.groups.key_index(term.key)
+
+    def _far_rows(self, rung: Rung, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
+        own: list[Row] = [
+            (self.groups.of_term(t, Sort.BLOCKED), self.groups.key_index(t.key)) for t in rung.anti_affinity
+        ]
+        others: list[Row] = [(i, self.groups.key_index(g.key)) for g, i in selecting if g.sort is Sort.OWNER]
+        return own + others
+
+    def _note_rows(self, rung: Rung, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
+        rows: list[Row] = [
+            (i, self.groups.key_index(g.key), int(g.sort is Sort.BLOCKED), g.filter_op)
+            for g, i in selecting
+            if g.sort is not Sort.OWNER
+        ]
+        for term in rung.anti_affinity:
+            owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
+            index = self.groups.find(owner)
+            if index is not None:
+                rows.append((index, self.groups.key_index(term.key), 1, -1))
+        return rows
+
+    def _eligible_set(
+        self, key: str, wanted: Requirement | None, tolerations: tuple[Toleration, ...] | None
+    ) -> int:
+        """The domains over which a global minimum is taken: those the pod could be in at all (S-79)."""
+        known = self._eligible.get((key, wanted, tolerations))
+        if known is None:
+            known = self._eligible[key, wanted, tolerations] = len(self._sets)
+            reachable = None if tolerations is None else self._tolerated(key, tolerations)
+            row = np.zeros(self.axis.size, dtype=np.uint8)
+            k = self.axis.key_index(key)
+            for i, domain in enumerate(self.axis.domains[k]):
+                allowed = wanted is None or wanted.has(domain)
+                row[self.axis.first[k] + i] = allowed and (reachable is None or domain in reachable)
+            self._sets.append(row)
+        return known
+
+    def _tolerated(self, key: str, tolerations: tuple[Toleration, ...]) -> set[str]:
+        """The domains of nodes and pools whose taints are tolerated."""
+        found = {
+            value
+            for node in self._nodes
+            if not first_untolerated(node.taints, tolerations)
+            for k, value in node.labels
+            if k == key
+        }
+        for pool in self._pools:
+            if not first_untolerated(pool.taints, tolerations):
+                found |= {
+                    d
+                    for d in self.axis.domains[self.axis.key_index(key)]
+                    if pool.requirements.get(key).has(d)
+                }
+        return found
+
+    def running(self) -> list[tuple[int, str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]]:
+        """The pods that run on nodes and are not about to be placed anew."""
+        return [
+            (n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity)
+            for n, node in enumerate(self._nodes)
+            for pod in node.pods
+            if pod.uid not in self._pending
+        ]

@@ -1,0 +1,142 @@
+"""From the nodes of a run to claims: which types each can be, which one is counted on, and which slot it gets.
+
+Called by `solve` for every packing, to know what it costs, and once more for the one that is kept. Two rules: a slot
+that is free and fits is used before anything is bought, and no reservation gets more nodes than it has free slots.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.core.scheduling import types_left
+from holdfast.core.scheduling.offers import Mask, Rows
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
+
+
+@dataclass
+class Nodes:
+    """The new nodes of a run, each with the row it is counted on."""
+
+    template: list[int]
+    row: list[int]  # in the rows of its template
+    rows: list[tuple[int, ...]]  # every row that will do, cheapest first
+    free: Ints  # slots left, by reservation
+    price_nano: int  # of all that is bought at a known price
+    unpriced: int  # nodes without a known price
+
+
+@dataclass
+class _Chooser:
+    """Remembers, for a shape and what fits, the rows in order: most nodes of a plan are alike."""
+
+    problem: Problem
+    outcome: Outcome
+    _masks: dict[tuple[int, int], Mask] = field(default_factory=dict)
+    _ordered: dict[tuple[int, int, bytes], tuple[int, ...]] = field(default_factory=dict)
+
+    def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
+        """The rows of a template that a node of this shape and load can be, cheapest first."""
+        of = self.problem.templates[template].rows
+        fits = of.fitting_rooms(load)
+        key = (template, shape, fits.tobytes())
+        known = self._ordered.get(key)
+        if known is None:
+            found = np.flatnonzero(self._mask(template, shape) & fits[of.room_of]).tolist()
+            known = self._ordered[key] = tuple(sorted(found, key=lambda row: (of.order[row], row)))
+        return known
+
+    def _mask(self, template: int, shape: int) -> Mask:
+        """All rows that satisfy the shape, those that a packing left out included.
+
+        A pool with limits keeps to the rows it was opened with: larger ones might break the limit.
+        """
+        known = self._masks.get((template, shape))
+        if known is None:
+            p, of_shape = self.problem, self.outcome.shapes.all[shape]
+            limited = p.pools[p.templates[template].pool].limits.amounts
+            if limited and of_shape.template == template and of_shape.mask is not None:
+                known = of_shape.mask
+            else:
+                known = types_left.satisfying(p.templates[template].rows, of_shape.requirements)
+            self._masks[template, shape] = known
+        return known
+
+
+def choose(p: Problem, outcome: Outcome) -> Nodes:
+    """Every new node with its row, slots first."""
+    chooser = _Chooser(p, outcome)
+    count = len(outcome.n_shape) - outcome.existing
+    free = outcome.r_free.copy()
+    template = outcome.n_template[outcome.existing :].tolist()
+    found: list[tuple[int, ...]] = []
+    row: list[int] = []
+    for i in range(count):
+        n = outcome.existing + i
+        rows = chooser.rows(template[i], int(outcome.n_shape[n]), outcome.n_load[n])
+        assert rows, "a node that was packed has a row that fits"
+        found.append(rows)
+        row.append(rows[0])
+    nodes = Nodes(template, row, found, free, 0, 0)
+    _settle_slots(p, outcome, nodes)
+    _use_left_over_slots(p, outcome, nodes, chooser)
+    _add_up(p, nodes)
+    return nodes
+
+
+def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
+    """Gives every reserved node the best slot that is left: the kernel only made sure that there is one."""
+    held = {
+        i: int(outcome.n_slot[outcome.existing + i])
+        for i, t in enumerate(nodes.template)
+        if p.templates[t].kind == RESERVED
+    }
+    for i, reservation in held.items():
+        of = p.templates[nodes.template[i]].rows
+        nodes.row[i] = next(row for row in nodes.rows[i] if of.reservation[row] == reservation)
+    moved = True
+    while moved:  # every move is to a slot that is preferred, so this ends
+        moved = False
+        for i in held:
+            of = p.templates[nodes.template[i]].rows
+            for row in nodes.rows[i]:
+                if row == nodes.row[i]:
+                    break
+                if nodes.free[of.reservation[row]] > 0:
+                    nodes.free[of.reservation[row]] -= 1
+                    nodes.free[of.reservation[nodes.row[i]]] += 1
+                    nodes.row[i] = row
+                    moved = True
+                    break
+
+
+def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: _Chooser) -> None:
+    """Moves nodes that would be bought into slots of their pool that are still free, the dearest first."""
+    if not nodes.free.any():
+        return
+    slots_of = {t.pool: i for i, t in enumerate(p.templates) if t.kind == RESERVED}
+    bought = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == BOUGHT]
+    for i in sorted(bought, key=lambda i: (-_price(p, nodes, i), i)):
+        slots = slots_of.get(p.templates[nodes.template[i]].pool)
+        if slots is None:
+            continue
+        n = outcome.existing + i
+        rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
+        of = p.templates[slots].rows
+        row = next((row for row in rows if nodes.free[of.reservation[row]] > 0), None)
+        if row is not None:
+            nodes.free[of.reservation[row]] -= 1
+            nodes.template[i], nodes.row[i], nodes.rows[i] = slots, row, rows
+
+
+def _add_up(p: Problem, nodes: Nodes) -> None:
+    for i, t in enumerate(nodes.template):
+        if p.templates[t].kind == BOUGHT:
+            nodes.price_nano += _price(p, nodes, i)
+            nodes.unpriced += _price(p, nodes, i) == 0
+
+
+def _price(p: Problem, nodes: Nodes, i: int) -> int:
+    of: Rows = p.templates[nodes.template[i]].rows
+    return of.offerings[nodes.row[i]].price_nano_usd_per_hour or 0

@@ -1,0 +1,141 @@
+"""Whether a pod fits on a node: its room, its ports, and the constraints whose domains are nodes."""
+
+import numpy as np
+
+from holdfast.core.scheduling.kernel.topology import after, known_to_groups, narrowed
+from holdfast.core.scheduling.world import (
+    ARG_A,
+    ARG_B,
+    ARG_C,
+    EXISTING,
+    NEED,
+    NEEDS_VERDICT,
+    NO,
+    RESERVED,
+    SOFT,
+    VERDICT,
+    VERDICT_NODE,
+    VERDICT_SHAPE,
+    VERDICT_VARIANT,
+    World,
+)
+
+
+def fits_existing(w: World, v: int, n: int) -> int:
+    for i in range(w.v_req.shape[1]):
+        if w.n_load[n, i] + w.v_req[v, i] > w.n_capacity[n, i] and w.v_req[v, i] > 0:
+            return NO
+    answer = host_allows(w, v, n)
+    if answer != 0:
+        return answer
+    rejection = NO
+    for j in range(w.v_op_first[v], w.v_op_first[v + 1]):
+        shape = after(w, w.n_shape[n], w.v_ops[j])
+        if shape >= 0:
+            shape = narrowed(w, v, shape, EXISTING)
+        if shape <= NEED or shape >= 0:
+            return known_to_groups(w, v, shape)
+        if shape == SOFT:
+            rejection = SOFT
+    return rejection
+
+
+def fits_node(w: World, v: int, n: int, kind: int) -> int:
+    answer = host_allows(w, v, n)
+    if answer != 0:
+        return answer
+    return fits_shape(w, v, w.n_shape[n], n, kind)
+
+
+def fits_new(w: World, v: int, t: int) -> int:
+    answer = new_host_allows(w, v, t)
+    if answer != 0:
+        return answer
+    return fits_shape(w, v, w.t_shape[t], -1, w.t_kind[t])
+
+
+def fits_shape(w: World, v: int, shape: int, n: int, kind: int) -> int:
+    """The shape of a node once it has this pod too; n is -1 for a new node."""
+    rejection = NO
+    for j in range(w.v_op_first[v], w.v_op_first[v + 1]):
+        answer = after(w, shape, w.v_ops[j])
+        if answer >= 0:
+            answer = narrowed(w, v, answer, kind)
+        if answer >= 0 and not has_room(w, v, answer, n, kind):
+            answer = NO
+        if answer >= 0 and w.s_min_values[answer]:
+            answer = verdict(w, v, n, answer)
+        if answer >= 0:
+            answer = known_to_groups(w, v, answer)
+        if answer <= NEED or answer >= 0:
+            return answer
+        if answer == SOFT:
+            rejection = SOFT
+    return rejection
+
+
+def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
+    if kind == RESERVED:
+        for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
+            if row_holds(w, w.slot_room, row, v, n):
+                return True
+        return False
+    for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
+        if row_holds(w, w.frontier, row, v, n):
+            return True
+    return False
+
+
+def row_holds(w: World, rows: np.ndarray, row: int, v: int, n: int) -> bool:
+    for i in range(w.v_req.shape[1]):
+        load = w.v_req[v, i]
+        if n >= 0:
+            load += w.n_load[n, i]
+        if load > rows[row, i]:
+            return False
+    return True
+
+
+def verdict(w: World, v: int, n: int, shape: int) -> int:
+    """Whether enough instance types are left: Python counts them, once a question."""
+    asked = w.reg[VERDICT_NODE] == n and w.reg[VERDICT_VARIANT] == v and w.reg[VERDICT_SHAPE] == shape
+    if asked and w.reg[VERDICT] >= 0:
+        answer = shape if w.reg[VERDICT] == 1 else NO
+        w.reg[VERDICT] = -1
+        return answer
+    w.reg[ARG_A] = n
+    w.reg[ARG_B] = v
+    w.reg[ARG_C] = shape
+    return NEED - NEEDS_VERDICT
+
+
+def host_allows(w: World, v: int, n: int) -> int:
+    """0, NO or SOFT: ports, and the constraints whose domains are nodes."""
+    for i in range(w.v_clash.shape[1]):
+        if w.v_clash[v, i] & w.n_ports[n, i]:
+            return NO
+    for i in range(w.far_first[v], w.far_first[v + 1]):
+        if w.far[i, 1] < 0 and w.host_count[w.far[i, 0], n] > 0:
+            return NO
+    for i in range(w.spread_first[v], w.spread_first[v + 1]):
+        if w.spread[i, 5] < 0 and w.host_count[w.spread[i, 0], n] + w.spread[i, 2] > w.spread[i, 1]:
+            return NO
+    for i in range(w.near_first[v], w.near_first[v + 1]):
+        if w.near[i, 3] < 0 and w.host_count[w.near[i, 0], n] == 0 and not starts_alone(w, i):
+            return SOFT
+    return 0
+
+
+def new_host_allows(w: World, v: int, t: int) -> int:
+    for i in range(w.v_clash.shape[1]):
+        if w.v_clash[v, i] & w.t_ports[t, i]:
+            return NO
+    for i in range(w.near_first[v], w.near_first[v + 1]):
+        if w.near[i, 3] < 0 and not starts_alone(w, i):
+            return SOFT
+    return 0
+
+
+def starts_alone(w: World, i: int) -> bool:
+    """Nobody is there to be near to, and the pod is one of those it wants to be near."""
+    return w.near[i, 1] == 1 and w.host_total[w.near[i, 0]] == 0

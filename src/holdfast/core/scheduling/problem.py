@@ -1,0 +1,251 @@
+"""One solve as indexes: templates, classes with their rungs, groups, nodes that exist, slots.
+
+Built by `solve` once a request and shared by every packing that is tried; nothing here changes afterwards.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from holdfast import names
+from holdfast.core.reservations.ledger import Entry
+from holdfast.core.scheduling import axes, classes, daemons, offers
+from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
+from holdfast.core.scheduling.classes import PodClass, Rung
+from holdfast.core.scheduling.constraints import Constraints
+from holdfast.core.scheduling.request import Settings, SolveRequest
+from holdfast.core.scheduling.shapes import Op, Template
+from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints, Words
+from holdfast.model import reservations, resources
+from holdfast.model.host_ports import HostPort
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.pods import PodShape
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView, Snapshot
+from holdfast.model.taints import Effect
+
+WORD_BITS: Final = 64
+
+
+@dataclass
+class Problem:
+    snapshot: Snapshot
+    settings: Settings
+    ledger: dict[str, Entry]
+    pools: tuple[NodePoolView, ...]  # in the order they are tried
+    classes: list[PodClass]
+    rungs: list[list[Rung]]  # by class
+    resources: ResourceAxis
+    domains: DomainAxis
+    templates: list[Template]
+    reservation_ids: tuple[str, ...]
+    limited: tuple[str, ...]  # resources that some pool limits
+    nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
+    ports: tuple[HostPort, ...]
+    constraints: Constraints
+    pool_ports: list[Words]
+    pending: frozenset[str]  # uids of the pods to place; some may still be on a node that goes
+
+    @property
+    def well_known(self) -> frozenset[str]:
+        return self.snapshot.cloud_labels.well_known
+
+
+def build(request: SolveRequest, ledger: dict[str, Entry]) -> Problem:
+    snapshot, settings = request.snapshot, request.settings
+    pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
+    pods = classes.group(snapshot.pending)
+    tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
+    rungs = [
+        list(classes.ladder(c.shape, settings.preference_policy, tolerate_preferences=tolerate)) for c in pods
+    ]
+    nodes = tuple(sorted((n for n in snapshot.nodes if not n.deleting), key=_node_order))
+    axis = _resource_axis(pods, pools, nodes)
+    ids = (
+        tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
+        if settings.reserved_capacity
+        else ()
+    )
+    limited = tuple(sorted({name for pool in pools for name in pool.limits}))
+    templates = _templates(
+        pools,
+        snapshot,
+        axis,
+        {id_: i for i, id_ in enumerate(ids)},
+        ledger,
+        limited,
+        slots_first=settings.reserved_before_weight,
+    )
+    domains = _domain_axis(rungs, pools, nodes)
+    ports = _ports(pods, nodes, snapshot.daemon_sets)
+    pending = frozenset(pod.uid for pod in snapshot.pending)
+    return Problem(
+        snapshot=snapshot,
+        settings=settings,
+        ledger=ledger,
+        pools=pools,
+        classes=pods,
+        rungs=rungs,
+        resources=axis,
+        domains=domains,
+        templates=templates,
+        reservation_ids=ids,
+        limited=limited,
+        nodes=nodes,
+        ports=ports,
+        constraints=Constraints(pods, rungs, domains, nodes, pools, pending),
+        pool_ports=[_pool_ports(pool, snapshot, ports) for pool in pools],
+        pending=pending,
+    )
+
+
+def _reverse_name(pool: NodePoolView) -> tuple[int, str]:
+    return pool.weight, pool.name  # heavier first; of equal weight the later name (S-11)
+
+
+def _node_order(node: NodeView) -> tuple[bool, bool, str]:
+    """Initialized nodes first, of those the slots that are paid for, then by name."""
+    reserved = dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED
+    return not node.initialized, not reserved, node.name
+
+
+def _resource_axis(
+    pods: Sequence[PodClass], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
+) -> ResourceAxis:
+    wanted = {name for c in pods for name in c.shape.requests}
+    limited = {driver for node in nodes for driver, _ in node.volume_limits}
+    limited |= {driver for pool in pools for t in pool.instance_types for driver, _ in t.volume_limits}
+    used = {driver for c in pods for driver, _ in c.shape.volumes.claims}
+    return ResourceAxis(tuple(sorted(wanted | {resources.PODS})), tuple(sorted(limited & used)))
+
+
+def _domain_axis(
+    rungs: Iterable[Iterable[Rung]], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
+) -> DomainAxis:
+    """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
+    keys = {
+        key
+        for of_class in rungs
+        for rung in of_class
+        for key in (
+            *(s.key for s in rung.spreads),
+            *(t.key for t in rung.affinity),
+            *(t.key for t in rung.anti_affinity),
+        )
+    }
+    keys |= {t.key for node in nodes for pod in node.pods for t in pod.shape.anti_affinity}
+    keys.discard(names.HOSTNAME)
+    values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
+    for key, found in values.items():
+        for pool in pools:
+            found.update(_pool_values(pool, key))
+        found.update(value for node in nodes for k, value in node.labels if k == key)
+    return axes.domain_axis(values)
+
+
+def _pool_values(pool: NodePoolView, key: str) -> set[str]:
+    """What nodes of a pool can have under a key: offerings do not have to be available for that (S-75)."""
+    wanted = pool.requirements.get(key)
+    if not wanted.complement:
+        return set(wanted.values)
+    return {
+        value
+        for t in pool.instance_types
+        for holder in (t.requirements, *(o.requirements for o in t.offerings))
+        for r in (holder.by_key.get(key),)
+        if r is not None and not r.complement
+        for value in r.values
+        if wanted.has(value)
+    }
+
+
+def _templates(
+    pools: Sequence[NodePoolView],
+    snapshot: Snapshot,
+    axis: ResourceAxis,
+    reservation_index: dict[str, int],
+    ledger: dict[str, Entry],
+    limited: Sequence[str],
+    *,
+    slots_first: bool,
+) -> list[Template]:
+    """The slots of each pool, if it can have any, and what it can buy: all slots first, or pool by pool."""
+    templates = []
+    well_known = snapshot.cloud_labels.well_known
+    for p, pool in enumerate(pools):
+        suiting = [d for d in snapshot.daemon_sets if daemons.suits_pool(d, pool, well_known)]
+
+        def overhead(
+            t: InstanceType, pool: NodePoolView = pool, suiting: list[DaemonSetView] = suiting
+        ) -> Resources:
+            return daemons.requests(daemons.of_type(suiting, pool, t, well_known))
+
+        def is_slot(o: Offering) -> bool:
+            return offers.is_reserved(o) and o.healthy and o.reservation_id in reservation_index
+
+        def is_bought(o: Offering) -> bool:
+            return not offers.is_reserved(o) and o.launchable
+
+        for kind, wanted in ((RESERVED, is_slot), (BOUGHT, is_bought)):
+            rows = offers.rows(pool.instance_types, wanted, axis, overhead, reservation_index, limited)
+            rows.order = tuple(
+                _order(key, o, ledger) for key, o in zip(rows.order, rows.offerings, strict=True)
+            )
+            if len(rows):
+                templates.append(Template(p, kind, pool.requirements, pool.taints, rows))
+    if slots_first:
+        templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
+    return templates
+
+
+def _order(key: tuple[int | str, ...], offering: Offering, ledger: dict[str, Entry]) -> tuple[int | str, ...]:
+    """Cheapest first; of equally cheap slots the preferred kind, the one that ends soonest, the scarcest."""
+    if offering.reservation_id is None:
+        return key
+    return (*key, *reservations.preference(ledger[offering.reservation_id].reservation))
+
+
+def _ports(
+    pods: Sequence[PodClass], nodes: Sequence[NodeView], daemon_sets: Sequence[DaemonSetView]
+) -> tuple[HostPort, ...]:
+    """Every port that pods to place take, and those of others that are in their way."""
+    wanted = {port for c in pods for port in c.shape.host_ports}
+    taken = {port for node in nodes for pod in node.pods for port in pod.shape.host_ports}
+    taken |= {port for d in daemon_sets for port in d.pod.host_ports}
+    clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
+    return tuple(sorted(wanted | clashing, key=lambda p: (p.port, p.protocol, p.ip)))
+
+
+def port_words(found: Iterable[HostPort], ports: Sequence[HostPort], *, clashing: bool = False) -> Words:
+    """The ports as bits; with `clashing`, all ports that cannot be beside one of them."""
+    words = np.zeros(max(1, -(-len(ports) // WORD_BITS)), dtype=np.uint64)
+    mine = set(found)
+    for i, port in enumerate(ports):
+        if (any(port.conflicts(one) for one in mine)) if clashing else port in mine:
+            words[i // WORD_BITS] |= np.uint64(1) << np.uint64(i % WORD_BITS)
+    return words
+
+
+def _pool_ports(pool: NodePoolView, snapshot: Snapshot, ports: Sequence[HostPort]) -> Words:
+    """Ports that DaemonSets take on every node of the pool, whatever its type."""
+    suiting = (
+        d for d in snapshot.daemon_sets if daemons.suits_pool(d, pool, snapshot.cloud_labels.well_known)
+    )
+    return port_words((port for d in suiting for port in d.pod.host_ports), ports)
+
+
+def request_vector(shape: PodShape, axis: ResourceAxis) -> Ints:
+    """What one pod of this shape adds to a node: its resources, and its attachments by driver."""
+    attachments: dict[str, int] = {}
+    for driver, _ in set(shape.volumes.claims):
+        attachments[driver] = attachments.get(driver, 0) + 1
+    return axis.vector(shape.requests, attachments, missing=0)
+
+
+def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
+    """What a pod asks of a node at one rung: one op for each place its volumes can be."""
+    places = shape.volumes.alternatives
+    sets = [rung.requirements.union(place) for place in places] if places else [rung.requirements]
+    return [Op((wanted,), rung.tolerations) for wanted in sets]

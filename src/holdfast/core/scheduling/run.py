@@ -1,0 +1,113 @@
+"""One packing run: the kernel driven to its end, and the nodes that come out.
+
+Called by `solve` for first fit, and again for each packing that may be cheaper: a run differs from another only in
+which rows its templates may use.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.core.scheduling import assemble, compiled, types_left
+from holdfast.core.scheduling.offers import Mask
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.variants import Variants
+from holdfast.core.scheduling.world import (
+    ARG_A,
+    ARG_B,
+    ARG_C,
+    DONE,
+    LOGGED,
+    NEEDS_LIMIT,
+    NEEDS_RESTRICTION,
+    NEEDS_ROOM,
+    NEEDS_TRANSITION,
+    NEEDS_VERDICT,
+    NODES,
+    POSITION,
+    RUN_VARIANT,
+    VERDICT,
+    VERDICT_NODE,
+    VERDICT_SHAPE,
+    VERDICT_VARIANT,
+    Ints,
+    World,
+)
+
+
+@dataclass
+class Outcome:
+    """What a run did. Indexes are those of the problem; nodes from `existing` on are new."""
+
+    shapes: Shapes
+    existing: int
+    n_template: Ints
+    n_shape: Ints
+    n_load: Ints
+    n_slot: Ints  # reservation, or -1
+    log_class: Ints
+    log_node: Ints
+    left: Ints  # by class: pods that found no place
+    r_free: Ints
+
+
+def place(p: Problem, variants: Variants, allowed: Sequence[Mask]) -> Outcome:
+    """Places every pod that has a place; `allowed` are the rows that each template may use."""
+    shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, len(p.limited), p.resources.size)
+    masks = list(allowed)
+    w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
+    kernel = compiled.placement(int(w.c_left.sum()))
+    while True:
+        before = w.reg[LOGGED]
+        w = _pass(p, w, shapes, masks, kernel)
+        waiting = np.flatnonzero((w.c_left > 0) & variants.hopeful)
+        if not len(waiting) or w.reg[LOGGED] == before:
+            return _outcome(p, w, shapes)
+        # Somebody was placed meanwhile: those who want to be near others may have a place now (S-20).
+        w = w._replace(order=waiting.astype(np.int64))
+        w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+
+
+def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Callable[[World], int]) -> World:
+    while (need := kernel(w)) != DONE:
+        a, b, c = int(w.reg[ARG_A]), int(w.reg[ARG_B]), int(w.reg[ARG_C])
+        if need == NEEDS_TRANSITION:
+            shapes.transition(a, b)
+        elif need == NEEDS_RESTRICTION:
+            shapes.restriction(a, b, c)
+        elif need == NEEDS_LIMIT:
+            _apply_limit(p, w, shapes, masks, a)
+        elif need == NEEDS_VERDICT:
+            w.reg[VERDICT_NODE], w.reg[VERDICT_VARIANT], w.reg[VERDICT_SHAPE] = a, b, c
+            load = w.v_req[b] + (w.n_load[a] if a >= 0 else 0)
+            w.reg[VERDICT] = not types_left.gaps(p, shapes, c, load)
+        else:
+            assert need == NEEDS_ROOM
+            w = assemble.roomier(w)
+        w = assemble.refreshed(w, shapes)
+    return w
+
+
+def _apply_limit(p: Problem, w: World, shapes: Shapes, masks: list[Mask], t: int) -> None:
+    """Leaves a template only the rows that the limits of its pool still allow."""
+    template = p.templates[t]
+    masks[t] = masks[t] & (template.rows.capacity <= w.limits[template.pool]).all(axis=1)
+    w.t_shape[t] = shapes.base(t, masks[t])
+
+
+def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
+    nodes, logged = int(w.reg[NODES]), int(w.reg[LOGGED])
+    return Outcome(
+        shapes=shapes,
+        existing=len(p.nodes),
+        n_template=w.n_template[:nodes],
+        n_shape=w.n_shape[:nodes],
+        n_load=w.n_load[:nodes],
+        n_slot=w.n_slot[:nodes],
+        log_class=w.log_class[:logged],
+        log_node=w.log_node[:logged],
+        left=w.c_left,
+        r_free=w.r_free,
+    )

@@ -1,0 +1,254 @@
+"""Shapes: what a node of this run may still become.
+
+A shape is a template with a set of requirements and the rows that satisfy them; nodes share shapes. The kernel
+asks here for the shape after one more requirement set, or after its domains are cut; every answer is computed
+once. What must hold: a shape never gains rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.scheduling import offers
+from holdfast.core.scheduling.axes import DomainAxis
+from holdfast.core.scheduling.kernel import topology
+from holdfast.core.scheduling.offers import Mask, Rows
+from holdfast.core.scheduling.world import CODE_DOMAINS, NO, RESERVED, Bytes, Ints
+from holdfast.model import requirement
+from holdfast.model.requirement import Operator
+from holdfast.model.requirements import Requirements
+from holdfast.model.taints import Taint, Toleration, first_untolerated
+
+EXISTING_TEMPLATE: Final = -1
+A = TypeVar("A", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Op:
+    """What a pod, or a group's node filter, asks of a node: one of these requirement sets, and its taints.
+
+    A pod's op has one set and changes the shape; a filter may have several and only says yes or no.
+    """
+
+    alternatives: tuple[Requirements, ...]
+    tolerations: tuple[Toleration, ...] | None  # None: taints do not matter
+    is_filter: bool = False
+
+
+@dataclass(frozen=True)
+class Shape:
+    template: int  # EXISTING_TEMPLATE: the labels of nodes that exist
+    requirements: Requirements
+    taints: tuple[Taint, ...]
+    mask: Mask | None
+
+
+@dataclass(frozen=True)
+class Template:
+    """A way to open a node: a NodePool's slots, or what it can buy."""
+
+    pool: int
+    kind: int
+    requirements: Requirements
+    taints: tuple[Taint, ...]
+    rows: Rows
+
+
+class Shapes:
+    """Grows the arrays that describe shapes; `arrays` gives the kernel its current view."""
+
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        ops: Sequence[Op],
+        axis: DomainAxis,
+        well_known: frozenset[str],
+        limited: int,
+        resources: int,
+    ) -> None:
+        self.templates = templates
+        self.all: list[Shape] = []
+        self._ops = ops
+        self._axis = axis
+        self._well_known = well_known
+        self._index: dict[tuple[int, Requirements, bytes], int] = {}
+        self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
+        self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
+        self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
+        self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
+        self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.slot_reservation: Ints = np.zeros(64, dtype=np.int64)
+        self.slot_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self._frontier_rows = 0
+        self._slot_rows = 0
+        self.next_keys: Ints = np.full(1024, -1, dtype=np.int64)
+        self.next_values: Ints = np.zeros(1024, dtype=np.int64)
+        self._next_used = 0
+        self.cut_keys: Ints = np.full(256, -1, dtype=np.int64)
+        self.cut_codes: Ints = np.zeros(256, dtype=np.int64)
+        self.cut_values: Ints = np.zeros(256, dtype=np.int64)
+        self._cut_used = 0
+
+    def base(self, template: int, mask: Mask) -> int:
+        """The shape of an empty node of a template with these of its rows; NO when none is left."""
+        return self._intern(template, self.templates[template].requirements, mask)
+
+    def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
+        """The shape of nodes that exist and have these labels and taints."""
+        domains = np.zeros(self._axis.size, dtype=np.uint8)
+        for wanted in requirements.by_key.values():
+            for value in wanted.values:
+                index = self._axis.index.get((wanted.key, value))
+                if index is not None:
+                    domains[index] = 1
+        return self._append(Shape(EXISTING_TEMPLATE, requirements, taints, None), domains)
+
+    def transition(self, shape: int, op: int) -> int:
+        """The shape once an op is added, or NO; remembered for the kernel."""
+        answer = self._after(shape, self._ops[op])
+        if 2 * self._next_used >= len(self.next_keys):
+            self._grow_next()
+        slot = topology.next_slot(self.next_keys, shape, op)
+        self.next_keys[slot] = (shape << 22) | op
+        self.next_values[slot] = answer
+        self._next_used += 1
+        return answer
+
+    def restriction(self, shape: int, key: int, code: int) -> int:
+        """The shape with only the coded domains of a key, or NO; remembered for the kernel."""
+        domains = self._axis.domains[key]
+        if len(domains) <= CODE_DOMAINS:
+            kept = [domain for i, domain in enumerate(domains) if code >> i & 1]
+        else:
+            kept = [domains[code]]
+        wanted = requirement.of(self._axis.keys[key], Operator.IN, kept)
+        old = self.all[shape]
+        answer = self._narrow(old, old.requirements.add(wanted), (wanted.key,))
+        if 2 * self._cut_used >= len(self.cut_keys):
+            self._grow_cut()
+        place = shape * (len(self._axis.keys) + 1) + key
+        slot = topology.cut_slot(self.cut_keys, self.cut_codes, place, code)
+        self.cut_keys[slot], self.cut_codes[slot], self.cut_values[slot] = place, code, answer
+        self._cut_used += 1
+        return answer
+
+    def _after(self, shape: int, op: Op) -> int:
+        old = self.all[shape]
+        if op.tolerations is not None and first_untolerated(old.taints, op.tolerations):
+            return NO
+        undefined = frozenset[str]() if old.mask is None else self._well_known
+        fitting = [a for a in op.alternatives if old.requirements.compatible(a, undefined)]
+        if not fitting:
+            return NO
+        if op.is_filter or old.mask is None or not fitting[0].by_key:
+            return shape
+        return self._narrow(old, old.requirements.union(fitting[0]), tuple(fitting[0].by_key))
+
+    def _narrow(self, old: Shape, requirements: Requirements, keys: Sequence[str]) -> int:
+        assert old.mask is not None
+        mask = old.mask
+        rows = self.templates[old.template].rows
+        for key in keys:
+            mask = mask & rows.satisfying(requirements.by_key[key])
+        return self._intern(old.template, requirements, mask)
+
+    def _intern(self, template: int, requirements: Requirements, mask: Mask) -> int:
+        if not mask.any():
+            return NO
+        packed = np.packbits(mask).tobytes()
+        known = self._index.get((template, requirements, packed))
+        if known is None:
+            t = self.templates[template]
+            domains = offers.possible_domains(t.rows, mask, requirements, self._axis)
+            known = self._append(Shape(template, requirements, t.taints, mask), domains)
+            self._index[template, requirements, packed] = known
+            self._describe(known, t, mask, packed)
+        return known
+
+    def _append(self, shape: Shape, domains: NDArray[np.uint8]) -> int:
+        index = len(self.all)
+        if index == len(self.s_rows):
+            self.s_domains = _doubled(self.s_domains)
+            self.s_rows = _doubled(self.s_rows)
+            self.s_slots = _doubled(self.s_slots)
+            self.s_most = _doubled(self.s_most)
+            self.s_min_values = _doubled(self.s_min_values)
+        self.all.append(shape)
+        self.s_domains[index] = domains
+        self.s_min_values[index] = any(r.min_values for r in shape.requirements.by_key.values())
+        return index
+
+    def _describe(self, index: int, t: Template, mask: Mask, packed: bytes) -> None:
+        self.s_most[index] = t.rows.capacity[mask].max(axis=0, initial=0)
+        found = np.flatnonzero(mask)
+        if t.kind == RESERVED:
+            self.s_slots[index] = self._slots(t.rows, found)
+            return
+        known = self._frontiers.get((index_of_rows(t), packed))
+        if known is None:
+            known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
+            self._frontiers[index_of_rows(t), packed] = known
+        self.s_rows[index] = known
+
+    def _add_frontier(self, rows: Ints) -> tuple[int, int]:
+        first, end = self._frontier_rows, self._frontier_rows + len(rows)
+        while end > len(self.frontier):
+            self.frontier = _doubled(self.frontier)
+        self.frontier[first:end] = rows
+        self._frontier_rows = end
+        return first, end
+
+    def _slots(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
+        """Reserved rows, the one to use first in front."""
+        first, end = self._slot_rows, self._slot_rows + len(found)
+        while end > len(self.slot_reservation):
+            self.slot_reservation = _doubled(self.slot_reservation)
+            self.slot_room = _doubled(self.slot_room)
+        preferred = sorted(found.tolist(), key=lambda row: (rows.order[row], rows.reservation[row]))
+        self.slot_reservation[first:end] = rows.reservation[preferred]
+        self.slot_room[first:end] = rows.rooms[rows.room_of[preferred]]
+        self._slot_rows = end
+        return first, end
+
+    def _grow_next(self) -> None:
+        keys, values = self.next_keys, self.next_values
+        self.next_keys = np.full(4 * len(keys), -1, dtype=np.int64)
+        self.next_values = np.zeros(4 * len(keys), dtype=np.int64)
+        for i in np.flatnonzero(keys >= 0).tolist():
+            key = int(keys[i])
+            slot = topology.next_slot(self.next_keys, key >> 22, key & (1 << 22) - 1)
+            self.next_keys[slot], self.next_values[slot] = key, values[i]
+
+    def _grow_cut(self) -> None:
+        keys, codes, values = self.cut_keys, self.cut_codes, self.cut_values
+        self.cut_keys = np.full(4 * len(keys), -1, dtype=np.int64)
+        self.cut_codes = np.zeros(4 * len(keys), dtype=np.int64)
+        self.cut_values = np.zeros(4 * len(keys), dtype=np.int64)
+        for i in np.flatnonzero(keys >= 0).tolist():
+            slot = topology.cut_slot(self.cut_keys, self.cut_codes, int(keys[i]), int(codes[i]))
+            self.cut_keys[slot], self.cut_codes[slot], self.cut_values[slot] = keys[i], codes[i], values[i]
+
+
+def index_of_rows(template: Template) -> int:
+    return id(template.rows)
+
+
+def pareto(rows: Ints) -> Ints:
+    """The rows that no other row is at least as large as in everything: enough to answer what fits."""
+    unique = np.unique(rows, axis=0)[::-1]
+    kept: list[NDArray[np.int64]] = []
+    for row in unique:
+        if not kept or not (np.array(kept) >= row).all(axis=1).any():
+            kept.append(row)
+    return np.array(kept, dtype=np.int64)
+
+
+def _doubled(array: NDArray[A]) -> NDArray[A]:
+    grown = np.zeros((2 * len(array), *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,70 @@
+"""solve(request) -> plan.
+
+Called by provisioning, by every disruption simulation and by `holdfast plan`. First fit is always computed; with
+`packing: cost` a set number of other packings is tried, and the cheapest plan that places as many pods is kept.
+Nothing depends on a clock or on the order of the input.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.core.reservations import ledger
+from holdfast.core.scheduling import claims, finalize, packings, problem, reasons, run, types_left, variants
+from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.request import Packing, SolveRequest
+from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.variants import Variants
+
+FIRST_FIT = "first-fit"
+
+
+@dataclass
+class Packed:
+    """A packing that was tried, with what it costs."""
+
+    name: str
+    outcome: Outcome
+    nodes: Nodes
+
+    @property
+    def rank(self) -> tuple[int, int, int, int]:
+        """Most pods placed, then cheapest, then fewest nodes."""
+        return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
+
+
+def solve(request: SolveRequest) -> Plan:
+    """The plan for a request."""
+    entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
+    p = problem.build(request, entries)
+    of_pods = variants.build(p)
+    tried = [_pack(FIRST_FIT, p, of_pods, _whole(p))]
+    if request.settings.packing is Packing.COST:
+        for name, masks in packings.candidates(p, request.settings.packing_candidates):
+            tried.append(_pack(name, p, of_pods, masks))
+    best = min(tried, key=lambda packed: packed.rank)
+    return Plan(
+        claims=claims.planned(p, best.outcome, best.nodes),
+        placed=claims.placed(p, best.outcome),
+        unplaced=reasons.unplaced(p, best.outcome),
+        price_nano_usd_per_hour=best.nodes.price_nano,
+        baseline_nano_usd_per_hour=tried[0].nodes.price_nano,
+        packing=best.name,
+        slots_left=_slots_left(p, best.nodes),
+    )
+
+
+def _pack(name: str, p: Problem, of_pods: Variants, masks: list[np.ndarray]) -> Packed:
+    outcome = run.place(p, of_pods, masks)
+    return Packed(name, outcome, finalize.choose(p, outcome))
+
+
+def _whole(p: Problem) -> list[np.ndarray]:
+    """Every row of every template that goes together with what its pool requires."""
+    return [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
+
+
+def _slots_left(p: Problem, nodes: Nodes) -> tuple[tuple[str, int], ...]:
+    return tuple((id_, int(nodes.free[i])) for i, id_ in enumerate(p.reservation_ids))

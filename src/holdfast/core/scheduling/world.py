@@ -1,0 +1,145 @@
+"""The state of one packing run as arrays, shared between Python and the placement kernel.
+
+Built by `run`, read and written by `kernel`. Everything is an index: classes, variants, nodes, shapes, groups,
+domains, reservations. A *variant* is a class of equal pods at one level of relaxation; a *shape* is a set of
+requirements on a node together with the offerings that satisfy them.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+
+# --- Answers of a look-up ---------------------------------------------------------------------------
+NO: Final = -1  # never again: it only gets tighter
+SOFT: Final = -2  # not now, though it may become possible
+
+NEED: Final = -10  # at or below: Python must supply something; the reason is the distance
+
+# Domains of one key that fit into the code of a set; a key with more is always cut to one domain.
+CODE_DOMAINS: Final = 62
+
+# --- Kinds of nodes ---------------------------------------------------------------------------------
+EXISTING: Final = 0
+BOUGHT: Final = 1
+RESERVED: Final = 2
+
+# --- Stages that a pod goes through; a list of these is the order -----------------------------------
+STAGE_EXISTING: Final = 0
+STAGE_BOUGHT: Final = 1  # nodes of this run that are bought
+STAGE_RESERVED: Final = 2  # nodes of this run that hold a slot
+STAGE_OPEN: Final = 3  # a new node, of the templates that follow in `templates`
+
+# --- Why the kernel returned ------------------------------------------------------------------------
+DONE: Final = 0
+NEEDS_TRANSITION: Final = 1  # shape, op
+NEEDS_RESTRICTION: Final = 2  # shape, key, code
+NEEDS_LIMIT: Final = 3  # template
+NEEDS_VERDICT: Final = 4  # node, variant, shape
+NEEDS_ROOM: Final = 5
+
+# --- Registers --------------------------------------------------------------------------------------
+(
+    POSITION,  # in `order`
+    NODES,  # how many there are, existing ones included
+    LOGGED,  # placements so far
+    ARG_A,
+    ARG_B,
+    ARG_C,
+    FREE_SLOTS,  # of all reservations
+    RUN_VARIANT,  # whose cursors these are
+    CURSOR_EXISTING,
+    CURSOR_BOUGHT,
+    CURSOR_RESERVED,
+    VERDICT_NODE,
+    VERDICT_VARIANT,
+    VERDICT_SHAPE,
+    VERDICT,
+    REGISTERS,
+) = range(16)
+
+
+class World(NamedTuple):
+    """All arrays. Prefixes: c class, v variant, n node, s shape, g group, d domain, k key, r reservation."""
+
+    reg: Ints
+    order: Ints  # classes, in the order they are placed
+    c_left: Ints  # pods still to place
+    c_first: Ints  # first variant; the next class's first ends it
+    c_waits: Bytes  # never falls back: only existing nodes and slots
+
+    v_req: Ints  # [v, resource]
+    v_ops: Ints  # requirement sets to try, by v_op_first
+    v_op_first: Ints
+    v_steady: Bytes  # every rejection is for good
+    v_ports: Words  # [v, word] ports it takes
+    v_clash: Words  # [v, word] ports it cannot be beside
+
+    # Constraints by variant, each a range given by *_first.
+    spread_first: Ints
+    spread: Ints  # [i, (group, skew, counts itself, min domains, eligible set, key or -1 for hosts)]
+    near_first: Ints
+    near: Ints  # [i, (group, counts itself, eligible set, key or -1)] affinity
+    far_first: Ints
+    far: Ints  # [i, (group, key or -1)] anti-affinity, own and others'
+    note_first: Ints
+    note: Ints  # [i, (group, key or -1, every domain?, filter op or -1)] what a placement adds to
+
+    eligible: Bytes  # [set, domain]
+    k_first: Ints  # first domain of a key; the next key's first ends it
+    zone_key: Ints  # [0]: the key whose domains have slots of their own, or -1
+    d_free: Ints  # [domain] free slots in a zone
+
+    host_count: NDArray[np.int32]  # [group, node]
+    host_total: Ints
+    domain_count: Ints  # [group, domain]
+
+    n_shape: Ints
+    n_load: Ints  # [n, resource]
+    n_capacity: Ints  # [existing node, resource]
+    n_pods: Ints
+    n_slot: Ints  # reservation held, or -1
+    n_ports: Words
+    n_template: Ints
+    n_rejects: Ints  # the last variant that it rejected for good
+
+    listed: Ints  # [kind, position] nodes of this run by number of pods
+    place: Ints  # [n] position in `listed`
+    bucket: Ints  # [kind, pods] where the nodes with that many pods begin
+    lengths: Ints  # [kind, (nodes, most pods)]
+
+    s_domains: Bytes  # [s, domain]
+    s_rows: Ints  # [s, (first, end)] in `frontier`
+    frontier: Ints  # [row, resource] the most that pods can have
+    s_slots: Ints  # [s, (first, end)] in `slot_reservation`
+    slot_reservation: Ints
+    slot_room: Ints  # [row, resource]
+    s_most: Ints  # [s, limited resource] largest capacity
+    s_min_values: Bytes
+
+    next_keys: Ints  # open addressing: shape and op -> shape
+    next_values: Ints
+    cut_keys: Ints  # shape and key, with cut_codes -> shape
+    cut_codes: Ints
+    cut_values: Ints
+
+    stages: Ints  # [i, (stage, first template, end)]
+    t_shape: Ints  # base shape of a template, or -1 when it is closed
+    t_kind: Ints
+    t_pool: Ints
+    t_rejects: Ints
+    t_ports: Words  # [t, word] ports that DaemonSets take on every node
+    limits: Ints  # [pool, limited resource] what is left
+    p_limited: Bytes
+
+    r_free: Ints
+    r_zone: Ints  # the domain of its zone, or -1
+    visit: Ints  # [r, (seen, from reservation, by node)] scratch
+    queue: Ints
+
+    log_class: Ints
+    log_node: Ints

@@ -1,0 +1,162 @@
+"""Requests for the planner from nothing: instance types, reservations, pods, NodePools, as values."""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from holdfast import names
+from holdfast.core.scheduling.request import Packing, Settings, SolveRequest
+from holdfast.model import requirement, requirements, resources
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
+from holdfast.model.requirement import Expression, Operator, Requirement
+from holdfast.model.reservations import Reservation
+from holdfast.model.selectors import LabelSelector
+from holdfast.model.snapshot import CloudLabels, NodePoolView, Snapshot
+
+RESERVATION_ID = "cloud.example/reservation-id"
+WELL_KNOWN = names.WELL_KNOWN_LABELS | {RESERVATION_ID}
+ZONES = ("z1", "z2", "z3")
+NANO = 10**9
+
+
+def is_in(key: str, *values: str) -> Requirement:
+    return requirement.of(key, Operator.IN, values)
+
+
+def offering(capacity_type: str, zone: str, price: float, **more: Any) -> Offering:
+    id_ = more.get("reservation_id")
+    reserved = is_in(RESERVATION_ID, id_) if id_ else requirement.of(RESERVATION_ID, Operator.DOES_NOT_EXIST)
+    wanted = requirements.of(is_in(names.CAPACITY_TYPE, capacity_type), is_in(names.ZONE, zone), reserved)
+    return Offering(wanted, capacity_type, zone, round(price * NANO), **more)
+
+
+def instance_type(
+    name: str,
+    cpu: int,
+    memory_gib: float,
+    price: float,
+    reservations: Iterable[Reservation] = (),
+    zones: Sequence[str] = ZONES,
+    capacity_types: Sequence[str] = (names.SPOT, names.ON_DEMAND),
+    labels: dict[str, str] | None = None,
+    **capacity: int,
+) -> InstanceType:
+    """Spot at 40 % of the price; one reserved offering for each reservation of this type."""
+    factor = {names.SPOT: 0.4, names.ON_DEMAND: 1.0}
+    offerings = [offering(c, zone, price * factor[c]) for c in capacity_types for zone in zones]
+    offerings += [
+        offering(names.RESERVED, r.zone, price, count=r.available, reservation_id=r.id)
+        for r in reservations
+        if r.instance_type == name
+    ]
+    fixed = {names.INSTANCE_TYPE: name, names.ARCH: "amd64", names.OS: "linux"} | (labels or {})
+    amounts = {"cpu": cpu * 1000, "memory": int(memory_gib * 2**30), "pods": 110} | capacity
+    return InstanceType(
+        name=name,
+        requirements=requirements.from_labels(fixed).add(is_in(names.ZONE, *zones)),
+        capacity=resources.of(amounts),
+        overhead=resources.of({"cpu": 100, "memory": 10 * 2**20}),
+        offerings=tuple(offerings),
+    )
+
+
+def fake_types(count: int, reservations: Iterable[Reservation] = ()) -> tuple[InstanceType, ...]:
+    """Karpenter's benchmark types: i+1 cores, twice as many GiB, five offerings at one price."""
+    kept = tuple(reservations)
+    return tuple(
+        instance_type(f"fake-it-{i}", i + 1, 2 * (i + 1), 0.001 * (i + 1), kept, pods=10 * (i + 1))
+        for i in range(count)
+    )
+
+
+def reservation(
+    id_: str, type_: str, zone: str = "z1", available: int = 1, total: int | None = None, **more: Any
+) -> Reservation:
+    return Reservation(
+        id=id_,
+        kind=more.pop("kind", "default"),
+        instance_type=type_,
+        zone=zone,
+        owner="111122223333",
+        total=available if total is None else total,
+        available=available,
+        **more,
+    )
+
+
+def selector(**labels: str) -> LabelSelector:
+    return LabelSelector(tuple(Expression(k, Operator.IN, (v,)) for k, v in sorted(labels.items())))
+
+
+def shape(cpu_millis: int = 1000, memory_mib: int = 1024, app: str = "web", **more: Any) -> PodShape:
+    extra = more.pop("extra", {})
+    requests = resources.of({"cpu": cpu_millis, "memory": memory_mib * 2**20, "pods": 1} | extra)
+    labels = more.pop("labels", (("app", app),))
+    return PodShape(more.pop("namespace", "default"), requests, labels=labels, **more)
+
+
+def one_per_node(app: str = "web") -> dict[str, Any]:
+    return {"anti_affinity": (PodTerm(names.HOSTNAME, selector(app=app), ("default",)),)}
+
+
+def pods(count: int, of: PodShape, prefix: str = "pod") -> tuple[PodView, ...]:
+    return tuple(PodView(f"{prefix}-{i:06d}", f"{prefix}-{i}", i, of) for i in range(count))
+
+
+def pool(
+    name: str = "default", types: Sequence[InstanceType] = (), *wanted: Requirement, **more: Any
+) -> NodePoolView:
+    return NodePoolView(
+        name=name,
+        requirements=requirements.of(is_in(names.NODEPOOL, name), *wanted),
+        instance_types=tuple(types),
+        **more,
+    )
+
+
+def request(
+    pools: Sequence[NodePoolView],
+    pending: Sequence[PodView],
+    reservations: Sequence[Reservation] = (),
+    packing: Packing = Packing.KARPENTER,
+    **more: Any,
+) -> SolveRequest:
+    settings = {key: more.pop(key) for key in list(more) if key in Settings.__slots__}
+    snapshot = Snapshot(
+        taken_s=more.pop("taken_s", 0),
+        cloud_labels=CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID})),
+        node_pools=tuple(pools),
+        pending=tuple(pending),
+        reservations=tuple(reservations),
+        **more,
+    )
+    return SolveRequest(snapshot, Settings(packing=packing, **settings))
+
+
+def benchmark_mix(count: int, seed: int = 42) -> tuple[PodView, ...]:
+    """Karpenter's benchmark: generic, zone spread, hostname spread, zonal affinity, hostname anti-affinity."""
+    dice = random.Random(seed)
+    interned: dict[PodShape, PodShape] = {}
+    made: list[PodView] = []
+
+    def add(labels: tuple[tuple[str, str], ...], **more: Any) -> None:
+        cpu, memory = dice.choice([100, 250, 500, 1000, 1500]), dice.choice([100, 256, 512, 1024, 2048, 4096])
+        one = shape(cpu, memory, labels=labels, **more)
+        one = interned.setdefault(one, one)
+        made.append(PodView(f"uid-{len(made):06d}", f"pod-{len(made)}", len(made), one))
+
+    letters, each = "abcdefg", count // 5
+    for _ in range(count - 4 * each):
+        add((("my-label", dice.choice(letters)),))
+    for key in (names.ZONE, names.HOSTNAME):
+        for _ in range(each):
+            spread = TopologySpread(key, 1, True, selector(**{"my-label": dice.choice(letters)}))
+            add((("my-label", dice.choice(letters)),), spreads=(spread,))
+    for _ in range(each):
+        letter = dice.choice(letters)
+        term = PodTerm(names.ZONE, selector(affinity=letter), ("default",))
+        add((("affinity", letter),), affinity=(term,))
+    for _ in range(each):
+        add((("app", "nginx"),), **one_per_node("nginx"))
+    return tuple(made)

@@ -1,0 +1,163 @@
+"""Slots in a plan: every free one is used before anything is bought, and none is ever oversold."""
+
+from collections import Counter
+
+import pytest
+
+from holdfast import names
+from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.solve import solve
+from holdfast.model import requirement
+from holdfast.model.requirement import Operator
+from holdfast.model.requirements import of
+from planner_builders import (
+    RESERVATION_ID,
+    fake_types,
+    is_in,
+    one_per_node,
+    pods,
+    pool,
+    request,
+    reservation,
+    shape,
+)
+
+RESERVED_ONLY = is_in(names.CAPACITY_TYPE, "reserved")
+BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+
+
+def slots(plan: Plan) -> Counter[str | None]:
+    return Counter(claim.slot for claim in plan.claims)
+
+
+@pytest.mark.fact("Q-19", "Q-8")
+@BOTH_PACKINGS
+def test_ten_thousand_one_per_node_pods_take_the_one_slot_and_buy_the_rest(packing: Packing) -> None:
+    kept = [reservation("cr-1", "fake-it-5")]
+    plan = solve(
+        request(
+            [pool("default", fake_types(20, kept))],
+            pods(10_000, shape(**one_per_node())),
+            kept,
+            packing,
+            packing_candidates=2,
+        )
+    )
+    assert slots(plan) == {"cr-1": 1, None: 9_999}
+    assert not plan.unplaced
+
+
+@pytest.mark.fact("Q-19", "Q-11")
+def test_the_others_wait_where_nothing_else_is_allowed() -> None:
+    kept = [reservation("cr-1", "fake-it-5")]
+    reserved_only = pool("default", fake_types(20, kept), RESERVED_ONLY)
+    plan = solve(request([reserved_only], pods(100, shape(**one_per_node())), kept))
+    assert slots(plan) == {"cr-1": 1}
+    assert len(plan.unplaced) == 99
+
+
+@pytest.mark.fact("Q-6", "R-50")
+@BOTH_PACKINGS
+def test_three_zones_with_ten_slots_each_take_thirty_nodes_in_one_run(packing: Packing) -> None:
+    kept = [reservation(f"cr-{zone}", "fake-it-5", zone, 10) for zone in ("z1", "z2", "z3")]
+    plan = solve(
+        request([pool("default", fake_types(50, kept))], pods(30, shape(**one_per_node())), kept, packing)
+    )
+    assert slots(plan) == {"cr-z1": 10, "cr-z2": 10, "cr-z3": 10}
+
+
+@pytest.mark.fact("R-51")
+def test_twenty_reservations_of_one_slot_each_are_used_in_one_run() -> None:
+    kept = [reservation(f"cr-{i:02d}", f"fake-it-{i + 3}") for i in range(20)]
+    plan = solve(request([pool("default", fake_types(50, kept))], pods(25, shape(**one_per_node())), kept))
+    assert slots(plan) == {None: 5} | {f"cr-{i:02d}": 1 for i in range(20)}
+
+
+def test_a_node_makes_room_for_another_by_moving_to_a_slot_that_only_it_can_use() -> None:
+    kept = [reservation("cr-small", "fake-it-3"), reservation("cr-large", "fake-it-9")]
+    large = shape(8_000, app="large", **one_per_node("large"))
+    small = shape(1_000, app="small", **one_per_node("small"))
+    only_small_zone = request(
+        [pool("default", fake_types(10, kept), RESERVED_ONLY)],
+        (*pods(1, large, "large"), *pods(1, small, "small")),
+        kept,
+    )
+    assert slots(solve(only_small_zone)) == {"cr-large": 1}  # both fit on the large one
+    apart = shape(1_000, app="large", **one_per_node("large"))
+    plan = solve(
+        request(
+            [pool("default", fake_types(10, kept), RESERVED_ONLY)],
+            (*pods(1, large, "large"), *pods(1, apart, "apart")),
+            kept,
+        )
+    )
+    assert slots(plan) == {"cr-large": 1, "cr-small": 1}
+
+
+@pytest.mark.fact("X-4")
+def test_a_claim_with_a_slot_is_pinned_and_one_without_cannot_reach_any() -> None:
+    kept = [reservation("cr-1", "fake-it-5"), reservation("cr-2", "fake-it-6")]
+    plan = solve(request([pool("default", fake_types(9, kept))], pods(3, shape(**one_per_node())), kept))
+    reserved = [claim for claim in plan.claims if claim.slot]
+    assert [claim.reservation_ids for claim in reserved] == [("cr-1", "cr-2"), ("cr-1", "cr-2")]
+    for claim in reserved:
+        assert claim.requirements.get(names.CAPACITY_TYPE) == RESERVED_ONLY
+        assert claim.requirements.get(RESERVATION_ID) == is_in(RESERVATION_ID, "cr-1", "cr-2")
+    bought = next(claim for claim in plan.claims if not claim.slot)
+    assert not bought.requirements.get(names.CAPACITY_TYPE).has("reserved")
+
+
+@pytest.mark.fact("Q-14", "R-9")
+def test_a_pod_that_selects_on_demand_never_gets_a_slot_and_one_that_excludes_spot_does() -> None:
+    kept = [reservation("cr-1", "fake-it-5", available=2)]
+    on_demand = shape(app="od", node_selector=of(is_in(names.CAPACITY_TYPE, "on-demand")))
+    no_spot = shape(
+        app="ns", node_selector=of(requirement.of(names.CAPACITY_TYPE, Operator.NOT_IN, ("spot",)))
+    )
+    pending = (*pods(1, on_demand, "od"), *pods(1, no_spot, "ns"))
+    plan = solve(request([pool("default", fake_types(9, kept))], pending, kept))
+    by_pod = {claim.pods[0]: claim for claim in plan.claims}
+    assert by_pod["od-000000"].capacity_type == "on-demand"
+    assert by_pod["ns-000000"].slot == "cr-1"
+
+
+@pytest.mark.fact("R-24a", "R-57", "W-22")
+def test_a_full_pool_never_holds_back_another() -> None:
+    kept = [reservation("cr-1", "fake-it-5", available=2)]
+    types = fake_types(9, kept)
+    heavy = pool("heavy", types, RESERVED_ONLY, weight=100)
+    light = pool("light", types, is_in(names.CAPACITY_TYPE, "on-demand"), weight=1)
+    plan = solve(request([heavy, light], pods(5, shape(**one_per_node())), kept))
+    assert Counter((claim.node_pool, claim.slot) for claim in plan.claims) == {
+        ("heavy", "cr-1"): 2,
+        ("light", None): 3,
+    }
+
+
+@pytest.mark.fact("R-25", "W-3")
+def test_a_free_slot_comes_before_the_weight_of_a_pool_unless_told_otherwise() -> None:
+    kept = [reservation("cr-1", "fake-it-5")]
+    heavy = pool("heavy", fake_types(9), is_in(names.CAPACITY_TYPE, "on-demand"), weight=100)
+    light = pool("light", fake_types(9, kept), weight=1)
+    asked = request([heavy, light], pods(1, shape()), kept)
+    assert [claim.node_pool for claim in solve(asked).claims] == ["light"]
+    weight_first = request([heavy, light], pods(1, shape()), kept, reserved_before_weight=False)
+    assert [claim.node_pool for claim in solve(weight_first).claims] == ["heavy"]
+
+
+@pytest.mark.fact("Q-15", "R-21")
+def test_a_node_about_to_lose_its_last_slot_is_left_alone() -> None:
+    kept = [reservation("cr-1", "fake-it-3")]  # four cores
+    plan = solve(request([pool("default", fake_types(50, kept))], pods(6, shape(1_000)), kept))
+    reserved = next(claim for claim in plan.claims if claim.slot)
+    assert len(reserved.pods) == 3
+    assert sum(len(claim.pods) for claim in plan.claims) == 6
+
+
+def test_a_full_reservation_is_never_planned_into_and_is_named_as_the_reason() -> None:
+    kept = [reservation("cr-1", "fake-it-5", available=0, total=4)]
+    plan = solve(request([pool("default", fake_types(9, kept), RESERVED_ONLY)], pods(1, shape()), kept))
+    assert not plan.claims
+    assert [reason.code for reason in plan.unplaced[0].reasons] == [ReasonCode.WAITS_FOR_SLOT]
+    assert plan.unplaced[0].reasons[0].subject == "cr-1"
