@@ -56,22 +56,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         reg=reg,
         order=np.arange(len(p.classes), dtype=np.int64),
         c_left=np.array([len(c.pods) for c in p.classes], dtype=np.int64),
-        c_first=variants.c_first,
         c_waits=np.zeros(len(p.classes), dtype=np.uint8),
-        v_req=variants.v_req,
-        v_ops=variants.v_ops,
-        v_op_first=variants.v_op_first,
-        v_steady=variants.v_steady,
-        v_ports=variants.v_ports,
-        v_clash=variants.v_clash,
-        spread_first=variants.spread_first,
-        spread=variants.spread,
-        near_first=variants.near_first,
-        near=variants.near,
-        far_first=variants.far_first,
-        far=variants.far,
-        note_first=variants.note_first,
-        note=variants.note,
         eligible=p.constraints.eligible(),
         k_first=np.array(p.domains.first, dtype=np.int64),
         zone_key=np.array([p.domains.key_index(names.ZONE) if names.ZONE in p.domains.keys else -1]),
@@ -91,19 +76,6 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         place=np.zeros(room, dtype=np.int64),
         bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
-        s_domains=shapes.s_domains,
-        s_rows=shapes.s_rows,
-        frontier=shapes.frontier,
-        s_slots=shapes.s_slots,
-        slot_reservation=shapes.slot_reservation,
-        slot_room=shapes.slot_room,
-        s_most=shapes.s_most,
-        s_min_values=shapes.s_min_values,
-        next_keys=shapes.next_keys,
-        next_values=shapes.next_values,
-        cut_keys=shapes.cut_keys,
-        cut_codes=shapes.cut_codes,
-        cut_values=shapes.cut_values,
         stages=_stages(p),
         t_shape=np.array(bases, dtype=np.int64),
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
@@ -118,26 +90,14 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         queue=np.zeros(len(r_free), dtype=np.int64),
         log_class=np.zeros(pods, dtype=np.int64),
         log_node=np.zeros(pods, dtype=np.int64),
+        **variants.arrays(),
+        **shapes.arrays(),
     )
 
 
 def refreshed(w: World, shapes: Shapes) -> World:
     """The world with the arrays of shapes as they are now: growing replaces them."""
-    return w._replace(
-        s_domains=shapes.s_domains,
-        s_rows=shapes.s_rows,
-        frontier=shapes.frontier,
-        s_slots=shapes.s_slots,
-        slot_reservation=shapes.slot_reservation,
-        slot_room=shapes.slot_room,
-        s_most=shapes.s_most,
-        s_min_values=shapes.s_min_values,
-        next_keys=shapes.next_keys,
-        next_values=shapes.next_values,
-        cut_keys=shapes.cut_keys,
-        cut_codes=shapes.cut_codes,
-        cut_values=shapes.cut_values,
-    )
+    return w._replace(**shapes.arrays())
 
 
 def roomier(w: World) -> World:

@@ -19,31 +19,27 @@ from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 
+PodsByNode = dict[int, list[str]]
 
-def planned(p: Problem, outcome: Outcome, nodes: Nodes) -> tuple[PlannedClaim, ...]:
+
+def planned(p: Problem, outcome: Outcome, nodes: Nodes, pods: PodsByNode) -> tuple[PlannedClaim, ...]:
     """A claim for every new node, in the order they were opened."""
-    pods = pods_by_node(p, outcome)
     writer = _Writer(p, outcome, nodes)
     return tuple(writer.claim(i, pods[outcome.existing + i]) for i in range(len(nodes.row)))
 
 
-def placed(p: Problem, outcome: Outcome) -> tuple[Placed, ...]:
+def placed(p: Problem, outcome: Outcome, pods: PodsByNode) -> tuple[Placed, ...]:
     """Pods on nodes that exist, by the name of the node."""
-    pods = pods_by_node(p, outcome)
-    found = [
-        Placed(p.nodes[n].name, tuple(sorted(uid for uid, _ in pods[n])))
-        for n in pods
-        if n < outcome.existing
-    ]
+    found = [Placed(p.nodes[n].name, tuple(sorted(pods[n]))) for n in pods if n < outcome.existing]
     return tuple(sorted(found, key=lambda one: one.node))
 
 
-def pods_by_node(p: Problem, outcome: Outcome) -> dict[int, list[tuple[str, int]]]:
-    """Uid and class of the pods on each node; of equal pods the oldest are placed first."""
+def pods_by_node(p: Problem, outcome: Outcome) -> PodsByNode:
+    """Uids of the pods on each node; of equal pods the oldest are placed first."""
     next_of = [iter(c.pods) for c in p.classes]
-    found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    found: PodsByNode = defaultdict(list)
     for c, n in zip(outcome.log_class.tolist(), outcome.log_node.tolist(), strict=True):
-        found[n].append((next(next_of[c]).uid, c))
+        found[n].append(next(next_of[c]).uid)
     return found
 
 
@@ -56,7 +52,7 @@ class _Writer:
         self._nodes = nodes
         self._written: dict[tuple[int, int, int], tuple[Requirements, tuple[str, ...], tuple[str, ...]]] = {}
 
-    def claim(self, i: int, pods: list[tuple[str, int]]) -> PlannedClaim:
+    def claim(self, i: int, pods: list[str]) -> PlannedClaim:
         p, nodes = self._problem, self._nodes
         t = nodes.template[i]
         template = p.templates[t]
@@ -72,7 +68,7 @@ class _Writer:
             capacity_type=offering.capacity_type,
             price_nano_usd_per_hour=0 if reserved else offering.price_nano_usd_per_hour,
             requests=self._requests(i),
-            pods=tuple(sorted(uid for uid, _ in pods)),
+            pods=tuple(sorted(pods)),
             slot=offering.reservation_id,
             reservation_ids=ids,
         )

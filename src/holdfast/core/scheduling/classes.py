@@ -70,6 +70,29 @@ def _rank(c: PodClass) -> tuple[int, int, int, str]:
     return -requests[resources.CPU], -requests[resources.MEMORY], oldest.created_s, oldest.uid
 
 
+def ladders(
+    classes: Sequence[PodClass], policy: PreferencePolicy, *, tolerate_preferences: bool
+) -> list[list[Rung]]:
+    """The rungs of every class; classes that differ in size alone share them."""
+    known: dict[tuple[object, ...], list[Rung]] = {}
+    found = []
+    for c in classes:
+        key = _terms(c.shape)
+        if key not in known:
+            known[key] = list(ladder(c.shape, policy, tolerate_preferences=tolerate_preferences))
+        found.append(known[key])
+    return found
+
+
+def _terms(shape: PodShape) -> tuple[object, ...]:
+    """All of a shape that is about where, not how much."""
+    return (
+        shape.namespace, shape.labels, shape.node_selector, shape.required_terms, shape.preferred_terms,
+        shape.tolerations, shape.spreads, shape.affinity, shape.anti_affinity, shape.preferred_affinity,
+        shape.preferred_anti_affinity,
+    )  # fmt: skip
+
+
 def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: bool) -> Iterator[Rung]:
     """The rungs of a class, from everything wished for to only what is required (S-28)."""
     respected = policy is PreferencePolicy.RESPECT

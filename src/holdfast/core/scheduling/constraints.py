@@ -21,6 +21,7 @@ from holdfast.model.snapshot import NodePoolView, NodeView
 from holdfast.model.taints import Toleration, first_untolerated
 
 Row = tuple[int, ...]
+_Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
 
 
 class Constraints:
@@ -44,7 +45,7 @@ class Constraints:
         self._nodes = nodes
         self._pools = pools
         self._pending = pending
-        for c, of_class in zip(classes, rungs, strict=True):
+        for c, of_class in {id(r): (c, r) for c, r in zip(classes, rungs, strict=True)}.values():
             for rung in of_class:
                 self._register(c.shape, rung)
         self._register_owners(classes)
@@ -52,13 +53,24 @@ class Constraints:
         self.near: list[list[Row]] = []
         self.far: list[list[Row]] = []
         self.note: list[list[Row]] = []
+        rows: dict[int, list[_Rows]] = {}
         for c, of_class in zip(classes, rungs, strict=True):
-            selecting = self.groups.selecting(c.shape.namespace, c.shape.labels)
-            for rung in of_class:
-                self.spread.append([self._spread_row(s, c.shape, rung) for s in rung.spreads])
-                self.near.append([self._near_row(t, c.shape, rung) for t in rung.affinity])
-                self.far.append(self._far_rows(rung, selecting))
-                self.note.append(self._note_rows(rung, selecting))
+            if id(of_class) not in rows:  # classes that differ in size alone share their rungs
+                rows[id(of_class)] = [self._rows(c.shape, rung) for rung in of_class]
+            for spread, near, far, note in rows[id(of_class)]:
+                self.spread.append(spread)
+                self.near.append(near)
+                self.far.append(far)
+                self.note.append(note)
+
+    def _rows(self, shape: PodShape, rung: Rung) -> _Rows:
+        selecting = self.groups.selecting(shape.namespace, shape.labels)
+        return (
+            [self._spread_row(spread, shape, rung) for spread in rung.spreads],
+            [self._near_row(term, shape, rung) for term in rung.affinity],
+            self._far_rows(rung, selecting),
+            self._note_rows(rung, selecting),
+        )
 
     def eligible(self) -> Bytes:
         """[set, domain]"""
@@ -78,7 +90,7 @@ class Constraints:
         """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
         owners = {term for c in classes for term in c.shape.anti_affinity}
         owners |= {term for node in self._nodes for pod in node.pods for term in pod.shape.anti_affinity}
-        placed = {(c.shape.namespace, c.shape.labels) for c in classes}
+        placed = sorted({(c.shape.namespace, c.shape.labels) for c in classes}) if owners else []
         for term in sorted(owners, key=repr):
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
             if any(owner.selects(namespace, dict(labels)) for namespace, labels in placed):

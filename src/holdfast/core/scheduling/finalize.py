@@ -14,6 +14,8 @@ from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
 
+_AT_ONCE = 512  # nodes that are compared with all types together
+
 
 @dataclass
 class Nodes:
@@ -38,8 +40,27 @@ class _Chooser:
 
     def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
         """The rows of a template that a node of this shape and load can be, cheapest first."""
+        return self._of(template, shape, self.problem.templates[template].rows.fitting_rooms(load))
+
+    def rows_of_all(self) -> list[tuple[int, ...]]:
+        """The rows of every new node, of the template it was opened with."""
+        outcome = self.outcome
+        templates, shapes = (
+            outcome.n_template[outcome.existing :],
+            outcome.n_shape[outcome.existing :].tolist(),
+        )
+        loads = outcome.n_load[outcome.existing :]
+        found: list[tuple[int, ...]] = [()] * len(shapes)
+        for t in np.unique(templates).tolist():
+            rooms = self.problem.templates[t].rows.rooms
+            for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
+                fits = (rooms[None, :, :] >= loads[some][:, None, :]).all(axis=2)
+                for i, of_node in zip(some.tolist(), fits, strict=True):
+                    found[i] = self._of(t, shapes[i], of_node)
+        return found
+
+    def _of(self, template: int, shape: int, fits: Mask) -> tuple[int, ...]:
         of = self.problem.templates[template].rows
-        fits = of.fitting_rooms(load)
         key = (template, shape, fits.tobytes())
         known = self._ordered.get(key)
         if known is None:
@@ -67,17 +88,11 @@ class _Chooser:
 def choose(p: Problem, outcome: Outcome) -> Nodes:
     """Every new node with its row, slots first."""
     chooser = _Chooser(p, outcome)
-    count = len(outcome.n_shape) - outcome.existing
     free = outcome.r_free.copy()
     template = outcome.n_template[outcome.existing :].tolist()
-    found: list[tuple[int, ...]] = []
-    row: list[int] = []
-    for i in range(count):
-        n = outcome.existing + i
-        rows = chooser.rows(template[i], int(outcome.n_shape[n]), outcome.n_load[n])
-        assert rows, "a node that was packed has a row that fits"
-        found.append(rows)
-        row.append(rows[0])
+    found = chooser.rows_of_all()
+    assert all(found), "a node that was packed has a row that fits"
+    row = [rows[0] for rows in found]
     nodes = Nodes(template, row, found, free, 0, 0)
     _settle_slots(p, outcome, nodes)
     _use_left_over_slots(p, outcome, nodes, chooser)

@@ -58,9 +58,7 @@ def build(request: SolveRequest, ledger: dict[str, Entry]) -> Problem:
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
     pods = classes.group(snapshot.pending)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
-    rungs = [
-        list(classes.ladder(c.shape, settings.preference_policy, tolerate_preferences=tolerate)) for c in pods
-    ]
+    rungs = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
     nodes = tuple(sorted((n for n in snapshot.nodes if not n.deleting), key=_node_order))
     axis = _resource_axis(pods, pools, nodes)
     ids = (
@@ -127,7 +125,7 @@ def _domain_axis(
     """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
     keys = {
         key
-        for of_class in rungs
+        for of_class in {id(of_class): of_class for of_class in rungs}.values()
         for rung in of_class
         for key in (
             *(s.key for s in rung.spreads),

@@ -7,7 +7,7 @@ once. What must hold: a shape never gains rows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
+_ARRAYS: Final = (
+    "s_domains", "s_rows", "frontier", "s_slots", "slot_reservation", "slot_room", "s_most", "s_min_values",
+    "next_keys", "next_values", "cut_keys", "cut_codes", "cut_values",
+)  # fmt: skip
 A = TypeVar("A", bound=np.generic)
 
 
@@ -93,6 +97,10 @@ class Shapes:
         self.cut_codes: Ints = np.zeros(256, dtype=np.int64)
         self.cut_values: Ints = np.zeros(256, dtype=np.int64)
         self._cut_used = 0
+
+    def arrays(self) -> dict[str, Any]:
+        """The kernel's view of all shapes, by the names the world has for them; growing replaces arrays."""
+        return {name: getattr(self, name) for name in _ARRAYS}
 
     def base(self, template: int, mask: Mask) -> int:
         """The shape of an empty node of a template with these of its rows; NO when none is left."""

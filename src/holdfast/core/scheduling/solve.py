@@ -45,9 +45,10 @@ def solve(request: SolveRequest) -> Plan:
         for name, masks in packings.candidates(p, request.settings.packing_candidates):
             tried.append(_pack(name, p, of_pods, masks))
     best = min(tried, key=lambda packed: packed.rank)
+    pods = claims.pods_by_node(p, best.outcome)
     return Plan(
-        claims=claims.planned(p, best.outcome, best.nodes),
-        placed=claims.placed(p, best.outcome),
+        claims=claims.planned(p, best.outcome, best.nodes, pods),
+        placed=claims.placed(p, best.outcome, pods),
         unplaced=reasons.unplaced(p, best.outcome),
         price_nano_usd_per_hour=best.nodes.price_nano,
         baseline_nano_usd_per_hour=tried[0].nodes.price_nano,

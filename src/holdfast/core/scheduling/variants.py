@@ -4,8 +4,8 @@ Built once a solve by `solve`; every run shares it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from holdfast.core.scheduling import problem
 from holdfast.core.scheduling.constraints import Row
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op
-from holdfast.core.scheduling.world import Ints, Words
+from holdfast.core.scheduling.world import Ints, Words, World
 
 A = TypeVar("A", bound=np.generic)
 
@@ -39,6 +39,12 @@ class Variants:
     note_first: Ints
     note: Ints
     hopeful: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
+
+    def arrays(self) -> dict[str, Any]:
+        """The kernel's view, by the names the world has for them."""
+        return {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name in World._fields
+        }
 
 
 def build(p: Problem) -> Variants:
@@ -91,9 +97,17 @@ def _ops(p: Problem) -> tuple[list[Op], Ints, Ints]:
     index: dict[Op, int] = {}
     tried: list[int] = []
     first = [0]
+    shared: dict[int, list[list[int]]] = {}
     for c, rungs in zip(p.classes, p.rungs, strict=True):
-        for rung in rungs:
-            tried += [index.setdefault(op, len(index)) for op in problem.pod_ops(rung, c.shape)]
+        of_class = shared.get(id(rungs))
+        if of_class is None or c.shape.volumes.alternatives:
+            of_class = [
+                [index.setdefault(op, len(index)) for op in problem.pod_ops(rung, c.shape)] for rung in rungs
+            ]
+        if not c.shape.volumes.alternatives:
+            shared[id(rungs)] = of_class
+        for ops in of_class:
+            tried += ops
             first.append(len(tried))
     return list(index), np.array(tried, dtype=np.int64), np.array(first, dtype=np.int64)
 
