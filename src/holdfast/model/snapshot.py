@@ -30,6 +30,7 @@ class NodePoolView:
     limits: Resources = NOTHING  # a resource that is not named has no limit
     used: Resources = NOTHING  # capacity of its nodes that are not being deleted, `nodes` included (S-70)
     consolidate_after_s: int | None = 0  # None: never
+    reservation_wait_s: int | None = None  # how long its pods wait for a slot; None: as the settings say
     instance_types: tuple[InstanceType, ...] = ()
 
 

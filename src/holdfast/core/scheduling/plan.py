@@ -104,3 +104,4 @@ class Plan:
     baseline_nano_usd_per_hour: int  # what first fit alone would cost
     packing: str  # which packing was kept
     slots_left: tuple[tuple[str, int], ...]  # free slots that nobody needed, by reservation
+    not_reserved: tuple[NotReserved, ...] = ()  # only when asked for

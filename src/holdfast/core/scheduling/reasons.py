@@ -5,7 +5,7 @@ checks is the order in which a node is judged: taints, requirements, offerings, 
 depends on where other pods are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -16,17 +16,25 @@ from holdfast.core.scheduling.plan import Reason, ReasonCode, Unplaced
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.shapes import Template
+from holdfast.core.scheduling.waiting import Wait
 from holdfast.model.requirements import Requirements
 from holdfast.model.snapshot import NodePoolView
 from holdfast.model.taints import first_untolerated
 
 
-def unplaced(p: Problem, outcome: Outcome) -> tuple[Unplaced, ...]:
-    """The pods without a place, by uid."""
+def unplaced(p: Problem, outcome: Outcome, waiting: Mapping[int, Wait]) -> tuple[Unplaced, ...]:
+    """The pods without a place, by uid; those that wait say for what, and until when."""
     found: list[Unplaced] = []
     for c in np.flatnonzero(outcome.left).tolist():
-        reasons = tuple(_reasons(p, c))
-        found += [Unplaced(pod.uid, reasons) for pod in p.classes[c].pods[-int(outcome.left[c]) :]]
+        wait = waiting.get(c)
+        if wait is None:
+            reasons, slot, until_s = tuple(_reasons(p, c)), None, None
+        else:
+            text = f"it waits for a slot of {wait.reservation}"
+            reasons = (Reason(ReasonCode.WAITS_FOR_SLOT, text, wait.reservation),)
+            slot, until_s = wait.reservation, wait.until_s
+        without = p.classes[c].pods[-int(outcome.left[c]) :]
+        found += [Unplaced(pod.uid, reasons, slot, until_s) for pod in without]
     return tuple(sorted(found, key=lambda one: one.pod))
 
 

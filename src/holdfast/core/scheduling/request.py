@@ -49,3 +49,4 @@ class Settings:
 class SolveRequest:
     snapshot: Snapshot
     settings: Settings = field(default_factory=Settings)
+    explain_slots: bool = False  # say of each pod why it did not get a reserved slot

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.core.scheduling import assemble, compiled, types_left
 from holdfast.core.scheduling.offers import Mask
@@ -53,11 +54,13 @@ class Outcome:
     r_free: Ints
 
 
-def place(p: Problem, variants: Variants, allowed: Sequence[Mask]) -> Outcome:
-    """Places every pod that has a place; `allowed` are the rows that each template may use."""
+def place(p: Problem, variants: Variants, allowed: Sequence[Mask], waits: NDArray[np.uint8]) -> Outcome:
+    """Places every pod that has a place; `allowed` are the rows that each template may use, `waits` the classes
+    that take a slot or nothing new."""
     shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, len(p.limited), p.resources.size)
     masks = list(allowed)
     w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
+    w.c_waits[:] = waits
     kernel = compiled.placement(int(w.c_left.sum()))
     while True:
         before = w.reg[LOGGED]

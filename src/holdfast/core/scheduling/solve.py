@@ -5,13 +5,24 @@ Called by provisioning, by every disruption simulation and by `holdfast plan`. F
 Nothing depends on a clock or on the order of the input.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
-import numpy as np
-
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling import claims, finalize, packings, problem, reasons, run, types_left, variants
+from holdfast.core.scheduling import (
+    claims,
+    finalize,
+    packings,
+    problem,
+    reasons,
+    run,
+    suitability,
+    types_left,
+    variants,
+)
+from holdfast.core.scheduling import waiting as waits
 from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
@@ -40,29 +51,35 @@ def solve(request: SolveRequest) -> Plan:
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
     p = problem.build(request, entries)
     of_pods = variants.build(p)
-    tried = [_pack(FIRST_FIT, p, of_pods, _whole(p))]
+    waiting = waits.waits(p)
+    tried = [_pack(FIRST_FIT, p, of_pods, _whole(p), waiting)]
     if request.settings.packing is Packing.COST:
         for name, masks in packings.candidates(p, request.settings.packing_candidates):
-            tried.append(_pack(name, p, of_pods, masks))
+            tried.append(_pack(name, p, of_pods, masks, waiting))
     best = min(tried, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
-    return Plan(
+    plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
         placed=claims.placed(p, best.outcome, pods),
-        unplaced=reasons.unplaced(p, best.outcome),
+        unplaced=reasons.unplaced(p, best.outcome, waiting),
         price_nano_usd_per_hour=best.nodes.price_nano,
         baseline_nano_usd_per_hour=tried[0].nodes.price_nano,
         packing=best.name,
         slots_left=_slots_left(p, best.nodes),
     )
+    if request.explain_slots:
+        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan))
+    return plan
 
 
-def _pack(name: str, p: Problem, of_pods: Variants, masks: list[np.ndarray]) -> Packed:
-    outcome = run.place(p, of_pods, masks)
+def _pack(
+    name: str, p: Problem, of_pods: Variants, masks: list[Mask], waiting: dict[int, waits.Wait]
+) -> Packed:
+    outcome = run.place(p, of_pods, masks, waits.flags(p, waiting))
     return Packed(name, outcome, finalize.choose(p, outcome))
 
 
-def _whole(p: Problem) -> list[np.ndarray]:
+def _whole(p: Problem) -> list[Mask]:
     """Every row of every template that goes together with what its pool requires."""
     return [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
 

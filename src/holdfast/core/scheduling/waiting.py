@@ -1,0 +1,66 @@
+"""Which classes wait for a slot rather than take something that is bought.
+
+Called by `solve` before it packs. Falling back in the same run is the rule; a pod waits only where a setting or its
+NodePool says so, for a slot that is held or being released, and never longer than that. In strict mode, which
+simulations of Karpenter need, every pod that could use some slot waits for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.reservations.ledger import Entry
+from holdfast.core.scheduling import suitability
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.request import ReservedMode
+from holdfast.model.snapshot import NodePoolView
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A class waits for this reservation until then; None: for as long as it takes."""
+
+    reservation: str
+    until_s: int | None
+
+
+def waits(p: Problem) -> dict[int, Wait]:
+    """The classes that wait, by index."""
+    if not p.settings.reserved_capacity or not p.ledger:
+        return {}
+    strict = p.settings.reserved_mode is ReservedMode.STRICT
+    if not strict and not any(_patience_s(p, pool) for pool in p.pools):
+        return {}
+    found = ((c, next(_waits_of(p, c, strict=strict), None)) for c in range(len(p.classes)))
+    return {c: wait for c, wait in found if wait is not None}
+
+
+def flags(p: Problem, waiting: dict[int, Wait]) -> NDArray[np.uint8]:
+    marked = np.zeros(len(p.classes), dtype=np.uint8)
+    marked[list(waiting)] = 1
+    return marked
+
+
+def _waits_of(p: Problem, c: int, *, strict: bool) -> Iterator[Wait]:
+    """What a class may wait for, the pool that is tried first in front."""
+    oldest_s = p.classes[c].pods[0].created_s
+    for pool in p.pools:
+        patience_s = _patience_s(p, pool)
+        until_s = None if strict else oldest_s + patience_s
+        if until_s is not None and (not patience_s or p.snapshot.taken_s >= until_s):
+            continue
+        for id_ in suitability.reservations_for(p, c, pool):
+            entry = p.ledger[id_]
+            if strict or _comes_back(entry):
+                yield Wait(id_, until_s)
+
+
+def _patience_s(p: Problem, pool: NodePoolView) -> int:
+    return p.settings.reservation_wait_s if pool.reservation_wait_s is None else pool.reservation_wait_s
+
+
+def _comes_back(entry: Entry) -> bool:
+    """Whether a slot is held or being released: then one may be free soon."""
+    return entry.usable and (entry.held > 0 or entry.releasing > 0)

@@ -1,0 +1,83 @@
+"""The ledger: a slot is never free before the cloud's count says so, and a stale count never oversells."""
+
+import pytest
+
+from holdfast.core.reservations.ledger import Entry, ledger
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.requirements import NO_REQUIREMENTS
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import ClaimView, CloudLabels, Snapshot
+from planner_builders import WELL_KNOWN, reservation
+
+LAG_S = 120
+
+
+def claim(name: str, **more: object) -> ClaimView:
+    return ClaimView(name, "default", NO_REQUIREMENTS, 0, slot="cr-1", **more)  # type: ignore[arg-type]
+
+
+def instance(provider_id: str, state: InstanceState = InstanceState.RUNNING) -> Instance:
+    return Instance(provider_id, "m5.large", "z1", "reserved", state, 0, reservation_id="cr-1")
+
+
+def entry(
+    of: Reservation,
+    *claims: ClaimView,
+    instances: tuple[Instance, ...] = (),
+    now_s: int = 1000,
+    read_s: int = 1000,
+) -> Entry:
+    snapshot = Snapshot(
+        now_s,
+        CloudLabels(WELL_KNOWN),
+        claims=claims,
+        reservations=(of,),
+        instances=instances,
+        counts_read_s=read_s,
+    )
+    return ledger(snapshot, LAG_S)["cr-1"]
+
+
+def test_what_others_use_shows_in_the_counts() -> None:
+    found = entry(reservation("cr-1", "m5.large", available=3, total=10), instances=(instance("i-1"),))
+    assert (found.used_here, found.used_elsewhere, found.held, found.free) == (1, 6, 0, 3)
+
+
+def test_a_claim_that_is_not_launched_holds_its_slot() -> None:
+    assert entry(reservation("cr-1", "m5.large", available=3, total=3), claim("a"), claim("b")).free == 1
+
+
+@pytest.mark.parametrize(("launched_s", "free"), [(1001, 2), (1000, 2), (881, 2), (880, 3), (500, 3)])
+def test_a_launch_counts_against_every_count_that_may_not_show_it_yet(launched_s: int, free: int) -> None:
+    of = reservation("cr-1", "m5.large", available=3, total=4)
+    assert entry(of, claim("a", launched_s=launched_s, provider_id="i-1")).free == free
+
+
+def test_free_is_never_negative() -> None:
+    assert entry(reservation("cr-1", "m5.large", available=1, total=4), claim("a"), claim("b")).free == 0
+
+
+def test_an_instance_that_is_ending_is_releasing_and_not_free() -> None:
+    found = entry(
+        reservation("cr-1", "m5.large", available=0, total=1),
+        instances=(instance("i-1", InstanceState.ENDING),),
+    )
+    assert (found.releasing, found.free) == (1, 0)
+
+
+def test_a_replacement_that_waits_for_an_instance_holds_the_slot_once_that_is_gone() -> None:
+    of = reservation("cr-1", "m5.large", available=1, total=2)
+    waiting = claim("replacement", waits_for_instance="i-1")
+    assert entry(of, waiting, instances=(instance("i-1", InstanceState.ENDING),)).free == 1
+    assert entry(of, waiting).free == 0
+
+
+def test_a_claim_that_is_going_holds_nothing() -> None:
+    assert entry(reservation("cr-1", "m5.large", available=1, total=2), claim("a", deleting=True)).free == 1
+
+
+def test_a_reservation_outside_its_time_has_no_free_slots() -> None:
+    early = entry(reservation("cr-1", "m5.large", available=4, start_s=2000))
+    assert (early.usable, early.free, early.upcoming) == (False, 0, 4)
+    late = entry(reservation("cr-1", "m5.large", available=4, end_s=2000, drain_lead_s=1500))
+    assert (late.usable, late.free, late.upcoming) == (False, 0, 0)
