@@ -9,6 +9,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.api.scenario import Catalog
 
 OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass)
 BUILT_IN: Final[tuple[type[Object], ...]] = (
@@ -33,7 +34,8 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     storage.CSINode,
     storage.VolumeAttachment,
 )
-BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
+FILES_ONLY: Final[tuple[type[Object], ...]] = (Catalog,)  # no API server knows these
+BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN, *FILES_ONLY)}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:
