@@ -9,7 +9,8 @@ from holdfast.api.scenario import Catalog
 from holdfast.cli import aws
 from holdfast.core.scheduling.request import Settings
 from holdfast.state import scenario
-from holdfast.state.scenario import RegionTypes, Scenario
+from holdfast.state.catalog import RegionTypes
+from holdfast.state.scenario import Scenario
 from holdfast.state.scenario_checks import Wrong
 from objects import NOW_S
 

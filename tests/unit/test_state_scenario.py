@@ -1,6 +1,7 @@
 """From manifests and a Catalog to a request: pods that workloads stand for, and what each class may launch."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from holdfast.model import offerings, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.reservations import State
 from holdfast.state import scenario
+from holdfast.state.catalog import Listed
 from objects import (
     NOW_S,
     budget,
@@ -297,7 +299,7 @@ def test_an_offering_may_name_a_reservation_that_is_listed() -> None:
     ("spec", "healthy"),
     [
         ({}, True),
-        ({"state": "expiring"}, True),
+        ({"state": "assessing"}, False),
         ({"state": "scheduled"}, False),
         ({"state": "cancelled"}, False),
         ({"start": "2026-11-15T10:00:00Z"}, True),
@@ -322,22 +324,36 @@ def test_reservations_are_in_the_snapshot_whoever_selects_them() -> None:
     assert (one.id, one.kind, one.total, one.available, one.state) == ("cr-1", "default", 4, 1, State.GONE)
 
 
-def shipped(node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
-    name = node_class.metadata.name if node_class else "nobody"
+def shipped(
+    node_class: EC2NodeClass | None, listed: Sequence[Listed], now_s: int
+) -> tuple[InstanceType, ...]:
+    """A region that says in labels what it was asked."""
+    asked = {
+        "class": node_class.metadata.name if node_class else "nobody",
+        "listed": "-".join(one.reservation.id for one in listed),
+        "at": str(now_s),
+    }
     made = [
-        InstanceType(n, requirements.from_labels({"by": name}), resources.NOTHING, resources.NOTHING, ())
+        InstanceType(n, requirements.from_labels(asked), resources.NOTHING, resources.NOTHING, ())
         for n in ("m5.large", "m5.xlarge")
     ]
     return tuple(made)
 
 
 def test_a_region_brings_types_beside_those_of_the_catalog() -> None:
-    regions = {"us-west-2": shipped}
-    got = types(ec2nodeclass(), region="us-west-2", regions=regions)
-    assert ["by" in t.requirements for t in got.values()] == [False, True]
-    xlarge = [reservation("cr-1", instanceType="m5.xlarge")]
-    every = ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-1"}])
-    assert list(reserved(every, region="us-west-2", regions=regions, reservations=xlarge)) == ["cr-1"]
+    got = types(
+        ec2nodeclass(),
+        region="us-west-2",
+        regions={"us-west-2": shipped},
+        reservations=[reservation("cr-1", instanceType="m5.xlarge")],
+    )
+    assert ["at" in t.requirements for t in got.values()] == [False, True]
+    assert str(got["m5.xlarge"].requirements) == f"at In [{NOW_S}], class In [default], listed In [cr-1]"
+
+
+def test_nothing_is_launched_into_a_reservation_that_is_being_taken_back() -> None:
+    taken = ec2nodeclass(status={"capacityReservations": [FOUND | {"state": "expiring"}]})
+    assert not reserved(taken, reservations=RESERVATIONS)["cr-3"].healthy
 
 
 def test_pools_of_one_class_share_their_types() -> None:
@@ -448,7 +464,7 @@ def test_nodes_and_budgets_that_cannot_be_read_are_named() -> None:
 
 
 def test_a_region_that_cannot_serve_a_class_says_why() -> None:
-    def refuses(_: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+    def refuses(*_: object) -> tuple[InstanceType, ...]:
         raise errors.InvalidInput("no images for mips")
 
     assert messages(nodepool(), region="r", regions={"r": refuses}) == [".spec.region: no images for mips"]

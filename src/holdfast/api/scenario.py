@@ -22,17 +22,17 @@ CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
 RESERVATION_TYPES: Final = ("default", "capacity-block")
 RESERVATION_STATES: Final = (
     "active",
-    "expiring",
     "pending",
     "scheduled",
     "payment-pending",
     "assessing",
     "delayed",
-    "expired",
+    "unavailable",
+    "cancelling",
     "cancelled",
+    "expired",
     "failed",
     "payment-failed",
-    "unassigned",
     "unsupported",
 )
 

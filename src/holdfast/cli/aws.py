@@ -10,8 +10,7 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws import preflight
 from holdfast.model.snapshot import CloudLabels
-from holdfast.state.catalog import CloudTerms, ReservationKind
-from holdfast.state.scenario import RegionTypes
+from holdfast.state.catalog import CloudTerms, RegionTypes, ReservationKind
 
 _MINUTE_S: Final = 60
 

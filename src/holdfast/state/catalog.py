@@ -5,8 +5,9 @@ in as a value, so no cloud is known here; a reservation under `reservations` is 
 select it, one that is written inside an offering by every NodePool.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -18,6 +19,8 @@ from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CloudLabels
+
+_EXPIRING: Final = "expiring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,15 @@ class Listed:
     tags: Mapping[str, str]
     match_criteria: str
     zone_id: str | None
+    state: str  # in the words of the format
     for_all: bool = False  # written inside an offering: every NodePool sees it
     price_nano_usd_per_hour: int | None = None  # of the type on demand; None: the catalog's or unknown
     healthy: bool = True
+
+
+RegionTypes = Callable[[EC2NodeClass | None, Sequence[Listed], int], tuple[InstanceType, ...]]
+"""A region that is shipped: everything that a class could launch there, at a time, when these are all the
+reservations there are; it picks those that the class selects. InvalidInput when the class cannot be served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +86,38 @@ def types_of(
     terms: CloudTerms,
     now_s: int,
 ) -> tuple[InstanceType, ...]:
-    """What a NodePool with this class could launch: shipped types unless the catalog has one of that name,
-    each with the reservations that the class selects as further offerings."""
-    by_name = {t.name: t for t in shipped} | {t.name: t for t in values.types}
-    seen = [
-        listed
-        for listed in values.listed
-        if listed.for_all or (node_class is not None and selects(node_class, listed))
-    ]
-    complete = []
-    for name in sorted(by_name):
-        ours = [listed for listed in seen if listed.reservation.instance_type == name]
-        complete.append(_with_reserved(by_name[name], ours, values.zone_ids, terms, now_s))
-    return tuple(complete)
+    """What a NodePool with this class could launch: shipped types, which are complete, and in their place or
+    beside them those of the catalog, with the reservations that the class selects as further offerings."""
+    seen = [_as_seen(one, node_class) for one in values.listed if one.for_all or selects(node_class, one)]
+    ours = {
+        known.name: _with_reserved(
+            known,
+            [one for one in seen if one.reservation.instance_type == known.name],
+            values.zone_ids,
+            terms,
+            now_s,
+        )
+        for known in values.types
+    }
+    by_name = {known.name: known for known in shipped} | ours
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
-def selects(node_class: EC2NodeClass, listed: Listed) -> bool:
-    """Whether a class sees a reservation: by its status or, before that is resolved, by its terms (Q-1, Q-2)."""
+def selects(node_class: EC2NodeClass | None, listed: Listed) -> bool:
+    """Whether a class sees a reservation: by its status or, before that is resolved, by its terms (Q-1)."""
+    if node_class is None:
+        return False
     resolved = node_class.status.capacity_reservations
     if resolved:
         return any(found.id == listed.reservation.id for found in resolved)
     return any(_matches(term, listed) for term in node_class.spec.capacity_reservation_selector_terms)
+
+
+def _as_seen(listed: Listed, node_class: EC2NodeClass | None) -> Listed:
+    """Nothing is launched into a reservation that is being taken back, as the class's status tells."""
+    resolved = node_class.status.capacity_reservations if node_class is not None else ()
+    ending = any(found.id == listed.reservation.id and found.state == _EXPIRING for found in resolved)
+    return replace(listed, healthy=False) if ending else listed
 
 
 def _matches(term: CapacityReservationSelectorTerm, listed: Listed) -> bool:

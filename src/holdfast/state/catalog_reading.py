@@ -19,15 +19,13 @@ from holdfast.model.reservations import Reservation
 from holdfast.state import catalog, times
 from holdfast.state.catalog import CatalogValues, CloudTerms, Listed
 
-# States that are not here are those of a reservation that will not come back.
+# The words of the format; those that are not here mean that it is not delivered yet, or not at the moment.
 _STATES: Final = {
     "active": reservations.State.ACTIVE,
-    "expiring": reservations.State.ACTIVE,
-    "pending": reservations.State.PENDING,
-    "scheduled": reservations.State.PENDING,
-    "payment-pending": reservations.State.PENDING,
-    "assessing": reservations.State.PENDING,
-    "delayed": reservations.State.PENDING,
+    **dict.fromkeys(
+        ("cancelling", "cancelled", "expired", "failed", "payment-failed", "unsupported"),
+        reservations.State.GONE,
+    ),
 }
 
 
@@ -128,7 +126,7 @@ class _Reading:
             owner=slots.owner_id or "",
             total=total,
             available=available,
-            state=_STATES.get(slots.state, reservations.State.GONE),
+            state=_STATES.get(slots.state, reservations.State.PENDING),
             interruptible=slots.interruptible,
             tie_rank=kind.tie_rank,
             start_s=start_s,
@@ -141,6 +139,7 @@ class _Reading:
             slots.tags,
             slots.instance_match_criteria,
             place.zone_id,
+            slots.state,
         )
 
     def instance_type(self, written: wire.InstanceType, path: Path) -> InstanceType | None:

@@ -5,7 +5,7 @@ in whatever order they were read; whatever is wrong is said with the object and 
 planned; what is passed over on purpose is a note.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,14 +37,11 @@ from holdfast.state import (
     volumes,
     workloads,
 )
-from holdfast.state.catalog import CatalogValues, CloudTerms
+from holdfast.state.catalog import CatalogValues, CloudTerms, RegionTypes
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.pod_shapes import Surroundings
 from holdfast.state.pods import PodConverter
 from holdfast.state.scenario_checks import Objects, Wrong, full_name
-
-RegionTypes = Callable[[EC2NodeClass | None], tuple[InstanceType, ...]]
-"""The types of a region that is shipped, with what a class could buy of them; reservations are added here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,8 @@ def _supply(
                 f"NodePool {pool.metadata.name}: its class {name} is not among the files, so it selects no reservations"
             )
         if name not in by_class:
-            shipped = regions[written.spec.region](node_class) if written.spec.region else ()
+            region = regions.get(written.spec.region or "")
+            shipped = region(node_class, values.listed, now_s) if region is not None else ()
             by_class[name] = catalog.types_of(values, node_class, shipped, terms, now_s)
         by_pool[pool.metadata.name] = by_class[name]
     return snapshot.Supply(terms.labels, by_pool, values.reservations, now_s), notes
