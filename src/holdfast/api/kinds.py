@@ -34,8 +34,9 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     storage.CSINode,
     storage.VolumeAttachment,
 )
-FILES_ONLY: Final[tuple[type[Object], ...]] = (Catalog,)  # no API server knows these
-BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN, *FILES_ONLY)}
+BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
+# What a file may hold: also a kind that no API server knows.
+IN_FILES: Final = BY_NAME | {(Catalog.api_version, Catalog.kind): Catalog}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:
