@@ -371,6 +371,11 @@ def test_what_cannot_be_read_is_a_reason_and_the_rest_is_still_read(spec: dict[s
     assert made.shape.requests[resources.PODS] == 1
 
 
+def test_a_number_that_no_wire_carries_does_no_harm() -> None:
+    made = pod(containers=[container() | {"ports": [{"containerPort": 10**30}]}])
+    assert shape(made) == shape(pod(containers=[container()]))
+
+
 def test_every_reason_is_given_at_once() -> None:
     made = pod(nodeSelector={names.HOSTNAME: "n"}, tolerations=[{"operator": "Perhaps"}])
     assert len(problems(made)) == 2

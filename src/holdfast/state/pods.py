@@ -63,7 +63,10 @@ class PodConverter:
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
-        key = self._encode(parts)
+        try:
+            key = self._encode(parts)
+        except OverflowError:  # a number beyond 64 bits, which only a file can hold: read it, and forget it
+            return pod_shapes.convert(pod, self._around, self._rules)
         return self._known.get(key) or self._learn(key, parts, pod)
 
     def _learn(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
