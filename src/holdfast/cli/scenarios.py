@@ -42,7 +42,8 @@ def read(
     if now_s is None:
         now_s = int(clock()) if catalog.spec.now is None else times.epoch_s(catalog.spec.now)
     how = scenario.settings(catalog.spec.settings, flags)
-    built = scenario.build(objects, catalog, now_s=now_s, how=how, terms=aws.TERMS, regions=aws.REGIONS)
+    regions = aws.regions() if catalog.spec.region is not None else {}
+    built = scenario.build(objects, catalog, now_s=now_s, how=how, terms=aws.TERMS, regions=regions)
     return built if isinstance(built, Scenario) else _broken(_located(built, loaded.objects, paths))
 
 
