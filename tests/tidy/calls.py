@@ -38,6 +38,7 @@ class Room:
 # A new row is a decision: it says why this room needs a clock or dice of its own.
 ROOMS: Final = (
     Room("src/holdfast/cli/", ("print",), "a command speaks to its user"),
+    Room("src/holdfast/cli/plan.py", ("time.time",), "a scenario without a date is planned as of now"),
     Room("scripts/", ("print",), "a command speaks to its user"),
     Room("tests/bench/", ("print", "time.*"), "a benchmark measures real time and prints it"),
     Room("tests/contract/", ("time.*",), "a real peer answers in real time"),

@@ -9,6 +9,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.api.scenario import Catalog
 
 OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass)
 BUILT_IN: Final[tuple[type[Object], ...]] = (
@@ -34,6 +35,8 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     storage.VolumeAttachment,
 )
 BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
+# What a file may hold: also a kind that no API server knows.
+IN_FILES: Final = BY_NAME | {(Catalog.api_version, Catalog.kind): Catalog}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:

@@ -10,6 +10,7 @@ import click
 
 # What --help shows, without importing the commands.
 COMMANDS: Final = {
+    "plan": "Say what would be launched for a scenario, where its pods would go, and why not elsewhere.",
     "validate": "Check manifests as the API server would, and whether they can work together.",
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.api import documents, kinds, metadata, validation
+from holdfast.api import documents, kinds, metadata, scenario, validation
 from holdfast.api.findings import Finding, of_decoding_error, text_of
 from holdfast.api.meta import Object
 
@@ -108,7 +108,7 @@ def _objects(file: str, data: bytes, *, ignore_unknown_kinds: bool) -> Iterator[
         if isinstance(document, documents.Broken):
             yield Located(file, document.line, "", "", document.message)
             continue
-        kind = kinds.BY_NAME.get(_gvk(document.value))
+        kind = kinds.IN_FILES.get(_gvk(document.value))
         if kind is None:
             problem = _unknown(document.value)
             if not (ignore_unknown_kinds and problem.path == ("kind",)):
@@ -122,6 +122,8 @@ def _objects(file: str, data: bytes, *, ignore_unknown_kinds: bool) -> Iterator[
 
 
 def _problems(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
+    if kind is scenario.Catalog:
+        return scenario.findings(value)
     validator = validation.validators().get((kind.api_version, kind.kind))
     if validator is not None:
         return validator.findings(value)
@@ -147,7 +149,7 @@ def _unknown(value: Any) -> Finding:
         return Finding((missing[0],), "required, and not there")
     if kind in _SUCCESSORS:
         return Finding(("apiVersion",), f"{kind} is not a kind that Holdfast reads: {_SUCCESSORS[kind]}")
-    same_kind = sorted(api_version for api_version, name in kinds.BY_NAME if name == kind)
+    same_kind = sorted(api_version for api_version, name in kinds.IN_FILES if name == kind)
     if same_kind:
         return Finding(("apiVersion",), f"{kind} of {version} is not known; write {' or '.join(same_kind)}")
     return Finding(("kind",), f"{kind} of {version} is not a kind that Holdfast reads")

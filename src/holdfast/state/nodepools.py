@@ -1,20 +1,24 @@
 """NodePools as values, and what is wrong with one that the API server let through.
 
-Callers: `holdfast validate`, the preflight checks of a cloud, and the controllers, which turn problems into
-the condition ValidationSucceeded instead of refusing the object.
+Callers: `holdfast validate`, the preflight checks of a cloud, the snapshot, and the controllers, which turn
+problems into the condition ValidationSucceeded instead of refusing the object.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from holdfast import errors, names
-from holdfast.api import metadata
+from holdfast.api import conditions, metadata
 from holdfast.api.findings import Finding, Path
 from holdfast.api.nodeclaim import NodeSelectorRequirement, Taint
 from holdfast.api.nodepool import NodePool
-from holdfast.model import label_rules, requirement, requirements, taints
+from holdfast.model import label_rules, requirement, requirements, resources, taints
+from holdfast.model.offerings import InstanceType
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import Requirements
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import NodePoolView, NodeView
+from holdfast.state import times
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 LABELS: Path = ("spec", "template", "metadata", "labels")
@@ -29,11 +33,67 @@ def taint(wire: Taint) -> taints.Taint:
     return taints.Taint(wire.key, taints.Effect(wire.effect), wire.value or "")
 
 
-def template_requirements(pool: NodePool) -> Requirements:
-    """What every node of the pool is: its requirements, its labels, and the pool's own name."""
+def template_labels(pool: NodePool) -> dict[str, str]:
+    """Labels that every node of the pool gets: the template's, the pool's name and the class's name."""
     template = pool.spec.template
-    labels = requirements.from_labels(template.metadata.labels | {names.NODEPOOL: pool.metadata.name})
-    return requirements.from_expressions(map(expression, template.spec.requirements)).union(labels)
+    reference = template.spec.node_class_ref
+    return template.metadata.labels | {
+        names.NODEPOOL: pool.metadata.name,
+        f"{reference.group}/{reference.kind.lower()}": reference.name,
+    }
+
+
+def template_requirements(pool: NodePool) -> Requirements:
+    """What every node of the pool is: its requirements and its labels (S-13).
+
+    The two labels that exist for simulation only (label_rules.SIMULATION_ONLY) are the planner's to add: here
+    they would end up in what is compared, shown and written.
+    """
+    wanted = requirements.from_expressions(map(expression, pool.spec.template.spec.requirements))
+    return wanted.union(requirements.from_labels(template_labels(pool)))
+
+
+def why_no_nodes(pool: NodePool, classes: Container[tuple[str, str]], *, needs_ready: bool) -> str | None:
+    """Why a pool opens no nodes, or None if it does (S-10).
+
+    `classes` are the groups and kinds of node class we launch from. A file says nothing of readiness, so
+    only a verdict that is there counts unless `needs_ready`.
+    """
+    reference = pool.spec.template.spec.node_class_ref
+    if (reference.group, reference.kind) not in classes:
+        return f"{reference.kind} of {reference.group} is a class of another autoscaler"
+    if pool.spec.replicas is not None:
+        return "it has a fixed number of replicas"
+    if pool.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    ready = conditions.find(pool.status.conditions, conditions.READY)
+    if (needs_ready and ready is None) or (ready is not None and ready.status != conditions.TRUE):
+        return "it is not Ready"
+    return None
+
+
+def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resources) -> NodePoolView:
+    """The pool as the planner sees it; `used` is what its nodes have (S-70)."""
+    spec = pool.spec.template.spec
+    after = pool.spec.disruption.consolidate_after
+    return NodePoolView(
+        name=pool.metadata.name,
+        requirements=template_requirements(pool),
+        labels=tuple(sorted(template_labels(pool).items())),
+        weight=pool.spec.weight or 0,
+        taints=tuple(map(taint, spec.taints)),
+        startup_taints=tuple(map(taint, spec.startup_taints)),
+        limits=resources.parse(pool.spec.limits),
+        used=used,
+        consolidate_after_s=None if after == times.NEVER else times.duration_s(after),
+        instance_types=instance_types,
+    )
+
+
+def used(nodes: Iterable[NodeView], pool: str) -> Resources:
+    """The capacity of a pool's nodes that are not going away, and their number (S-70)."""
+    ours = [node for node in nodes if node.node_pool == pool and not node.deleting]
+    return resources.add(*(node.capacity for node in ours), resources.of({resources.NODES: len(ours)}))
 
 
 def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:
@@ -56,7 +116,7 @@ def _requirement_problems(pool: NodePool, well_known: AbstractSet[str]) -> Itera
         combined = combined.add(requirement.of(key, Operator.IN, (value,)))
     for index, wire in enumerate(pool.spec.template.spec.requirements):
         path = (*REQUIREMENTS, index)
-        found = list(_expression_problems(expression(wire), path, well_known))
+        found = list(expression_problems(expression(wire), path, well_known))
         yield from found
         if found:
             continue
@@ -71,7 +131,8 @@ def _requirement_problems(pool: NodePool, well_known: AbstractSet[str]) -> Itera
         combined = combined.add(new)
 
 
-def _expression_problems(wanted: Expression, path: Path, well_known: AbstractSet[str]) -> Iterator[Finding]:
+def expression_problems(wanted: Expression, path: Path, well_known: AbstractSet[str]) -> Iterator[Finding]:
+    """Why a requirement of a NodePool or of a pod can never be met (S-45, S-46)."""
     restricted = label_rules.why_restricted(wanted.key, well_known)
     if restricted:
         yield Finding((*path, "key"), restricted)

@@ -1,0 +1,239 @@
+"""holdfast.dev/v1alpha1 Catalog: what could be bought and what is reserved, written down in a file.
+
+Read by `holdfast plan` and `holdfast validate` from manifests; it is never an object of a cluster. The rule:
+these types are the one description of the format. docs/scenario.schema.json is made from them, and what is
+wrong with a Catalog is said by the same schema. What a schema cannot say, `state.catalog` does.
+"""
+
+import json
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+from msgspec import field
+
+from holdfast.api import patterns, validation
+from holdfast.api.findings import Finding
+from holdfast.api.meta import Object, Quantity, Wire
+from holdfast.api.schema import about, structural
+
+CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
+RESERVATION_TYPES: Final = ("default", "capacity-block")
+RESERVATION_STATES: Final = (
+    "active",
+    "pending",
+    "scheduled",
+    "payment-pending",
+    "assessing",
+    "delayed",
+    "unavailable",
+    "cancelling",
+    "cancelled",
+    "expired",
+    "failed",
+    "payment-failed",
+    "unsupported",
+)
+
+
+class Settings(Wire, frozen=True, kw_only=True):
+    packing: Annotated[
+        str | None,
+        about(
+            "cost tries other packings after first fit and keeps the cheapest plan; karpenter stops at first fit.",
+            enum=("karpenter", "cost"),
+        ),
+    ] = None
+    packing_candidates: Annotated[
+        int | None, about("How many other packings are tried.", minimum=0, maximum=1000)
+    ] = None
+    reserved_capacity: Annotated[bool | None, about("Whether reservations are used at all.")] = None
+    reserved_before_weight: Annotated[
+        bool | None, about("Whether a free slot comes before a NodePool with more weight.")
+    ] = None
+    reserved_mode: Annotated[
+        str | None,
+        about(
+            "What a pod does that finds no free slot: buy in the same run, or wait as Karpenter does.",
+            enum=("fallback", "strict"),
+        ),
+    ] = None
+    reservation_wait: Annotated[
+        str | None,
+        about("How long a pod waits for a slot that is held or being released.", pattern=patterns.DURATION),
+    ] = None
+    preference_policy: Annotated[
+        str | None,
+        about("Whether preferences of pods are tried before they are given up.", enum=("Respect", "Ignore")),
+    ] = None
+    min_values_policy: Annotated[
+        str | None,
+        about("Whether minValues is kept or given up when it cannot be met.", enum=("Strict", "BestEffort")),
+    ] = None
+    max_instance_types: Annotated[
+        int | None, about("How many instance types one claim lists at most.", minimum=1, maximum=10000)
+    ] = None
+    ledger_lag: Annotated[
+        str | None,
+        about("How long after a launch a count may not show it yet.", pattern=patterns.DURATION),
+    ] = None
+
+
+Id = Annotated[
+    str, about("The id of the reservation.", min_length=1, max_length=63, pattern=patterns.LABEL_VALUE)
+]
+Zone = Annotated[str, about("The availability zone, by name.", min_length=1)]
+ZoneId = Annotated[str | None, about("The availability zone, by the id that all accounts share.")]
+
+
+class Slots(Wire, frozen=True, kw_only=True):
+    """A reservation, but for where it is."""
+
+    id: Id
+    type: Annotated[str, about("What kind of reservation it is.", enum=RESERVATION_TYPES)] = "default"
+    interruptible: Annotated[bool, about("Whether its owner may take it back on short notice.")] = False
+    owner_id: Annotated[str | None, about("The account that owns it.", pattern=patterns.ACCOUNT)] = field(
+        default=None, name="ownerID"
+    )
+    tags: Annotated[dict[str, str], about("Its tags, which selector terms look at.")] = {}
+    instance_match_criteria: Annotated[
+        str,
+        about(
+            "Whether it takes any matching instance or only those that target it.", enum=("open", "targeted")
+        ),
+    ] = "open"
+    total: Annotated[
+        int | None, about("How many instances it holds; unset: as many as are free.", minimum=0)
+    ] = None
+    available: Annotated[int | None, about("How many of them are free; unset: all.", minimum=0)] = None
+    start: Annotated[datetime | None, about("When it can be used; unset: since ever.")] = None
+    end: Annotated[datetime | None, about("When it ends; unset: it does not.")] = None
+    state: Annotated[str, about("What the cloud says of it.", enum=RESERVATION_STATES)] = "active"
+
+
+class Reservation(Slots, frozen=True, kw_only=True):
+    instance_type: Annotated[str, about("The instance type it holds.", min_length=1)]
+    zone: Zone
+    zone_id: ZoneId = field(default=None, name="zoneID")
+
+
+class Offering(Wire, frozen=True, kw_only=True):
+    zone: Zone
+    zone_id: ZoneId = field(default=None, name="zoneID")
+    capacity_type: Annotated[str, about("How it is bought.", enum=CAPACITY_TYPES)]
+    price: Annotated[
+        str | int | None,
+        about(
+            'USD an hour, in quotes, e.g. "0.096"; unset: unknown. Of a reserved offering, the price on demand.'
+        ),
+    ] = None
+    available: Annotated[
+        str | int | None, about("How many more can be launched: a number or unlimited; unset: unlimited.")
+    ] = None
+    healthy: Annotated[bool, about("Whether it can be launched at the moment.")] = True
+    reservation: Annotated[
+        Slots | None,
+        about("Whose slots it is; one that is listed under reservations may be named by its id alone."),
+    ] = None
+
+
+_TEXTS: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+
+
+class InstanceType(Wire, frozen=True, kw_only=True):
+    name: Annotated[str, about("The name of the type.", min_length=1, max_length=63)]
+    labels: Annotated[
+        dict[str, Any],
+        msgspec.Meta(
+            extra_json_schema={
+                "description": "Labels its nodes have: a value, or a list of values that are possible. A well-known label that is not here may have any value.",
+                "additionalProperties": _TEXTS,
+            }
+        ),
+    ] = {}
+    capacity: Annotated[dict[str, Quantity], about("What a node has in total: cpu, memory, pods and more.")]
+    overhead: Annotated[dict[str, Quantity], about("What of it pods cannot have.")] = {}
+    volume_limits: Annotated[
+        dict[str, int], about("How many volumes can be attached, by storage driver; others are unlimited.")
+    ] = {}
+    offerings: Annotated[tuple[Offering, ...], about("The ways to get it.")] = ()
+
+
+class CatalogSpec(Wire, frozen=True, kw_only=True):
+    now: Annotated[datetime | None, about("When the plan is made; unset: the current time.")] = None
+    settings: Annotated[Settings, about("How to plan. Flags of the command go before these.")] = Settings()
+    region: Annotated[
+        str | None,
+        about("A region whose instance types and prices are shipped, beside or instead of instanceTypes."),
+    ] = None
+    instance_types: Annotated[tuple[InstanceType, ...], about("What could be bought.")] = ()
+    reservations: Annotated[
+        tuple[Reservation, ...],
+        about(
+            "What is reserved: each is an offering of its type in its zone, to the classes that select it."
+        ),
+    ] = ()
+
+
+class Catalog(Object, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "holdfast.dev/v1alpha1"
+    kind: ClassVar[str] = "Catalog"
+    plural: ClassVar[str] = "catalogs"
+    namespaced: ClassVar[bool] = False
+
+    spec: Annotated[CatalogSpec, about("What could be bought, what is reserved, and how to plan.")] = (
+        CatalogSpec()
+    )
+
+
+def findings(value: dict[str, Any]) -> list[Finding]:
+    """What is wrong with a document of this kind, by its schema."""
+    return [_in_words(finding) for finding in _validator().findings(value)]
+
+
+def schema_text() -> str:
+    """The text of docs/scenario.schema.json, for editors."""
+    schema = _for_editors(_root())
+    schema["properties"] |= {
+        "apiVersion": {"type": "string", "enum": [Catalog.api_version]},
+        "kind": {"type": "string", "enum": [Catalog.kind]},
+    }
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": Catalog.kind}
+    required = ["apiVersion", "kind", "metadata"]
+    return json.dumps(head | schema | {"required": required}, indent=2, sort_keys=True) + "\n"
+
+
+@cache
+def _validator() -> validation.Validator:
+    return validation.Validator(
+        {"spec": {"scope": "Cluster", "versions": [{"schema": {"openAPIV3Schema": _root()}}]}}
+    )
+
+
+def _root() -> dict[str, Any]:
+    schema = structural(Catalog)
+    base = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return {**schema, "properties": {**schema["properties"], **base}}
+
+
+def _for_editors(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what only Kubernetes understands, and with unknown fields refused."""
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            plain[key] = {name: _for_editors(child) for name, child in value.items()}
+            plain["additionalProperties"] = False
+        elif key in ("items", "additionalProperties"):
+            plain[key] = _for_editors(value)
+        elif not key.startswith("x-kubernetes-"):
+            plain[key] = value
+    return plain
+
+
+def _in_words(finding: Finding) -> Finding:
+    """The validator takes every choice for one between text and number; labels have another."""
+    match finding.path:
+        case ("spec", "instanceTypes", int(), "labels", str()):
+            return Finding(finding.path, "must be text or a list of texts; write numbers and true in quotes")
+    return finding

@@ -1,0 +1,61 @@
+"""Reads a scenario from the files a command was given, or says everything that is wrong with it.
+
+Shared by the commands that plan. A finding names file and line, object and field; nothing is planned when
+there is one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.api.scenario import Catalog
+from holdfast.cli import aws, manifests
+from holdfast.cli.manifests import Loaded, Located
+from holdfast.state import scenario, times
+from holdfast.state.scenario import Scenario
+from holdfast.state.scenario_checks import Wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What is to be mended first, one line each, in the order of the files."""
+
+    findings: tuple[Located, ...]
+
+
+def read(
+    paths: Sequence[str],
+    *,
+    now_s: int | None,
+    clock: Callable[[], float],
+    flags: Mapping[str, Any],
+    ignore_unknown_kinds: bool = False,
+) -> Scenario | Broken:
+    """The scenario under the paths. `now_s` goes before the Catalog's time, and that before the clock's."""
+    loaded = manifests.read(paths, ignore_unknown_kinds=ignore_unknown_kinds)
+    if loaded.findings:
+        return _broken(loaded.findings)
+    objects = [item.obj for item in loaded.objects]
+    catalog = scenario.find_catalog(objects)
+    if not isinstance(catalog, Catalog):
+        return _broken(_located(catalog, loaded.objects, paths))
+    if now_s is None:
+        now_s = int(clock()) if catalog.spec.now is None else times.epoch_s(catalog.spec.now)
+    how = scenario.settings(catalog.spec.settings, flags)
+    regions = aws.regions() if catalog.spec.region is not None else {}
+    built = scenario.build(objects, catalog, now_s=now_s, how=how, terms=aws.TERMS, regions=regions)
+    return built if isinstance(built, Scenario) else _broken(_located(built, loaded.objects, paths))
+
+
+def _located(wrong: Iterable[Wrong], objects: Iterable[Loaded], paths: Sequence[str]) -> list[Located]:
+    sources = {id(item.obj): item for item in objects}
+    return [
+        Located(", ".join(paths), 1, "", "", one.finding.message)
+        if one.obj is None
+        else sources[id(one.obj)].located(one.finding)
+        for one in wrong
+    ]
+
+
+def _broken(findings: Iterable[Located]) -> Broken:
+    return Broken(tuple(sorted(findings, key=lambda f: (f.file, f.line, f.path))))

@@ -1,0 +1,26 @@
+"""PodDisruptionBudgets as values.
+
+Called when a snapshot is taken. The rule (S-5): a budget is fully blocking when it can never allow a
+disruption, whatever runs; what it allows at the moment is its status.
+"""
+
+from typing import Final
+
+from holdfast.api.cluster import PodDisruptionBudget
+from holdfast.model.snapshot import BudgetView
+from holdfast.state import pod_shapes, selectors
+
+_NONE_UNAVAILABLE: Final = (0, "0", "0%")
+_ALL_AVAILABLE: Final = "100%"
+
+
+def view(budget: PodDisruptionBudget) -> BudgetView:
+    spec = budget.spec
+    return BudgetView(
+        namespace=budget.metadata.namespace or pod_shapes.DEFAULT_NAMESPACE,
+        name=budget.metadata.name,
+        selector=selectors.selector(spec.selector),
+        fully_blocking=spec.max_unavailable in _NONE_UNAVAILABLE or spec.min_available == _ALL_AVAILABLE,
+        disruptions_allowed=budget.status.disruptions_allowed,
+        always_allows_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )

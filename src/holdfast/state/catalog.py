@@ -1,0 +1,208 @@
+"""What a Catalog offers to a NodePool: instance types, with reservations as offerings to those who select them.
+
+Called by `scenario`, after `catalog_reading` has read the Catalog. The rules: what a cloud calls things comes
+in as a value, so no cloud is known here; a reservation under `reservations` is seen by the classes that
+select it, one that is written inside an offering by every NodePool.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from holdfast import names
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
+from holdfast.api.findings import Finding
+from holdfast.model import requirement, requirements, reservations
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.requirements import Requirements
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import CloudLabels
+
+_EXPIRING: Final = "expiring"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationKind:
+    """What a cloud does with a kind of reservation; see `model.reservations.Reservation`."""
+
+    name: str
+    tie_rank: int = 0
+    drain_lead_s: int = 0
+    reclaim_lead_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CloudTerms:
+    """What the cloud in use calls things."""
+
+    labels: CloudLabels
+    reservation_type: str  # label keys, beside labels.reservation_id
+    reservation_interruptible: str
+    zone_id: str
+    kinds: tuple[ReservationKind, ...]
+    node_classes: frozenset[tuple[str, str]]  # group and kind of classes we launch from
+    key_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings of label keys
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A reservation of the catalog, with what selector terms look at."""
+
+    reservation: Reservation
+    tags: Mapping[str, str]
+    match_criteria: str
+    zone_id: str | None
+    state: str  # in the words of the format
+    for_all: bool = False  # written inside an offering: every NodePool sees it
+    price_nano_usd_per_hour: int | None = None  # of the type on demand; None: the catalog's or unknown
+    healthy: bool = True
+
+
+RegionTypes = Callable[[EC2NodeClass | None, Sequence[Listed], int], tuple[InstanceType, ...]]
+"""A region that is shipped: everything that a class could launch there, at a time, when these are all the
+reservations there are; it picks those that the class selects. InvalidInput when the class cannot be served."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogValues:
+    """A catalog that was read. Types come without reserved offerings; `types_of` adds those."""
+
+    types: tuple[InstanceType, ...]
+    listed: tuple[Listed, ...]
+    zone_ids: Mapping[str, str]  # by the name of the zone
+    findings: tuple[Finding, ...]
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        return tuple(listed.reservation for listed in self.listed)
+
+
+def types_of(
+    values: CatalogValues,
+    node_class: EC2NodeClass | None,
+    shipped: Iterable[InstanceType],
+    terms: CloudTerms,
+    now_s: int,
+) -> tuple[InstanceType, ...]:
+    """What a NodePool with this class could launch: shipped types, which are complete, and in their place or
+    beside them those of the catalog, with the reservations that the class selects as further offerings."""
+    seen = [_as_seen(one, node_class) for one in values.listed if one.for_all or selects(node_class, one)]
+    ours = {
+        known.name: _with_reserved(
+            known,
+            [one for one in seen if one.reservation.instance_type == known.name],
+            values.zone_ids,
+            terms,
+            now_s,
+        )
+        for known in values.types
+    }
+    by_name = {known.name: known for known in shipped} | ours
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def selects(node_class: EC2NodeClass | None, listed: Listed) -> bool:
+    """Whether a class sees a reservation: by its status or, before that is resolved, by its terms (Q-1)."""
+    if node_class is None:
+        return False
+    resolved = node_class.status.capacity_reservations
+    if resolved:
+        return any(found.id == listed.reservation.id for found in resolved)
+    return any(_matches(term, listed) for term in node_class.spec.capacity_reservation_selector_terms)
+
+
+def _as_seen(listed: Listed, node_class: EC2NodeClass | None) -> Listed:
+    """Nothing is launched into a reservation that is being taken back, as the class's status tells."""
+    resolved = node_class.status.capacity_reservations if node_class is not None else ()
+    ending = any(found.id == listed.reservation.id and found.state == _EXPIRING for found in resolved)
+    return replace(listed, healthy=False) if ending else listed
+
+
+def _matches(term: CapacityReservationSelectorTerm, listed: Listed) -> bool:
+    if term.id is not None:
+        return term.id == listed.reservation.id
+    if not (term.owner_id or term.tags or term.instance_match_criteria):
+        return False
+    return (
+        term.owner_id in (None, listed.reservation.owner)
+        and term.instance_match_criteria in (None, listed.match_criteria)
+        and all(key in listed.tags and value in ("*", listed.tags[key]) for key, value in term.tags.items())
+    )
+
+
+# --- Offerings --------------------------------------------------------------------------------------
+
+
+def _with_reserved(
+    known: InstanceType,
+    listed: Sequence[Listed],
+    zone_ids: Mapping[str, str],
+    terms: CloudTerms,
+    now_s: int,
+) -> InstanceType:
+    if not listed:
+        return known
+    reserved = [_reserved(one, known, zone_ids.get(one.reservation.zone), terms, now_s) for one in listed]
+    ways = tuple(sorted((*known.offerings, *reserved), key=order))
+    stated = known.requirements.without((names.ZONE, names.CAPACITY_TYPE))
+    return replace(known, requirements=stated.union(of_offerings(ways)), offerings=ways)
+
+
+def _reserved(
+    listed: Listed, known: InstanceType, zone_id: str | None, terms: CloudTerms, now_s: int
+) -> Offering:
+    reservation = listed.reservation
+    assert terms.labels.reservation_id is not None
+    stated = (
+        is_in(terms.labels.reservation_id, reservation.id),
+        is_in(terms.reservation_type, reservation.kind),
+        is_in(terms.reservation_interruptible, "true" if reservation.interruptible else "false"),
+    )
+    return Offering(
+        requirements=where(names.RESERVED, reservation.zone, listed.zone_id or zone_id, terms).add(*stated),
+        capacity_type=names.RESERVED,
+        zone=reservation.zone,
+        price_nano_usd_per_hour=(
+            _on_demand_price(known, reservation.zone)
+            if listed.price_nano_usd_per_hour is None
+            else listed.price_nano_usd_per_hour
+        ),
+        healthy=listed.healthy and reservations.launches_into(reservation, now_s),
+        count=reservation.available,
+        reservation_id=reservation.id,
+    )
+
+
+def _on_demand_price(known: InstanceType, zone: str) -> int | None:
+    """What the slot would cost if it were bought: in its zone or, where that is unknown, in any."""
+    priced = {
+        o.zone: o.price_nano_usd_per_hour
+        for o in known.offerings
+        if o.capacity_type == names.ON_DEMAND and o.price_nano_usd_per_hour is not None
+    }
+    return priced.get(zone, min(priced.values(), default=None))
+
+
+def where(capacity_type: str, zone: str, zone_id: str | None, terms: CloudTerms) -> Requirements:
+    more = (is_in(terms.zone_id, zone_id),) if zone_id else ()
+    return requirements.of(is_in(names.CAPACITY_TYPE, capacity_type), is_in(names.ZONE, zone), *more)
+
+
+def of_offerings(ways: Sequence[Offering]) -> Requirements:
+    """What all offerings of a type say together: the zones and capacity types it comes in."""
+    if not ways:
+        return requirements.NO_REQUIREMENTS
+    return requirements.of(
+        is_in(names.ZONE, *(o.zone for o in ways)),
+        is_in(names.CAPACITY_TYPE, *(o.capacity_type for o in ways)),
+    )
+
+
+def order(offering: Offering) -> tuple[str, str, str]:
+    return offering.zone, offering.capacity_type, offering.reservation_id or ""
+
+
+def is_in(key: str, *values: str) -> Requirement:
+    return requirement.of(key, Operator.IN, values)

@@ -1,0 +1,257 @@
+"""Reads a Catalog: types and reservations as values, and what its schema could not find wrong.
+
+Called by `scenario`. The rule: whatever is wrong is a finding with its path, and the rest is still read, so
+that a person sees all there is to mend at once.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api import scenario as wire
+from holdfast.api.findings import Finding, Path
+from holdfast.model import offerings, prices, requirement, requirements, reservations, resources
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.requirement import Operator
+from holdfast.model.requirements import Requirements
+from holdfast.model.reservations import Reservation
+from holdfast.state import catalog, times
+from holdfast.state.catalog import CatalogValues, CloudTerms, Listed
+
+# The words of the format; those that are not here mean that it is not delivered yet, or not at the moment.
+_STATES: Final = {
+    "active": reservations.State.ACTIVE,
+    **dict.fromkeys(
+        ("cancelling", "cancelled", "expired", "failed", "payment-failed", "unsupported"),
+        reservations.State.GONE,
+    ),
+}
+
+
+def read(written: wire.Catalog, terms: CloudTerms) -> CatalogValues:
+    """The catalog's types and reservations, and what is wrong with them."""
+    reading = _Reading(terms)
+    spec = written.spec
+    listed = reading.reservations(spec)
+    types = [
+        reading.instance_type(t, ("spec", "instanceTypes", i)) for i, t in enumerate(spec.instance_types)
+    ]
+    reading.findings += _repeated(
+        [(t.name, ("spec", "instanceTypes", i)) for i, t in enumerate(spec.instance_types)]
+    )
+    if spec.region is None:
+        reading.findings += _without_type(spec)
+    zones = [(o.zone, o.zone_id) for t in spec.instance_types for o in t.offerings]
+    zones += [(r.zone, r.zone_id) for r in spec.reservations]
+    return CatalogValues(
+        types=tuple(t for t in types if t is not None),
+        listed=listed,
+        zone_ids={zone: zone_id for zone, zone_id in zones if zone_id},
+        findings=tuple(reading.findings),
+    )
+
+
+class _Reading:
+    """One pass over a catalog, with what was found wrong on the way."""
+
+    def __init__(self, terms: CloudTerms) -> None:
+        self._terms = terms
+        self._kinds = {kind.name: kind for kind in terms.kinds}
+        self.findings: list[Finding] = []
+
+    def reservations(self, spec: wire.CatalogSpec) -> tuple[Listed, ...]:
+        """Every reservation once; one inside an offering may stand for one that is listed."""
+        by_id: dict[str, Listed] = {}
+        for index, listed in enumerate(spec.reservations):
+            place = _Place(("spec", "reservations", index), listed.instance_type, listed.zone, listed.zone_id)
+            self._define(by_id, listed, place)
+        for i, type_ in enumerate(spec.instance_types):
+            for j, offering in enumerate(type_.offerings):
+                if offering.reservation is not None:
+                    path: Path = ("spec", "instanceTypes", i, "offerings", j)
+                    place = _Place(
+                        (*path, "reservation"),
+                        type_.name,
+                        offering.zone,
+                        offering.zone_id,
+                        for_all=True,
+                        price_nano_usd_per_hour=self._price(offering, path),
+                        healthy=offering.healthy,
+                    )
+                    self._define(by_id, offering.reservation, place)
+        return tuple(by_id[key] for key in sorted(by_id))
+
+    def _define(self, by_id: dict[str, Listed], slots: wire.Slots, place: "_Place") -> None:
+        before = by_id.get(slots.id)
+        bare = slots.total is None and slots.available is None
+        if before is None and bare:
+            self._find(place.path, "how many slots? set total or available")
+            return
+        here = (place.instance_type, place.zone)
+        if before is not None and here != (before.reservation.instance_type, before.reservation.zone):
+            other = before.reservation
+            self._find(place.path, f"{slots.id} is listed before, as {other.instance_type} in {other.zone}")
+            return
+        listed = before if before is not None and bare else self._listed(slots, place)
+        if listed is None:
+            return
+        if before is not None and _counts(listed) != _counts(before):
+            self._find(place.path, f"{slots.id} is listed before, and not the same; name it by its id alone")
+        by_id[slots.id] = replace(
+            before or listed,
+            for_all=place.for_all or (before is not None and before.for_all),
+            price_nano_usd_per_hour=place.price_nano_usd_per_hour,
+            healthy=place.healthy,
+        )
+
+    def _listed(self, slots: wire.Slots, place: "_Place") -> Listed | None:
+        total = slots.total if slots.total is not None else slots.available
+        available = slots.available if slots.available is not None else slots.total
+        assert total is not None
+        assert available is not None
+        if available > total:
+            self._find((*place.path, "available"), f"{available} free slots are more than all {total}")
+            return None
+        start_s, end_s = times.epoch_s_or_none(slots.start), times.epoch_s_or_none(slots.end)
+        if start_s is not None and end_s is not None and end_s <= start_s:
+            self._find((*place.path, "end"), "it ends before it starts")
+            return None
+        kind = self._kinds[slots.type]
+        reservation = Reservation(
+            id=slots.id,
+            kind=kind.name,
+            instance_type=place.instance_type,
+            zone=place.zone,
+            owner=slots.owner_id or "",
+            total=total,
+            available=available,
+            state=_STATES.get(slots.state, reservations.State.PENDING),
+            interruptible=slots.interruptible,
+            tie_rank=kind.tie_rank,
+            start_s=start_s,
+            end_s=end_s,
+            drain_lead_s=kind.drain_lead_s,
+            reclaim_lead_s=kind.reclaim_lead_s,
+        )
+        return Listed(
+            reservation,
+            slots.tags,
+            slots.instance_match_criteria,
+            place.zone_id,
+            slots.state,
+        )
+
+    def instance_type(self, written: wire.InstanceType, path: Path) -> InstanceType | None:
+        before = len(self.findings)
+        if resources.PODS not in written.capacity:
+            self._find((*path, "capacity"), "pods is missing, so no pod would fit: how many can a node run?")
+        ways = [self._offering(o, (*path, "offerings", i)) for i, o in enumerate(written.offerings)]
+        kept = tuple(sorted((o for o in ways if o is not None), key=catalog.order))
+        bought = [
+            ((o.zone, o.capacity_type), (*path, "offerings", i))
+            for i, o in enumerate(written.offerings)
+            if o.reservation is None
+        ]
+        self.findings += _repeated([(f"{kind} in {zone}", where) for (zone, kind), where in bought])
+        try:
+            made = InstanceType(
+                name=written.name,
+                requirements=self._labels(written).union(catalog.of_offerings(kept)),
+                capacity=resources.parse(written.capacity),
+                overhead=resources.parse(written.overhead),
+                offerings=kept,
+                volume_limits=tuple(sorted(written.volume_limits.items())),
+            )
+        except errors.InvalidInput as error:
+            self._find(path, str(error))
+            return None
+        return made if len(self.findings) == before else None
+
+    def _labels(self, written: wire.InstanceType) -> Requirements:
+        stated = [
+            catalog.is_in(
+                self._terms.key_aliases.get(key, key), *([value] if isinstance(value, str) else value)
+            )
+            for key, value in written.labels.items()
+        ]
+        return requirements.of(catalog.is_in(names.INSTANCE_TYPE, written.name), *stated)
+
+    def _offering(self, written: wire.Offering, path: Path) -> Offering | None:
+        """An offering that is bought; reserved ones are made for each class from the reservations."""
+        reserved = written.capacity_type == names.RESERVED
+        if reserved != (written.reservation is not None):
+            wrong = (
+                "needs a reservation" if reserved else "has a reservation, so its capacityType is reserved"
+            )
+            self._find(path, f"an offering with capacityType {written.capacity_type} {wrong}")
+            return None
+        if reserved:
+            if written.available is not None:
+                self._find((*path, "available"), "of a reserved offering, say it in its reservation")
+            return None
+        price = self._price(written, path)
+        try:
+            count = offerings.parse_count(
+                offerings.UNLIMITED if written.available is None else written.available
+            )
+        except errors.InvalidInput as error:
+            self._find((*path, "available"), str(error))
+            return None
+        outside = [requirement.of(k, Operator.DOES_NOT_EXIST) for k in sorted(self._terms.labels.reserved)]
+        where = catalog.where(written.capacity_type, written.zone, written.zone_id, self._terms)
+        return Offering(
+            requirements=where.add(*outside),
+            capacity_type=written.capacity_type,
+            zone=written.zone,
+            price_nano_usd_per_hour=price,
+            list_price_nano_usd_per_hour=price if written.capacity_type == names.ON_DEMAND else None,
+            healthy=written.healthy,
+            count=count,
+        )
+
+    def _price(self, written: wire.Offering, path: Path) -> int | None:
+        try:
+            return None if written.price is None else prices.parse(written.price)
+        except errors.InvalidInput as error:
+            self._find((*path, "price"), str(error))
+            return None
+
+    def _find(self, path: Path, message: str) -> None:
+        self.findings.append(Finding(path, message))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a reservation is written, and what it is of."""
+
+    path: Path
+    instance_type: str
+    zone: str
+    zone_id: str | None
+    for_all: bool = False
+    price_nano_usd_per_hour: int | None = None
+    healthy: bool = True
+
+
+def _counts(listed: Listed) -> tuple[str, int, int]:
+    reservation = listed.reservation
+    return reservation.kind, reservation.total, reservation.available
+
+
+def _repeated(named: Iterable[tuple[str, Path]]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for name, path in named:
+        if name in seen:
+            yield Finding(path, f"{name} is listed before")
+        seen.add(name)
+
+
+def _without_type(spec: wire.CatalogSpec) -> Iterator[Finding]:
+    known = {t.name for t in spec.instance_types}
+    for index, listed in enumerate(spec.reservations):
+        if listed.instance_type not in known:
+            yield Finding(
+                ("spec", "reservations", index, "instanceType"),
+                f"{listed.instance_type} is not among instanceTypes, so nothing is known of its nodes",
+            )

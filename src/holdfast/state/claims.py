@@ -1,0 +1,46 @@
+"""NodeClaims as far as slots are counted by them.
+
+Called when a snapshot is taken. The rule: whether a claim holds a slot is read from what is written on it
+(decisions rows 13 and 22), so that a restart forgets nothing.
+"""
+
+from typing import Final
+
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.model import requirements
+from holdfast.model.snapshot import ClaimView, CloudLabels
+from holdfast.state import nodepools, times
+
+_LAUNCHED: Final = "Launched"
+
+
+def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
+    meta = claim.metadata
+    created_s = times.epoch_s_or_none(meta.creation_timestamp) or 0
+    return ClaimView(
+        name=meta.name,
+        node_pool=meta.labels.get(names.NODEPOOL),
+        requirements=requirements.from_expressions(map(nodepools.expression, claim.spec.requirements)),
+        created_s=created_s,
+        slot=meta.annotations.get(names.SLOT) or _occupied(claim, labels),
+        waits_for_instance=meta.annotations.get(names.WAITS_FOR_INSTANCE),
+        launched_s=_launched_s(claim, created_s),
+        provider_id=claim.status.provider_id,
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def _occupied(claim: NodeClaim, labels: CloudLabels) -> str | None:
+    """The reservation of a claim that another autoscaler launched: its labels say where it ended up."""
+    if claim.metadata.labels.get(names.CAPACITY_TYPE) != names.RESERVED or labels.reservation_id is None:
+        return None
+    return claim.metadata.labels.get(labels.reservation_id)
+
+
+def _launched_s(claim: NodeClaim, created_s: int) -> int | None:
+    launched = conditions.find(claim.status.conditions, _LAUNCHED)
+    if launched is not None and launched.status == conditions.TRUE:
+        return times.epoch_s(launched.last_transition_time)
+    return created_s if claim.status.provider_id else None

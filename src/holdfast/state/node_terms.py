@@ -1,0 +1,58 @@
+"""What pods and volumes ask of a node's labels, from the wire to requirements.
+
+Called by the conversion of pods and volumes. The rule: a term that cannot be understood is named and never
+guessed at; `InvalidInput` carries the words, and the caller turns it into a reason.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast import errors
+from holdfast.api import metadata
+from holdfast.api.pods import NodeSelectorRequirement
+from holdfast.model import requirements
+from holdfast.model.requirement import Expression, Operator
+from holdfast.model.requirements import Requirements
+from holdfast.state import nodepools
+
+# Gte and Lte are for NodePools; Kubernetes has no such operators on pods.
+_OPERATORS: Final = {o.value: o for o in Operator if o not in (Operator.GTE, Operator.LTE)}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRules:
+    """What the cloud in use adds to the meaning of labels."""
+
+    well_known: frozenset[str]
+    key_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, e.g. of storage drivers
+
+
+def expression(wire: NodeSelectorRequirement, rules: LabelRules) -> Expression:
+    operator = _OPERATORS.get(wire.operator)
+    if operator is None:
+        raise errors.InvalidInput(
+            f"operator {wire.operator!r} on {wire.key} is unknown; known are {', '.join(_OPERATORS)}"
+        )
+    return Expression(rules.key_aliases.get(wire.key, wire.key), operator, wire.values)
+
+
+def all_of(wires: Iterable[NodeSelectorRequirement], rules: LabelRules) -> Requirements:
+    """All of these together."""
+    return requirements.from_expressions([expression(wire, rules) for wire in wires])
+
+
+def all_labels(labels: Mapping[str, str], rules: LabelRules) -> Requirements:
+    """What a node selector asks for."""
+    return requirements.from_labels({rules.key_aliases.get(k, k): v for k, v in labels.items()})
+
+
+def problems(wanted: Expression, rules: LabelRules) -> Iterator[str]:
+    """Why no node of ours may be asked for this (S-7)."""
+    shown = wanted.values if wanted.operator in (Operator.IN, Operator.NOT_IN) else ()
+    syntax = [f.message for value in (*shown, "") for f in metadata.labels({wanted.key: value}, ())]
+    if syntax:
+        yield f"{wanted.key}: {syntax[0]}"
+        return
+    for finding in nodepools.expression_problems(wanted, (), rules.well_known):
+        yield finding.message if wanted.key in finding.message else f"{wanted.key}: {finding.message}"

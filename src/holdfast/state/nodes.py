@@ -1,0 +1,160 @@
+"""Nodes as decisions see them: a Node and its NodeClaim merged, or a NodeClaim whose Node has not appeared.
+
+Called when a snapshot is taken. The rule: before a node has registered, what its claim says is true of it;
+after, what the Node says; and while it is starting, what will pass is not held against it (ST-7, S-52, S-61).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
+from holdfast.api.nodes import Node, NodeStatus
+from holdfast.api.storage import CSINode
+from holdfast.model import resources, taints
+from holdfast.model.pods import PodView
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import NodeView
+from holdfast.state import nodepools, times
+
+Limits = tuple[tuple[str, int], ...]
+"""Volumes that can be attached, by storage driver."""
+
+Wire = Mapping[str, str | int] | Mapping[str, str | int | float]
+
+_INSTANCE_TERMINATING: Final = "InstanceTerminating"
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """A node as the API server has it: a Node, a NodeClaim that was launched, or both."""
+
+    node: Node | None
+    claim: NodeClaim | None
+
+    def __post_init__(self) -> None:
+        assert self.node is not None or self.claim is not None, "a node has at least one half"
+
+    @property
+    def name(self) -> str:
+        half = self.node if self.node is not None else self.claim
+        assert half is not None
+        return half.metadata.name
+
+    @property
+    def registered(self) -> bool:
+        """A node that is not ours registered long ago."""
+        return self.claim is None or self._label(names.REGISTERED) == "true"
+
+    @property
+    def initialized(self) -> bool:
+        return self.claim is None or (self.registered and self._label(names.INITIALIZED) == "true")
+
+    def _label(self, key: str) -> str | None:
+        return self.node.metadata.labels.get(key) if self.node is not None else None
+
+
+def pair(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[Halves, ...]:
+    """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6).
+
+    They belong together by provider id; a claim that names a node in its status has that one.
+    """
+    nodes, launched = tuple(nodes), [c for c in claims if c.status.provider_id]
+    by_id = {claim.status.provider_id: claim for claim in launched}
+    by_name = {claim.status.node_name: claim for claim in launched if claim.status.node_name}
+    paired = [Halves(n, by_id.get(n.spec.provider_id) or by_name.get(n.metadata.name)) for n in nodes]
+    taken = {halves.claim.metadata.name for halves in paired if halves.claim is not None}
+    return (*paired, *(Halves(None, claim) for claim in launched if claim.metadata.name not in taken))
+
+
+def view(
+    halves: Halves,
+    pods: Iterable[PodView] = (),
+    *,
+    marked: bool = False,
+    nominated: bool = False,
+    volume_limits: Limits = (),
+) -> NodeView:
+    """The node; `marked` when we decided to delete it and the API server does not know yet."""
+    node, claim = halves.node, halves.claim
+    has = node.status if node is not None else NodeStatus()
+    promised = claim.status if claim is not None else NodeClaimStatus()
+    initialized = halves.initialized
+    labels = _labels(halves)
+    return NodeView(
+        name=halves.name,
+        labels=tuple(sorted(labels.items())),
+        allocatable=_amounts(has.allocatable, promised.allocatable, initialized=initialized),
+        capacity=_amounts(has.capacity, promised.capacity, initialized=initialized),
+        taints=_taints(halves),
+        pods=tuple(sorted(pods, key=lambda pod: pod.full_name)),
+        provider_id=(node.spec.provider_id if node is not None else "") or promised.provider_id,
+        node_pool=labels.get(names.NODEPOOL),
+        claim=claim.metadata.name if claim is not None else None,
+        initialized=initialized,
+        deleting=marked or _is_deleting(halves),
+        nominated=nominated,
+        last_pod_event_s=times.epoch_s_or_none(promised.last_pod_event_time),
+        volume_limits=volume_limits,
+    )
+
+
+def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
+    """What the node's drivers report; of one that has not reported, what its instance type states (S-95).
+
+    A driver that reports no count attaches as many as one likes.
+    """
+    reported = {driver.name: driver.allocatable for driver in (csi_node and csi_node.spec.drivers) or ()}
+    counts = {name: a.count for name, a in reported.items() if a is not None and a.count is not None}
+    stated = {name: count for name, count in of_type if name not in reported}
+    return tuple(sorted((stated | counts).items()))
+
+
+def _labels(halves: Halves) -> dict[str, str]:
+    half = halves.node if halves.node is not None and halves.registered else halves.claim
+    assert half is not None
+    return {names.HOSTNAME: halves.name} | half.metadata.labels
+
+
+def _taints(halves: Halves) -> tuple[taints.Taint, ...]:
+    """All that it has or, while it starts or reboots, those that will last (S-52)."""
+    node, claim = halves.node, halves.claim
+    if node is not None and halves.registered:
+        found = [taint(t.key, t.effect, t.value) for t in node.spec.taints]
+    else:
+        assert claim is not None
+        found = [nodepools.taint(t) for t in claim.spec.taints]
+    rebooting = any(t.key == names.REBOOTING_TAINT for t in found)
+    if halves.initialized and not rebooting:
+        return tuple(found)
+    return taints.lasting(found, [nodepools.taint(t) for t in claim.spec.startup_taints] if claim else ())
+
+
+def taint(key: str, effect: str, value: str) -> taints.Taint:
+    if effect not in tuple(taints.Effect):
+        raise errors.InvalidInput(
+            f"taint {key} has the effect {effect!r}; known are {', '.join(taints.Effect)}"
+        )
+    return taints.Taint(key, taints.Effect(effect), value)
+
+
+def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
+    """Of a node that starts, what is zero or not there yet is taken from its claim (S-61)."""
+    there = resources.parse(of_node)
+    if initialized:
+        return there
+    known = Resources(tuple((name, amount) for name, amount in there.amounts if amount))
+    return resources.parse(of_claim).replace(known)
+
+
+def _is_deleting(halves: Halves) -> bool:
+    """ST-13, but for the mark in memory."""
+    if halves.claim is None:
+        assert halves.node is not None
+        return halves.node.metadata.deletion_timestamp is not None
+    ending = conditions.find(halves.claim.status.conditions, _INSTANCE_TERMINATING)
+    return halves.claim.metadata.deletion_timestamp is not None or (
+        ending is not None and ending.status == conditions.TRUE
+    )

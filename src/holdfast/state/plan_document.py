@@ -1,0 +1,108 @@
+"""A plan as a document: what `holdfast plan -o json` prints (docs/scenario.md).
+
+Called by `holdfast plan` and whoever keeps plans to compare them. The rule: the same plan gives the same
+bytes. Everything is sorted here, whatever order the planner had; prices and amounts are text, exact.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from holdfast.core.scheduling.plan import NotReserved, Plan, PlannedClaim, Reason, Unplaced
+from holdfast.model import prices, resources
+from holdfast.model.requirement import Expression
+from holdfast.model.resources import Resources
+from holdfast.state import times
+
+API_VERSION: Final = "holdfast.dev/v1alpha1"
+KIND: Final = "Plan"
+
+
+def document(
+    plan: Plan, *, rejected: Iterable[Unplaced] = (), not_reserved: Iterable[NotReserved] = ()
+) -> dict[str, Any]:
+    """The plan, with the pods that were rejected before it was made among those that are not placed."""
+    unplaced = sorted((*plan.unplaced, *rejected), key=lambda one: one.pod)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "claims": [_claim(claim) for claim in ordered(plan.claims)],
+        "nodes": [
+            {"name": placed.node, "pods": sorted(placed.pods)}
+            for placed in sorted(plan.placed, key=lambda placed: placed.node)
+        ],
+        "unplaced": [
+            {"pod": one.pod, "reasons": _reasons(one.reasons)} for one in unplaced if one.waits_for is None
+        ],
+        "waiting": [_waiting(one) for one in unplaced if one.waits_for is not None],
+        "notReserved": [
+            {"pod": one.pod, "reasons": _reasons(one.reasons)}
+            for one in sorted(not_reserved, key=lambda one: one.pod)
+        ],
+        "cost": {
+            "perHour": prices.text(plan.price_nano_usd_per_hour),
+            "baselinePerHour": prices.text(plan.baseline_nano_usd_per_hour),
+            "packing": plan.packing,
+        },
+        "slotsLeft": dict(sorted(plan.slots_left)),
+    }
+
+
+def text(written: dict[str, Any]) -> str:
+    return json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+
+
+def ordered(claims: Iterable[PlannedClaim]) -> list[PlannedClaim]:
+    """Claims by pool, type, zone, capacity type and slot, then by their pods: a total order."""
+    return sorted(
+        claims,
+        key=lambda c: (c.node_pool, c.instance_type, c.zone, c.capacity_type, c.slot or "", sorted(c.pods)),
+    )
+
+
+def price(nano_usd_per_hour: int | None) -> str | None:
+    return None if nano_usd_per_hour is None else prices.text(nano_usd_per_hour)
+
+
+def _claim(claim: PlannedClaim) -> dict[str, Any]:
+    return {
+        "nodePool": claim.node_pool,
+        "instanceType": claim.instance_type,
+        "zone": claim.zone,
+        "capacityType": claim.capacity_type,
+        "pricePerHour": price(claim.price_nano_usd_per_hour),
+        "slot": claim.slot,
+        "reservationIDs": sorted(claim.reservation_ids),
+        "instanceTypes": list(claim.instance_types),  # cheapest first, which is the planner's to know
+        "requirements": [_requirement(expression) for expression in claim.requirements.expressions()],
+        "requests": _amounts(claim.requests),
+        "pods": sorted(claim.pods),
+    }
+
+
+def _requirement(expression: Expression) -> dict[str, Any]:
+    written: dict[str, Any] = {"key": expression.key, "operator": str(expression.operator)}
+    if expression.values:
+        written["values"] = list(expression.values)
+    if expression.min_values is not None:
+        written["minValues"] = expression.min_values
+    return written
+
+
+def _amounts(requests: Resources) -> dict[str, str]:
+    return {name: resources.text(name, amount) for name, amount in requests.amounts}
+
+
+def _waiting(one: Unplaced) -> dict[str, Any]:
+    until_s = one.waits_until_s
+    return {
+        "pod": one.pod,
+        "reservation": one.waits_for,
+        "until": None if until_s is None else times.text(until_s),
+        "reasons": _reasons(one.reasons),
+    }
+
+
+def _reasons(reasons: Sequence[Reason]) -> list[dict[str, str]]:
+    """In the order they were tried."""
+    return [{"code": str(r.code), "subject": r.subject, "text": r.text} for r in reasons]

@@ -1,0 +1,315 @@
+"""A pod's wire form as a shape, in full; and why a pod is rejected before it is planned.
+
+Called by `pods`, which remembers the answers. The rules: whatever is written in a pod ends in a shape and in
+reasons, never in an exception; what cannot be read is left out of the shape and is a reason; pods that mean
+the same have equal shapes, in whatever order their maps and sets were written.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from holdfast import errors, names
+from holdfast.api import pods as wire
+from holdfast.core.scheduling.plan import Reason, ReasonCode
+from holdfast.model import requirements, resources, taints
+from holdfast.model.host_ports import HostPort
+from holdfast.model.pod_requests import Container, pod_requests
+from holdfast.model.pods import (
+    PodShape,
+    PodTerm,
+    PreferredNodeTerm,
+    PreferredPodTerm,
+    TopologySpread,
+    Volumes,
+)
+from holdfast.model.requirement import Expression, Operator
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.resources import Resources
+from holdfast.state import node_terms, selectors, volumes
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.volumes import Storage
+
+T = TypeVar("T")
+
+DEFAULT_NAMESPACE: Final = "default"
+_NO_VOLUMES: Final[tuple[Volumes, tuple[Reason, ...]]] = (Volumes(), ())
+_NO_EXPRESSIONS: Final[tuple[Expression, ...]] = ()
+_HONOR: Final = {None: True, "Honor": True, "Ignore": False}
+_IGNORE: Final = {None: False, "Honor": True, "Ignore": False}
+_REQUIRED: Final = {"DoNotSchedule": True, "ScheduleAnyway": False}
+_EFFECTS: Final = {"": None, **{effect.value: effect for effect in taints.Effect}}
+_TOLERATION_OPERATORS: Final = {
+    "": taints.TolerationOperator.EQUAL,
+    **{operator.value: operator for operator in taints.TolerationOperator},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pod's meaning depends on besides the pod."""
+
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels by name
+    storage: Storage = field(default_factory=Storage)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    shape: PodShape
+    problems: tuple[Reason, ...]  # why it is rejected; a pod that runs already is not affected by them
+    self_contained: bool  # whether it means the same in other surroundings
+    reads_labels: bool  # whether more than `shape.labels` follows from the pod's labels
+
+
+def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted:
+    """The shape of a pod and why it cannot be planned (S-7, S-9, S-100)."""
+    spec = pod.spec
+    namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
+    found = _Problems()
+    claims = volumes.claim_names(pod.metadata.name, spec.volumes)
+    needs, unserved = found.part(_NO_VOLUMES, lambda: volumes.needs(namespace, claims, around.storage, rules))
+    affinity = spec.affinity or wire.Affinity()
+    together = _PodTerms(affinity.pod_affinity, namespace, pod.metadata.labels, around, found)
+    apart = _PodTerms(affinity.pod_anti_affinity, namespace, pod.metadata.labels, around, found)
+    shape = PodShape(
+        namespace=namespace,
+        requests=found.part(resources.of({resources.PODS: 1}), lambda: requests(pod)),
+        labels=tuple(sorted(pod.metadata.labels.items())),
+        node_selector=_node_selector(spec.node_selector, rules, found),
+        required_terms=_required_terms(affinity.node_affinity, rules, found),
+        preferred_terms=_preferred_terms(affinity.node_affinity, rules),
+        tolerations=found.part((), lambda: _tolerations(spec.tolerations)),
+        spreads=found.part((), lambda: _spreads(spec.topology_spread_constraints, pod.metadata.labels)),
+        affinity=together.required,
+        anti_affinity=apart.required,
+        preferred_affinity=together.preferred,
+        preferred_anti_affinity=apart.preferred,
+        host_ports=found.part((), lambda: _host_ports(spec)),
+        volumes=needs,
+    )
+    if spec.resource_claims:
+        found.add("it asks for devices by resourceClaims, which are not planned for", "resourceClaims")
+    self_contained = not claims and not together.by_selector and not apart.by_selector
+    reads_labels = (
+        together.by_labels
+        or apart.by_labels
+        or any(c.match_label_keys for c in spec.topology_spread_constraints)
+    )
+    return Converted(shape, (*found.reasons, *unserved), self_contained, reads_labels)
+
+
+class _Problems:
+    """Why a pod is rejected, gathered while it is read."""
+
+    def __init__(self) -> None:
+        self.reasons: list[Reason] = []
+
+    def add(self, text: str, subject: str = "") -> None:
+        self.reasons.append(Reason(ReasonCode.INVALID, text, subject))
+
+    def part(self, default: T, read: Callable[[], T]) -> T:
+        """A part of the pod; when it cannot be read, the default and a reason."""
+        try:
+            return read()
+        except errors.InvalidInput as error:
+            self.add(str(error))
+            return default
+
+
+# --- Resources --------------------------------------------------------------------------------------
+
+
+def requests(pod: wire.Pod) -> Resources:
+    """The effective requests (S-53). A limit without a request is one: the API server does the same."""
+    spec, status = pod.spec, pod.status
+    reported = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+    return pod_requests(
+        [_container(container, reported.get(container.name)) for container in spec.containers],
+        [_container(container, reported.get(container.name)) for container in spec.init_containers],
+        overhead=resources.parse(spec.overhead),
+        pod_level=resources.parse(_pod_level(spec)),
+        resize_infeasible=is_resize_infeasible(status),
+    )
+
+
+def is_resize_infeasible(status: wire.PodStatus) -> bool:
+    return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions)
+
+
+def _container(container: wire.Container, status: wire.ContainerStatus | None) -> Container:
+    running = status.resources if status is not None else None
+    return Container(
+        requests=resources.parse(container.resources.limits | container.resources.requests),
+        sidecar=container.restart_policy == "Always",
+        actuated=None if running is None else resources.parse(running.requests),
+        allocated=resources.parse(status.allocated_resources) if status is not None else resources.NOTHING,
+    )
+
+
+def _pod_level(spec: wire.PodSpec) -> dict[str, str | int | float]:
+    """Requests for the whole pod. Its limits stand in for them where no container asks for anything."""
+    if spec.resources is None:
+        return {}
+    asked = {
+        name
+        for container in (*spec.containers, *spec.init_containers)
+        for name in (*container.resources.requests, *container.resources.limits)
+    }
+    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in asked}
+    return limits | spec.resources.requests
+
+
+# --- The node's labels ------------------------------------------------------------------------------
+
+
+def _node_selector(wanted: Mapping[str, str], rules: LabelRules, found: _Problems) -> Requirements:
+    for key, value in sorted(wanted.items()):
+        for problem in node_terms.problems(Expression(key, Operator.IN, (value,)), rules):
+            found.add(f"nodeSelector: {problem}", key)
+    return node_terms.all_labels(wanted, rules)
+
+
+def _required_terms(
+    affinity: wire.NodeAffinity | None, rules: LabelRules, found: _Problems
+) -> tuple[Requirements, ...]:
+    if affinity is None or affinity.required is None:
+        return ()
+    # A term without any condition matches no node in Kubernetes, so it is no way out.
+    terms = [t for t in affinity.required.node_selector_terms if t.match_expressions or t.match_fields]
+    if not terms:
+        found.add("its required node affinity matches no node: every term is empty")
+    read = [_required_term(term, rules, found) for term in terms]
+    avoided = [term.get(names.NODEPOOL).operator is Operator.DOES_NOT_EXIST for term in read]
+    if read and all(avoided):
+        found.add(f"it asks for a node without the label {names.NODEPOOL}, which every node of ours has")
+    return tuple(read)
+
+
+def _required_term(term: wire.NodeSelectorTerm, rules: LabelRules, found: _Problems) -> Requirements:
+    if term.match_fields:
+        found.add("required node affinity with matchFields names nodes that exist; use matchExpressions")
+    expressions = found.part(
+        _NO_EXPRESSIONS, lambda: tuple(node_terms.expression(e, rules) for e in term.match_expressions)
+    )
+    for wanted in expressions:
+        for problem in node_terms.problems(wanted, rules):
+            found.add(f"required node affinity: {problem}", wanted.key)
+    try:
+        return requirements.from_expressions(expressions)
+    except errors.InvalidInput:  # said above, one by one
+        return NO_REQUIREMENTS
+
+
+def _preferred_terms(affinity: wire.NodeAffinity | None, rules: LabelRules) -> tuple[PreferredNodeTerm, ...]:
+    """The wishes that a node can fulfil; one that cannot be read or names nodes is as good as none."""
+    preferred = []
+    for term in affinity.preferred if affinity is not None else ():
+        try:
+            wanted = node_terms.all_of(term.preference.match_expressions, rules)
+        except errors.InvalidInput:
+            continue
+        if wanted.by_key and not term.preference.match_fields:
+            preferred.append(PreferredNodeTerm(term.weight, wanted))
+    return tuple(preferred)
+
+
+def _tolerations(wires: Iterable[wire.Toleration]) -> tuple[taints.Toleration, ...]:
+    read = {
+        taints.Toleration(
+            t.key,
+            _one_of(_TOLERATION_OPERATORS, t.operator, "the operator of a toleration"),
+            t.value,
+            _one_of(_EFFECTS, t.effect, "the effect of a toleration"),
+        )
+        for t in wires
+    }
+    return tuple(sorted(read, key=lambda t: (t.key, t.operator, t.value, t.effect or "")))
+
+
+# --- Other pods -------------------------------------------------------------------------------------
+
+
+def _spreads(
+    wires: Iterable[wire.TopologySpreadConstraint], labels: Mapping[str, str]
+) -> tuple[TopologySpread, ...]:
+    return tuple(
+        TopologySpread(
+            key=names.LABEL_ALIASES.get(c.topology_key, c.topology_key),
+            max_skew=c.max_skew,
+            required=_one_of(_REQUIRED, c.when_unsatisfiable, "whenUnsatisfiable"),
+            selector=selectors.selector(c.label_selector, labels, c.match_label_keys),
+            min_domains=c.min_domains,
+            honors_node_affinity=_one_of(_HONOR, c.node_affinity_policy, "nodeAffinityPolicy"),
+            honors_node_taints=_one_of(_IGNORE, c.node_taints_policy, "nodeTaintsPolicy"),
+        )
+        for c in wires
+    )
+
+
+class _PodTerms:
+    """The terms of an affinity or an anti-affinity."""
+
+    def __init__(
+        self,
+        affinity: wire.PodAffinity | None,
+        namespace: str,
+        labels: Mapping[str, str],
+        around: Surroundings,
+        found: _Problems,
+    ) -> None:
+        self._namespace, self._labels, self._around = namespace, labels, around
+        written = affinity or wire.PodAffinity()
+        terms = (*written.required, *(p.pod_affinity_term for p in written.preferred))
+        self.by_selector = any(term.namespace_selector is not None for term in terms)
+        self.by_labels = any(term.match_label_keys or term.mismatch_label_keys for term in terms)
+        self.required: tuple[PodTerm, ...] = found.part((), lambda: tuple(map(self._term, written.required)))
+        self.preferred: tuple[PreferredPodTerm, ...] = found.part(
+            (),
+            lambda: tuple(
+                PreferredPodTerm(p.weight, self._term(p.pod_affinity_term)) for p in written.preferred
+            ),
+        )
+
+    def _term(self, term: wire.PodAffinityTerm) -> PodTerm:
+        key = names.LABEL_ALIASES.get(term.topology_key, term.topology_key)
+        selector = selectors.selector(
+            term.label_selector, self._labels, term.match_label_keys, term.mismatch_label_keys
+        )
+        return PodTerm(key, selector, self._namespaces(term))
+
+    def _namespaces(self, term: wire.PodAffinityTerm) -> tuple[str, ...]:
+        """Those listed and those selected; the pod's own when neither is said (S-80)."""
+        chosen = selectors.selector(term.namespace_selector)
+        if chosen is None:
+            return tuple(sorted(set(term.namespaces))) or (self._namespace,)
+        selected = {name for name, labels in self._around.namespaces.items() if chosen.matches(labels)}
+        return tuple(sorted(selected.union(term.namespaces)))
+
+
+# --- Ports ------------------------------------------------------------------------------------------
+
+
+def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
+    """Ports that its containers take on the node; on the node's network every port is one (S-87)."""
+    taken = {
+        HostPort(number, port.protocol or "TCP", _address(port.host_ip))
+        for container in spec.containers
+        for port in container.ports
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
+    }
+    return tuple(sorted(taken, key=lambda p: (p.port, p.protocol, p.ip)))
+
+
+def _address(written: str) -> str:
+    try:
+        return str(ipaddress.ip_address(written)) if written else ""
+    except ValueError as error:
+        raise errors.InvalidInput(f"hostIP {written!r} is not an IP address") from error
+
+
+def _one_of(table: Mapping[Any, T], word: str | None, what: str) -> T:
+    if word not in table:
+        known = ", ".join(sorted(name for name in table if name))
+        raise errors.InvalidInput(f"{what} is {word!r}; known are {known}")
+    return table[word]

@@ -1,0 +1,125 @@
+"""Pods as decisions see them, converted fast: one look-up for a pod of a shape that was seen before.
+
+Called whenever a snapshot is taken and by `holdfast plan`. The rules: equal shapes are one object, so that a
+planner may group by identity; what is remembered is bounded and belongs to the converter, never to the
+module; a pod whose meaning depends on its surroundings is read again when these change.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.api.pods import Pod
+from holdfast.core.scheduling.plan import Reason
+from holdfast.model.pods import PodShape, PodView
+from holdfast.state import pod_shapes, pod_states, times
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.pod_shapes import Converted, Surroundings
+
+REMEMBERED_MAX: Final = 131_072
+
+
+class PodConverter:
+    """From wire pods to views. Keep one: what it has seen makes the next snapshot cheap."""
+
+    def __init__(
+        self, rules: LabelRules, around: Surroundings | None = None, *, remembered_max: int = REMEMBERED_MAX
+    ) -> None:
+        self._rules = rules
+        self._around = around or Surroundings()
+        self._remembered_max = remembered_max
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._known: dict[bytes, Converted] = {}
+        self._siblings: dict[bytes, Converted] = {}  # by all but the labels
+        self._dependent: list[bytes] = []  # keys of those that mean something else in other surroundings
+        self._shapes: dict[PodShape, PodShape] = {}
+
+    def use(self, around: Surroundings) -> None:
+        """From now on, pods are read in these surroundings."""
+        if around == self._around:
+            return
+        self._around = around
+        for key in self._dependent:
+            self._known.pop(key, None)
+        self._dependent.clear()
+
+    def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
+        """The pod, and why it is rejected if it is not running yet. `uid` stands in for the pod's own."""
+        converted = self.convert(pod)
+        meta, made_by = pod.metadata, pod_states.owner(pod)
+        view = PodView(
+            uid or meta.uid or f"{converted.shape.namespace}/{meta.name}",
+            meta.name,
+            times.epoch_s(meta.creation_timestamp) if meta.creation_timestamp is not None else 0,
+            converted.shape,
+            pod.spec.node_name or None,
+            made_by == pod_states.DAEMON_SET,
+            pod_states.is_reschedulable(pod, made_by),
+            pod_states.is_ready(pod),
+            bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
+        )
+        return view, converted.problems
+
+    def convert(self, pod: Pod) -> Converted:
+        parts = _parts(pod)
+        try:
+            key = self._encode(parts)
+        except OverflowError:  # a number beyond 64 bits, which only a file can hold: read it, and forget it
+            return pod_shapes.convert(pod, self._around, self._rules)
+        return self._known.get(key) or self._learn(key, parts, pod)
+
+    def _learn(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
+        if len(self._known) >= self._remembered_max:
+            # Pods come in runs of one shape: to start anew costs one conversion a shape, and no bookkeeping.
+            self._forget()
+        fresh = self._sibling(self._encode(parts[1:]), pod)
+        shape = self._shapes.setdefault(fresh.shape, fresh.shape)
+        converted = fresh if shape is fresh.shape else replace(fresh, shape=shape)
+        self._known[key] = converted
+        if not converted.self_contained:
+            self._dependent.append(key)
+        return converted
+
+    def _sibling(self, key: bytes, pod: Pod) -> Converted:
+        """Pods of one owner often differ in labels alone, by an ordinal: the rest is read once."""
+        known = self._siblings.get(key)
+        if known is not None:
+            labels = tuple(sorted(pod.metadata.labels.items()))
+            return Converted(replace(known.shape, labels=labels), known.problems, True, False)
+        fresh = pod_shapes.convert(pod, self._around, self._rules)
+        if fresh.self_contained and not fresh.reads_labels:
+            self._siblings[key] = fresh
+        return fresh
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._siblings.clear()
+        self._dependent.clear()
+        self._shapes.clear()
+
+
+def _parts(pod: Pod) -> tuple[Any, ...]:
+    """All that `pod_shapes` reads, labels first, and no more: volumes that are no claims have a random name
+    in every pod, and the pod's own name matters only where a claim is named after it."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    claims = [v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral] if spec.volumes else ()
+    return (
+        meta.labels,
+        meta.namespace,
+        meta.name if claims else None,
+        spec.containers,
+        spec.init_containers,
+        spec.resources,
+        spec.overhead,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        claims,
+        spec.resource_claims,
+        spec.host_network,
+        status.container_statuses,
+        status.init_container_statuses,
+        bool(status.container_statuses) and pod_shapes.is_resize_infeasible(status),
+    )

@@ -1,0 +1,202 @@
+"""From manifests and a Catalog to a question for the planner.
+
+Called by `holdfast plan`, by benchmarks and by comparisons. The rules: the same objects give the same request
+in whatever order they were read; whatever is wrong is said with the object and the path, and then nothing is
+planned; what is passed over on purpose is a note.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast import errors
+from holdfast.api import cluster, storage
+from holdfast.api import scenario as wire
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.findings import Finding
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.workloads import DaemonSet
+from holdfast.core.scheduling.plan import Unplaced
+from holdfast.core.scheduling.request import Settings, SolveRequest
+from holdfast.model.offerings import InstanceType
+from holdfast.state import (
+    catalog,
+    catalog_reading,
+    nodepools,
+    pod_states,
+    scenario_checks,
+    snapshot,
+    times,
+    volumes,
+    workloads,
+)
+from holdfast.state.catalog import CatalogValues, CloudTerms, RegionTypes
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.pod_shapes import Surroundings
+from holdfast.state.pods import PodConverter
+from holdfast.state.scenario_checks import Objects, Wrong, full_name
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    request: SolveRequest
+    rejected: tuple[Unplaced, ...]  # pods that are not in the request, with reasons
+    notes: tuple[str, ...]  # what was passed over
+
+
+def find_catalog(objects: Sequence[Object]) -> wire.Catalog | tuple[Wrong, ...]:
+    """The one Catalog of a scenario."""
+    found = [obj for obj in objects if isinstance(obj, wire.Catalog)]
+    if not found:
+        return (
+            Wrong(
+                None, Finding((), "no Catalog among the files: what could be bought? See docs/scenario.md")
+            ),
+        )
+    if len(found) > 1:
+        return tuple(
+            Wrong(obj, Finding((), "a scenario has one Catalog; there is another")) for obj in found[1:]
+        )
+    return found[0]
+
+
+def settings(written: wire.Settings, flags: Mapping[str, Any]) -> Settings:
+    """How to plan: the planner's defaults, over these the Catalog's settings, over these the flags, which are
+    named as the fields of the Catalog's settings."""
+    given = {name: value for name, value in msgspec.structs.asdict(written).items() if value is not None}
+    given |= {name: value for name, value in flags.items() if value is not None}
+    plain = Settings()
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in ("reservation_wait", "ledger_lag"):
+            values[f"{name}_s"] = times.duration_s(value)
+        else:
+            # An enumeration takes its word, a number or a flag itself.
+            values[name] = type(getattr(plain, name))(value)
+    return Settings(**values)
+
+
+def build(
+    objects: Sequence[Object],
+    written: wire.Catalog,
+    *,
+    now_s: int,
+    how: Settings,
+    terms: CloudTerms,
+    regions: Mapping[str, RegionTypes],
+) -> Scenario | tuple[Wrong, ...]:
+    """The request that a scenario stands for, or everything that is wrong with it."""
+    reading = Objects(objects)
+    values = catalog_reading.read(written, terms)
+    wrong = [Wrong(written, finding) for finding in values.findings]
+    wrong += scenario_checks.wrong_region(written, regions)
+    wrong += scenario_checks.unreadable(reading, terms)
+    if wrong:
+        return tuple(wrong)
+    pods, made_claims = _all_pods(reading)
+    rules = LabelRules(terms.labels.well_known, terms.key_aliases)
+    converter = PodConverter(rules, _surroundings(reading, made_claims))
+    wrong += scenario_checks.wrong_pods(reading, pods, converter)
+    if wrong:
+        return tuple(wrong)
+    try:
+        supply, notes = _supply(reading, values, written, now_s, terms, regions)
+    except errors.InvalidInput as error:  # of a region that cannot serve one of the classes
+        return (Wrong(written, Finding(("spec", "region"), str(error))),)
+    taken = snapshot.take(
+        snapshot.Cluster(
+            node_pools=reading.of(NodePool),
+            node_claims=reading.of(NodeClaim),
+            nodes=reading.of(Node),
+            pods=pods,
+            daemon_sets=reading.of(DaemonSet),
+            budgets=reading.of(cluster.PodDisruptionBudget),
+            csi_nodes=reading.of(storage.CSINode),
+        ),
+        supply,
+        converter,
+        now_s=now_s,
+        is_pending=pod_states.awaits_node,
+        uid_of=full_name,
+    )
+    return Scenario(SolveRequest(taken.snapshot, how), taken.rejected, (*notes, *_passed_over(pods)))
+
+
+# --- Pods -------------------------------------------------------------------------------------------
+
+
+def _all_pods(reading: Objects) -> tuple[tuple[Pod, ...], tuple[storage.PersistentVolumeClaim, ...]]:
+    """Pods that are written down and pods that workloads stand for, with the claims these bring."""
+    given = [_named(pod, number) for number, pod in enumerate(reading.of(Pod))]
+    expanded = workloads.expand(reading.workloads(), given)
+    pods = (*given, *expanded.pods)
+    ephemeral = [claim for pod in pods if pod.spec.volumes for claim in workloads.ephemeral_claims(pod)]
+    return pods, (*expanded.claims, *ephemeral)
+
+
+def _named(pod: Pod, number: int) -> Pod:
+    """The API server would complete a generateName at random; here it is a number."""
+    if pod.metadata.name:
+        return pod
+    return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.generate_name}{number}"))
+
+
+def _surroundings(reading: Objects, made_claims: Iterable[storage.PersistentVolumeClaim]) -> Surroundings:
+    classes = reading.of(storage.StorageClass)
+    # A claim that is written down goes before one that was made up.
+    all_claims = [
+        workloads.stored(c, classes) for c in (*made_claims, *reading.of(storage.PersistentVolumeClaim))
+    ]
+    known = volumes.storage(all_claims, reading.of(storage.PersistentVolume), classes)
+    return Surroundings(reading.namespaces(), known)
+
+
+def _passed_over(pods: Iterable[Pod]) -> Iterator[str]:
+    for pod in pods:
+        if pod.spec.node_name or not pod_states.is_active(pod) or pod_states.awaits_node(pod):
+            continue
+        if pod.spec.scheduling_gates:
+            yield f"Pod {full_name(pod)} is passed over: it is behind a scheduling gate"
+        elif pod.status.nominated_node_name:
+            yield f"Pod {full_name(pod)} is passed over: it is on its way to {pod.status.nominated_node_name}"
+
+
+# --- Supply -----------------------------------------------------------------------------------------
+
+
+def _supply(
+    reading: Objects,
+    values: CatalogValues,
+    written: wire.Catalog,
+    now_s: int,
+    terms: CloudTerms,
+    regions: Mapping[str, RegionTypes],
+) -> tuple[snapshot.Supply, list[str]]:
+    classes = {c.metadata.name: c for c in reading.of(EC2NodeClass)}
+    by_class: dict[str, tuple[InstanceType, ...]] = {}
+    by_pool: dict[str, tuple[InstanceType, ...]] = {}
+    notes = []
+    for pool in reading.of(NodePool):
+        why = nodepools.why_no_nodes(pool, terms.node_classes, needs_ready=False)
+        if why is not None:
+            notes.append(f"NodePool {pool.metadata.name} opens no nodes: {why}")
+            continue
+        name = pool.spec.template.spec.node_class_ref.name
+        node_class = classes.get(name)
+        if node_class is None and values.listed:
+            notes.append(
+                f"NodePool {pool.metadata.name}: its class {name} is not among the files, so it selects no reservations"
+            )
+        if name not in by_class:
+            region = regions.get(written.spec.region or "")
+            shipped = region(node_class, values.listed, now_s) if region is not None else ()
+            by_class[name] = catalog.types_of(values, node_class, shipped, terms, now_s)
+        by_pool[pool.metadata.name] = by_class[name]
+    return snapshot.Supply(terms.labels, by_pool, values.reservations, now_s), notes

@@ -1,0 +1,45 @@
+"""Label selectors of the wire as values.
+
+Called by the conversion of pods and of disruption budgets. The rule: selectors that mean the same are the
+same value, in whatever order their conditions were written.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from holdfast import errors
+from holdfast.api import meta
+from holdfast.model.requirement import Expression, Operator
+from holdfast.model.selectors import LabelSelector
+
+_OPERATORS: Final = {
+    operator.value: operator
+    for operator in (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
+}
+
+
+def selector(
+    wire: meta.LabelSelector | None,
+    labels: Mapping[str, str] | None = None,
+    same: Iterable[str] = (),
+    different: Iterable[str] = (),
+) -> LabelSelector | None:
+    """The selector, with matchLabelKeys (`same`) and mismatchLabelKeys (`different`) of a pod with these
+    labels folded in (S-80); a key that the pod has no label for says nothing. No selector stays none."""
+    if wire is None:
+        return None
+    labels = labels or {}
+    conditions = {Expression(key, Operator.IN, (value,)) for key, value in wire.match_labels.items()}
+    conditions |= {_expression(condition) for condition in wire.match_expressions}
+    conditions |= {Expression(key, Operator.IN, (labels[key],)) for key in same if key in labels}
+    conditions |= {Expression(key, Operator.NOT_IN, (labels[key],)) for key in different if key in labels}
+    return LabelSelector(tuple(sorted(conditions, key=lambda e: (e.key, e.operator, e.values))))
+
+
+def _expression(wire: meta.LabelSelectorRequirement) -> Expression:
+    operator = _OPERATORS.get(wire.operator)
+    if operator is None:
+        raise errors.InvalidInput(
+            f"a label selector has the operator {wire.operator!r} on {wire.key}; known are {', '.join(_OPERATORS)}"
+        )
+    return Expression(wire.key, operator, tuple(sorted(set(wire.values))))

@@ -1,0 +1,165 @@
+"""The world at one moment, from the objects of a cluster and the answers of a cloud.
+
+Called by whoever plans: the controllers, disruption and `holdfast plan`. The rules: everything in a snapshot
+is sorted by name, so that it does not depend on the order in which objects were seen; and a pending pod that
+cannot be planned is left out and named with its reasons, never dropped in silence.
+
+Pods on nodes that are being deleted stay where they are in the snapshot: which of them need another place is
+a decision (S-3, with budgets), and decisions are made elsewhere.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast import names
+from holdfast.api.cluster import PodDisruptionBudget
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.storage import CSINode
+from holdfast.api.workloads import DaemonSet
+from holdfast.core.scheduling.plan import Unplaced
+from holdfast.model.instances import Instance
+from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import PodView
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import CloudLabels, NodeView, Snapshot
+from holdfast.state import budgets, claims, daemonsets, nodepools, nodes, pod_states
+from holdfast.state.nodes import Halves, Limits
+from holdfast.state.pods import PodConverter
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The objects of a cluster; namespaces and storage are known to the converter of pods."""
+
+    node_pools: tuple[NodePool, ...] = ()
+    node_claims: tuple[NodeClaim, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    csi_nodes: tuple[CSINode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What the cloud offers. A NodePool opens nodes if it has an entry, whatever is in it."""
+
+    labels: CloudLabels
+    instance_types: Mapping[str, tuple[InstanceType, ...]] = field(default_factory=dict)  # by NodePool
+    reservations: tuple[Reservation, ...] = ()
+    counts_read_s: int = 0
+    instances: tuple[Instance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What we decided and the API server does not know yet, by the names of nodes."""
+
+    deleting: frozenset[str] = frozenset()
+    nominated: frozenset[str] = frozenset()
+
+
+NO_MARKS: Final = Marks()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    snapshot: Snapshot
+    rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for (S-7, S-9, S-100)
+
+
+def take(
+    cluster: Cluster,
+    supply: Supply,
+    converter: PodConverter,
+    *,
+    now_s: int,
+    marks: Marks = NO_MARKS,
+    is_pending: Callable[[Pod], bool] = pod_states.is_provisionable,
+    uid_of: Callable[[Pod], str] = lambda pod: pod.metadata.uid,
+) -> Taken:
+    """The snapshot, and the pending pods that are not in it."""
+    pending, bound, rejected = _sorted_out(cluster.pods, converter, now_s, is_pending, uid_of)
+    node_views = _nodes(cluster, supply, bound, marks)
+    newest = daemonsets.newest_pods(cluster.pods) if cluster.daemon_sets else {}
+    daemon_sets = [
+        daemonsets.view(d, newest.get((d.metadata.namespace or "default", d.metadata.name)), converter)[0]
+        for d in cluster.daemon_sets
+    ]
+    snapshot = Snapshot(
+        taken_s=now_s,
+        cloud_labels=supply.labels,
+        node_pools=tuple(
+            nodepools.view(
+                pool,
+                supply.instance_types[pool.metadata.name],
+                nodepools.used(node_views, pool.metadata.name),
+            )
+            for pool in sorted(cluster.node_pools, key=lambda p: p.metadata.name)
+            if pool.metadata.name in supply.instance_types
+        ),
+        nodes=node_views,
+        claims=tuple(
+            sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
+        ),
+        pending=pending,
+        daemon_sets=tuple(sorted(daemon_sets, key=lambda d: (d.namespace, d.name))),
+        budgets=tuple(sorted(map(budgets.view, cluster.budgets), key=lambda b: (b.namespace, b.name))),
+        reservations=tuple(sorted(supply.reservations, key=lambda r: r.id)),
+        counts_read_s=supply.counts_read_s,
+        instances=tuple(sorted(supply.instances, key=lambda i: i.provider_id)),
+    )
+    return Taken(snapshot, rejected)
+
+
+def _sorted_out(
+    pods: Iterable[Pod],
+    converter: PodConverter,
+    now_s: int,
+    is_pending: Callable[[Pod], bool],
+    uid_of: Callable[[Pod], str],
+) -> tuple[tuple[PodView, ...], dict[str, list[PodView]], tuple[Unplaced, ...]]:
+    """Pods that wait for a node, pods by the node they are on, and pods that are rejected."""
+    pending: list[PodView] = []
+    bound: dict[str, list[PodView]] = {}
+    rejected: list[tuple[str, Unplaced]] = []
+    for pod in pods:
+        if pod.spec.node_name:
+            if not pod_states.is_terminal(pod):
+                view, _ = converter.view(pod, now_s=now_s, uid=uid_of(pod))
+                bound.setdefault(pod.spec.node_name, []).append(view)
+        elif is_pending(pod):
+            view, reasons = converter.view(pod, now_s=now_s, uid=uid_of(pod))
+            if reasons:
+                rejected.append((view.full_name, Unplaced(view.uid, reasons)))
+            else:
+                pending.append(view)
+    pending.sort(key=lambda pod: pod.full_name)
+    rejected.sort(key=lambda item: item[0])
+    return tuple(pending), bound, tuple(unplaced for _, unplaced in rejected)
+
+
+def _nodes(
+    cluster: Cluster, supply: Supply, bound: Mapping[str, list[PodView]], marks: Marks
+) -> tuple[NodeView, ...]:
+    csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
+    of_types = {t.name: t.volume_limits for types in supply.instance_types.values() for t in types}
+
+    def view(halves: Halves) -> NodeView:
+        half = halves.node or halves.claim
+        assert half is not None
+        stated: Limits = of_types.get(half.metadata.labels.get(names.INSTANCE_TYPE, ""), ())
+        return nodes.view(
+            halves,
+            bound.get(halves.name, ()) if halves.node is not None else (),
+            marked=halves.name in marks.deleting,
+            nominated=halves.name in marks.nominated,
+            volume_limits=nodes.volume_limits(csi_nodes.get(halves.name), stated),
+        )
+
+    views = map(view, nodes.pair(cluster.nodes, cluster.node_claims))
+    return tuple(sorted(views, key=lambda node: node.name))

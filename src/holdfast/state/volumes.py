@@ -1,0 +1,190 @@
+"""What a pod's volumes ask of a node: attachments, and places where the volumes can be.
+
+Called by the conversion of pods. The rule: a volume that will never be there rejects its pod with a reason
+(S-100); a volume that can be in several places gives alternatives, of which one must hold (S-96). What is
+asked here is asked of the node and never becomes part of what the pod itself requires (S-98).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast import names
+from holdfast.api.pods import Volume
+from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from holdfast.core.scheduling.plan import Reason, ReasonCode
+from holdfast.model import label_rules, requirement, requirements
+from holdfast.model.pods import Volumes
+from holdfast.model.requirement import Operator
+from holdfast.model.requirements import Requirements
+from holdfast.state import node_terms
+from holdfast.state.node_terms import LabelRules
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+IMMEDIATE: Final = "Immediate"
+ALTERNATIVES_MAX: Final = 256  # fewer alternatives are still true ones; nobody writes more by hand
+
+# The names that storage drivers had when they were part of Kubernetes, and what took their place.
+DRIVERS: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The claims, volumes and classes of a cluster, to look up."""
+
+    claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)  # namespace, name
+    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
+    classes: Mapping[str, StorageClass] = field(default_factory=dict)
+
+
+def storage(
+    claims: Iterable[PersistentVolumeClaim],
+    volumes: Iterable[PersistentVolume],
+    classes: Iterable[StorageClass],
+) -> Storage:
+    return Storage(
+        {(c.metadata.namespace or "default", c.metadata.name): c for c in claims},
+        {v.metadata.name: v for v in volumes},
+        {c.metadata.name: c for c in classes},
+    )
+
+
+def claim_names(pod: str, wires: Sequence[Volume]) -> tuple[str, ...]:
+    """The claims that a pod's volumes stand for; an ephemeral one is named after pod and volume (S-99)."""
+    return tuple(
+        wire.persistent_volume_claim.claim_name if wire.persistent_volume_claim else f"{pod}-{wire.name}"
+        for wire in wires
+        if wire.persistent_volume_claim or wire.ephemeral
+    )
+
+
+def needs(
+    namespace: str, claims: Iterable[str], known: Storage, rules: LabelRules
+) -> tuple[Volumes, tuple[Reason, ...]]:
+    """What these claims ask of a node, and why they cannot be served, as far as that is known."""
+    attachments: set[tuple[str, str]] = set()
+    alternatives: tuple[Requirements, ...] = ()
+    reasons = []
+    for name in claims:
+        claim = known.claims.get((namespace, name))
+        problem = _problem(claim, known, rules)
+        if problem:
+            reasons.append(Reason(ReasonCode.VOLUMES, f"claim {name}: {problem}", name))
+        if claim is None:
+            continue
+        driver = _driver(claim, known)
+        if driver:
+            attachments.add((driver, f"{namespace}/{name}"))
+        if not problem:
+            alternatives = _combined(alternatives, _places(claim, known, rules))
+    return Volumes(tuple(sorted(attachments)), alternatives), tuple(reasons)
+
+
+def _problem(claim: PersistentVolumeClaim | None, known: Storage, rules: LabelRules) -> str | None:
+    """Why a pod with this claim cannot start anywhere (S-100)."""
+    if claim is None:
+        return "it does not exist"
+    if claim.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    if claim.status.phase == "Lost":
+        return "it has lost its volume"
+    if claim.spec.volume_name:
+        return _volume_problem(claim, known.volumes.get(claim.spec.volume_name))
+    if not claim.spec.storage_class_name:
+        return "it is not bound and names no storage class"
+    storage_class = known.classes.get(claim.spec.storage_class_name)
+    if storage_class is None:
+        return f"its storage class {claim.spec.storage_class_name} does not exist"
+    return _class_problem(storage_class, rules)
+
+
+def _volume_problem(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> str | None:
+    if volume is None:
+        return f"its volume {claim.spec.volume_name} does not exist"
+    if volume.metadata.deletion_timestamp is not None:
+        return f"its volume {claim.spec.volume_name} is being deleted"
+    if BIND_COMPLETED not in claim.metadata.annotations:
+        return f"its binding to the volume {claim.spec.volume_name} is not complete"
+    return None
+
+
+def _class_problem(storage_class: StorageClass, rules: LabelRules) -> str | None:
+    name = storage_class.metadata.name
+    if storage_class.provisioner == NO_PROVISIONER:
+        return f"its storage class {name} makes no volumes ({NO_PROVISIONER})"
+    if storage_class.volume_binding_mode == IMMEDIATE:
+        return f"its storage class {name} binds at once, and it is not bound yet"
+    for term in storage_class.allowed_topologies:
+        for wanted in term.match_label_expressions:
+            key = rules.key_aliases.get(wanted.key, wanted.key)
+            restricted = label_rules.why_restricted(key, rules.well_known)
+            if restricted:
+                return f"the topology of its storage class {name} cannot be used: {restricted}"
+    return None
+
+
+def _driver(claim: PersistentVolumeClaim, known: Storage) -> str | None:
+    """The driver whose attachments it counts among, under its present name (S-95); None: it is not counted."""
+    volume = known.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+    if volume is not None:
+        spec = volume.spec
+        if spec.csi is not None:
+            return spec.csi.driver
+        in_tree = (
+            ("kubernetes.io/aws-ebs", spec.aws_elastic_block_store),
+            ("kubernetes.io/gce-pd", spec.gce_persistent_disk),
+            ("kubernetes.io/azure-disk", spec.azure_disk),
+        )
+        found = next((plugin for plugin, source in in_tree if source is not None), None)
+        if found is not None:
+            return DRIVERS[found]
+    storage_class = known.classes.get(claim.spec.storage_class_name or "")
+    if storage_class is None or storage_class.provisioner == NO_PROVISIONER:
+        return None
+    return DRIVERS.get(storage_class.provisioner, storage_class.provisioner) or None
+
+
+def _places(claim: PersistentVolumeClaim, known: Storage, rules: LabelRules) -> tuple[Requirements, ...]:
+    """Where its volume is, or may be made: one of these; empty when it may be anywhere."""
+    if claim.spec.volume_name:
+        return _volume_places(known.volumes[claim.spec.volume_name], rules)
+    terms = known.classes[claim.spec.storage_class_name or ""].allowed_topologies
+    return tuple(
+        requirements.of(
+            *(
+                requirement.of(rules.key_aliases.get(r.key, r.key), Operator.IN, r.values)
+                for r in term.match_label_expressions
+            )
+        )
+        for term in terms
+        if term.match_label_expressions
+    )
+
+
+def _volume_places(volume: PersistentVolume, rules: LabelRules) -> tuple[Requirements, ...]:
+    affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
+    terms = [term.match_expressions for term in affinity.node_selector_terms] if affinity else []
+    if volume.spec.local is not None or volume.spec.host_path is not None:
+        # The pod cannot come back to a node that is gone; what else the volume says still holds (S-97).
+        terms = [tuple(e for e in expressions if e.key != names.HOSTNAME) for expressions in terms]
+        if not all(terms):
+            return ()
+    return tuple(node_terms.all_of(expressions, rules) for expressions in terms if expressions)
+
+
+def _combined(some: Sequence[Requirements], others: Sequence[Requirements]) -> tuple[Requirements, ...]:
+    """Every pair that can hold together; when none can, every pair, so that the planner says why (S-96)."""
+    if not some or not others:
+        return tuple(some or others)
+    pairs = [(a, b) for a in some for b in others]
+    fitting = [(a, b) for a, b in pairs if a.intersects(b)]
+    return tuple(dict.fromkeys(a.union(b) for a, b in fitting or pairs))[:ALTERNATIVES_MAX]

@@ -1,0 +1,69 @@
+"""Scenarios from nothing: a Catalog, a pool, a class and pods, as documents and as requests."""
+
+from typing import Any
+
+from builders import ec2nodeclass_document, nodepool_document
+from holdfast.api import kinds
+from holdfast.api.meta import Object
+from holdfast.api.scenario import Catalog
+from holdfast.cli import aws
+from holdfast.core.scheduling.request import Settings
+from holdfast.state import scenario
+from holdfast.state.catalog import RegionTypes
+from holdfast.state.scenario import Scenario
+from holdfast.state.scenario_checks import Wrong
+from objects import NOW_S
+
+CAPACITY = {"cpu": "2", "memory": "8Gi", "pods": "29"}
+
+
+def offering(zone: str = "us-west-2a", kind: str = "on-demand", **more: Any) -> dict[str, Any]:
+    return {"zone": zone, "capacityType": kind} | more
+
+
+def instance_type(name: str = "m5.large", **more: Any) -> dict[str, Any]:
+    plain = {"name": name, "capacity": CAPACITY, "offerings": [offering(price="0.096")]}
+    return plain | more
+
+
+def reservation(id_: str = "cr-1", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "instanceType": "m5.large", "zone": "us-west-2a", "total": 4} | more
+
+
+def catalog_document(**spec: Any) -> dict[str, Any]:
+    meta = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "Catalog", "metadata": {"name": "example"}}
+    return meta | {"spec": {"instanceTypes": [instance_type()]} | spec}
+
+
+def catalog(**spec: Any) -> Catalog:
+    made = kinds.from_plain(catalog_document(**spec), Catalog)
+    assert isinstance(made, Catalog)
+    return made
+
+
+def pool_and_class(**class_spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    return nodepool_document(), ec2nodeclass_document(**class_spec)
+
+
+def build(
+    *objects: Object,
+    regions: dict[str, RegionTypes] | None = None,
+    now_s: int = NOW_S,
+    **spec: Any,
+) -> Scenario | tuple[Wrong, ...]:
+    made = catalog(**spec)
+    return scenario.build(
+        [made, *objects], made, now_s=now_s, how=Settings(), terms=aws.TERMS, regions=regions or {}
+    )
+
+
+def built(*objects: Object, **spec: Any) -> Scenario:
+    made = build(*objects, **spec)
+    assert isinstance(made, Scenario), made
+    return made
+
+
+def wrong(*objects: Object, **spec: Any) -> tuple[Wrong, ...]:
+    made = build(*objects, **spec)
+    assert not isinstance(made, Scenario)
+    return made

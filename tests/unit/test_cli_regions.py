@@ -1,0 +1,63 @@
+"""Regions that are shipped, in a scenario: types, prices and slots without a list of instance types."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from builders import ec2nodeclass_document, nodepool_document
+from holdfast import names
+from holdfast.api import scenario as wire
+from holdfast.cli import aws, scenarios
+from holdfast.cloud.aws import reservations
+from holdfast.data import ec2
+from holdfast.model.offerings import InstanceType
+from holdfast.state.scenario import Scenario
+from objects import NOW
+from scenarios import catalog_document, instance_type, reservation
+
+REGION = "us-west-2"
+TERMS: dict[str, Any] = {"capacityReservationSelectorTerms": [{"tags": {"team": "*"}}]}
+
+
+def types(folder: Path, node_class: dict[str, Any], **spec: Any) -> dict[str, InstanceType]:
+    wanted = catalog_document(now=NOW, region=REGION, **({"instanceTypes": []} | spec))
+    file = folder / "scenario.yaml"
+    file.write_text(yaml.safe_dump_all([wanted, nodepool_document(), node_class]))
+    made = scenarios.read([str(file)], now_s=None, clock=lambda: 0, flags={})
+    assert isinstance(made, Scenario), made
+    (pool,) = made.request.snapshot.node_pools
+    return {t.name: t for t in pool.instance_types}
+
+
+def test_a_region_brings_its_types_with_prices(tmp_path: Path) -> None:
+    got = types(tmp_path, ec2nodeclass_document())
+    assert len(got) == len(ec2.region(REGION).types)
+    large = got["m5.large"]
+    assert {o.capacity_type for o in large.offerings} == {"on-demand", "spot"}
+    assert all(
+        o.price_nano_usd_per_hour == 96_000_000 for o in large.offerings if o.capacity_type == "on-demand"
+    )
+
+
+def test_a_type_of_the_catalog_takes_the_place_of_a_shipped_one(tmp_path: Path) -> None:
+    got = types(tmp_path, ec2nodeclass_document(), instanceTypes=[instance_type("m5.large")])
+    assert len(got["m5.large"].offerings) == 1
+    assert len(got["m5.xlarge"].offerings) > 1
+
+
+def test_reservations_are_slots_of_shipped_types_for_classes_that_select_them(tmp_path: Path) -> None:
+    listed = [
+        reservation("cr-1", tags={"team": "ml"}, available=3),
+        reservation("cr-2", tags={"team": "ml"}, state="scheduled"),
+        reservation("cr-3"),
+    ]
+    large = types(tmp_path, ec2nodeclass_document(**TERMS), reservations=listed)["m5.large"]
+    slots = {o.reservation_id: (o.count, o.healthy) for o in large.offerings if o.reservation_id}
+    assert slots == {"cr-1": (3, True), "cr-2": (4, False)}
+    assert large.requirements.get(names.CAPACITY_TYPE).has("reserved")
+
+
+def test_words_and_kinds_of_the_format_are_those_of_the_cloud() -> None:
+    assert set(wire.RESERVATION_STATES) == set(reservations.STATES)
+    assert {kind.name for kind in aws.TERMS.kinds} == set(wire.RESERVATION_TYPES)

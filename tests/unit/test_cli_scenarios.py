@@ -1,0 +1,94 @@
+"""A scenario read from files: whose time counts, and that every mistake has its file, line, object and field."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from builders import ec2nodeclass_document, nodepool_document
+from holdfast.cli import scenarios
+from holdfast.core.scheduling.request import Packing
+from holdfast.state.scenario import Scenario
+from objects import NOW, NOW_S
+from scenarios import catalog_document, instance_type
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+}
+
+
+def written(folder: Path, *documents: dict[str, Any]) -> tuple[str, ...]:
+    file = folder / "scenario.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return (str(file),)
+
+
+def read(paths: tuple[str, ...], **more: Any) -> Scenario | scenarios.Broken:
+    wanted: dict[str, Any] = {"now_s": None, "clock": lambda: 5.5, "flags": {}}
+    return scenarios.read(paths, **(wanted | more))
+
+
+def scenario(folder: Path, *documents: dict[str, Any], **more: Any) -> Scenario:
+    made = read(written(folder, *documents), **more)
+    assert isinstance(made, Scenario), made
+    return made
+
+
+def mistakes(folder: Path, *documents: dict[str, Any]) -> list[str]:
+    made = read(written(folder, *documents))
+    assert isinstance(made, scenarios.Broken)
+    return [str(finding).replace(str(folder), "") for finding in made.findings]
+
+
+def test_a_scenario_is_read_from_files(tmp_path: Path) -> None:
+    got = scenario(tmp_path, catalog_document(), nodepool_document(), ec2nodeclass_document(), POD)
+    assert [pod.uid for pod in got.request.snapshot.pending] == ["default/p"]
+    assert [pool.name for pool in got.request.snapshot.node_pools] == ["default"]
+    assert got.notes == ()
+
+
+def test_the_flag_goes_before_the_catalogs_time_and_that_before_the_clock(tmp_path: Path) -> None:
+    dated = catalog_document(now=NOW)
+    assert scenario(tmp_path, dated, now_s=7).request.snapshot.taken_s == 7
+    assert scenario(tmp_path, dated).request.snapshot.taken_s == NOW_S
+    assert scenario(tmp_path, catalog_document()).request.snapshot.taken_s == 5
+
+
+def test_flags_go_before_the_catalogs_settings(tmp_path: Path) -> None:
+    made = catalog_document(settings={"packing": "cost", "packingCandidates": 2})
+    got = scenario(tmp_path, made, flags={"packing": "karpenter", "ledger_lag": "1m"}).request.settings
+    assert (got.packing, got.packing_candidates, got.ledger_lag_s) == (Packing.KARPENTER, 2, 60)
+
+
+def test_a_mistake_has_its_file_line_object_and_field(tmp_path: Path) -> None:
+    broken = catalog_document(instanceTypes=[instance_type(capacity={"cpu": "1"})], region="mars-1")
+    lost = POD | {"spec": {"nodeName": "nowhere"}}
+    first, second = mistakes(tmp_path, broken, lost)
+    assert first == (
+        "/scenario.yaml:7: Catalog/example: .spec.instanceTypes[0].capacity: "
+        "pods is missing, so no pod would fit: how many can a node run?"
+    )
+    assert second.startswith("/scenario.yaml:14: Catalog/example: .spec.region: mars-1 is not a region")
+    assert mistakes(tmp_path, catalog_document(), lost) == [
+        "/scenario.yaml:22: Pod/p: .spec.nodeName: there is no Node nowhere among the files"
+    ]
+
+
+def test_a_mistake_of_the_schema_is_named_before_anything_else(tmp_path: Path) -> None:
+    lost = POD | {"spec": {"nodeName": "nowhere"}}
+    (found,) = mistakes(tmp_path, catalog_document(setting={}), lost)
+    assert ".spec.setting: unknown field; did you mean settings?" in found
+
+
+def test_a_scenario_without_a_catalog_says_what_is_missing(tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, POD)
+    assert found.startswith("/scenario.yaml:1: no Catalog among the files")
+
+
+def test_a_second_catalog_is_named(tmp_path: Path) -> None:
+    second = catalog_document() | {"metadata": {"name": "other"}}
+    (found,) = mistakes(tmp_path, catalog_document(), second)
+    assert "Catalog/other" in found

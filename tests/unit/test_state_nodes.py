@@ -1,0 +1,301 @@
+"""Nodes, claims, DaemonSets, budgets and pools become values; halves of a node are merged."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from msgspec import convert
+from msgspec.structs import replace
+
+from builders import nodepool, requirement
+from holdfast import names
+from holdfast.api import aws
+from holdfast.api.nodepool import NodePool, NodePoolStatus
+from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.model import resources
+from holdfast.model.requirement import Operator
+from holdfast.model.selectors import LabelSelector
+from holdfast.model.snapshot import BudgetView, CloudLabels, NodeView
+from holdfast.state import budgets, claims, daemonsets, nodepools, nodes
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.nodes import Halves
+from holdfast.state.pods import PodConverter
+from objects import (
+    AN_HOUR_AGO,
+    NOW,
+    NOW_S,
+    budget,
+    container,
+    csi_node,
+    daemonset,
+    node,
+    nodeclaim,
+    owned,
+    pod,
+)
+
+REGISTERED = {names.REGISTERED: "true"}
+READY = REGISTERED | {names.INITIALIZED: "true"}
+LABELS = CloudLabels(WELL_KNOWN_LABELS, aws.CAPACITY_RESERVATION_ID)
+
+
+def merged(**halves: Any) -> NodeView:
+    return nodes.view(Halves(halves.get("node"), halves.get("claim")))
+
+
+def condition(type_: str, status: str = "True", at: str = AN_HOUR_AGO) -> dict[str, str]:
+    return {"type": type_, "status": status, "lastTransitionTime": at}
+
+
+# --- Nodes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("ST-6")
+def test_halves_meet_by_provider_id_and_a_launched_claim_alone_is_a_node() -> None:
+    one = nodeclaim("one", status={"providerID": "cloud:///n"})
+    two = nodeclaim(
+        "two", {"labels": {names.ZONE: "a"}}, {"providerID": "cloud:///x", "allocatable": {"cpu": "2"}}
+    )
+    unlaunched = nodeclaim("three")
+    found = nodes.pair([node("n"), node("foreign")], [two, unlaunched, one])
+    assert [(h.name, h.claim and h.claim.metadata.name) for h in found] == [
+        ("n", "one"),
+        ("foreign", None),
+        ("two", "two"),
+    ]
+    in_flight = nodes.view(found[2])
+    assert (in_flight.initialized, in_flight.claim, in_flight.provider_id) == (False, "two", "cloud:///x")
+    assert dict(in_flight.labels) == {names.ZONE: "a", names.HOSTNAME: "two"}
+    assert in_flight.allocatable == resources.of({"cpu": 2000})
+
+
+def test_a_claim_that_names_its_node_has_that_one() -> None:
+    claim = nodeclaim("c", status={"providerID": "cloud:///other", "nodeName": "n"})
+    (halves,) = nodes.pair([node("n", spec={"providerID": ""})], [claim])
+    assert halves.claim is claim
+
+
+@pytest.mark.fact("ST-7")
+def test_labels_come_from_the_claim_until_the_node_has_registered() -> None:
+    claim = nodeclaim("c", {"labels": {"from": "claim", names.NODEPOOL: "p"}})
+    early = merged(node=node("n", {"labels": {"from": "node"}}), claim=claim)
+    assert (dict(early.labels)["from"], early.node_pool, early.initialized) == ("claim", "p", False)
+    later = merged(node=node("n", {"labels": READY | {"from": "node"}}), claim=claim)
+    assert (dict(later.labels)["from"], later.initialized) == ("node", True)
+    foreign = merged(node=node("n", {"labels": {"from": "node"}}))
+    assert (foreign.initialized, foreign.claim, dict(foreign.labels)[names.HOSTNAME]) == (True, None, "n")
+
+
+TAINTS = [
+    {"key": "lasting", "effect": "NoSchedule"},
+    {"key": "startup", "effect": "NoSchedule"},
+    {"key": names.NOT_READY_TAINT, "effect": "NoExecute"},
+    {"key": "readiness.k8s.io/network", "effect": "NoSchedule"},
+]
+STARTUP = [{"key": "startup", "effect": "NoSchedule"}]
+
+
+@pytest.mark.fact("S-52")
+@pytest.mark.parametrize(
+    ("labels", "more", "kept"),
+    [
+        ({}, [], ["claim"]),
+        (REGISTERED, [], ["lasting"]),
+        (READY, [], [t["key"] for t in TAINTS]),
+        (READY, [{"key": names.REBOOTING_TAINT, "effect": "NoSchedule"}], ["lasting"]),
+    ],
+)
+def test_taints_that_pass_are_not_held_against_a_starting_node(
+    labels: dict[str, str], more: list[dict[str, str]], kept: list[str]
+) -> None:
+    own = [{"key": "claim", "effect": "NoSchedule"}, {"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}]
+    claim = nodeclaim("c", taints=own, startupTaints=STARTUP)
+    view = merged(node=node("n", {"labels": labels}, spec={"taints": TAINTS + more}), claim=claim)
+    assert [taint.key for taint in view.taints] == kept
+
+
+@pytest.mark.fact("S-61")
+def test_what_a_starting_node_reports_as_zero_is_taken_from_its_claim() -> None:
+    has = {"cpu": "3900m", "nvidia.com/gpu": "0"}
+    promised = {"cpu": "4", "nvidia.com/gpu": "8", "pods": "10"}
+    claim = nodeclaim("c", status={"allocatable": promised, "capacity": promised})
+    status = {"allocatable": has, "capacity": has}
+    starting = merged(node=node("n", {"labels": REGISTERED}, status=status), claim=claim)
+    assert starting.allocatable == resources.of({"cpu": 3900, "nvidia.com/gpu": 8, "pods": 10})
+    assert starting.capacity == starting.allocatable
+    started = merged(node=node("n", {"labels": READY}, status=status), claim=claim)
+    assert started.allocatable == resources.of({"cpu": 3900, "nvidia.com/gpu": 0})
+
+
+@pytest.mark.fact("ST-13")
+def test_a_node_is_deleting_when_any_half_that_counts_says_so() -> None:
+    gone = {"deletionTimestamp": AN_HOUR_AGO}
+    ending = nodeclaim("c", status={"conditions": [condition("InstanceTerminating")]})
+    assert merged(node=node(), claim=nodeclaim("c", gone)).deleting
+    assert merged(node=node(), claim=ending).deleting
+    assert merged(node=node("n", gone)).deleting
+    assert not merged(node=node("n", gone), claim=nodeclaim()).deleting
+    assert nodes.view(Halves(node(), None), marked=True).deleting
+
+
+def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() -> None:
+    stated = (("a", 5), ("b", 6), ("c", 7))
+    assert nodes.volume_limits(csi_node("n", a=3, b=None), stated) == (("a", 3), ("c", 7))
+    assert nodes.volume_limits(None, stated) == stated
+
+
+# --- Claims -----------------------------------------------------------------------------------------
+
+
+def test_a_claim_holds_the_slot_that_is_written_on_it() -> None:
+    notes = {names.SLOT: "cr-1", names.WAITS_FOR_INSTANCE: "i-1"}
+    meta = {"annotations": notes, "labels": {names.NODEPOOL: "p"}, "creationTimestamp": AN_HOUR_AGO}
+    wanted = [requirement(names.CAPACITY_TYPE, "In", "reserved")]
+    view = claims.view(nodeclaim("c", meta, requirements=wanted), LABELS)
+    assert (view.slot, view.waits_for_instance, view.node_pool) == ("cr-1", "i-1", "p")
+    assert (view.created_s, view.launched_s, view.provider_id) == (NOW_S - 3600, None, None)
+    assert view.requirements.get(names.CAPACITY_TYPE).values == {"reserved"}
+
+
+def test_a_claim_that_was_launched_says_when() -> None:
+    status = {"providerID": "cloud:///i", "conditions": [condition("Launched", at=NOW)]}
+    assert claims.view(nodeclaim("c", status=status), LABELS).launched_s == NOW_S
+
+
+def test_a_claim_of_another_autoscaler_holds_the_slot_its_labels_name() -> None:
+    labels = {names.CAPACITY_TYPE: "reserved", aws.CAPACITY_RESERVATION_ID: "cr-2"}
+    assert claims.view(nodeclaim("c", {"labels": labels}), LABELS).slot == "cr-2"
+    moved = labels | {names.CAPACITY_TYPE: "on-demand"}
+    assert claims.view(nodeclaim("c", {"labels": moved}), LABELS).slot is None
+
+
+# --- DaemonSets and budgets -------------------------------------------------------------------------
+
+
+def daemon_pod(name: str, created: str, **spec: Any) -> Any:
+    meta = owned("DaemonSet", "ds") | {"namespace": "kube-system", "creationTimestamp": created}
+    return pod(name, meta, **spec)
+
+
+@pytest.mark.fact("S-56")
+def test_a_daemon_set_is_its_newest_pod_with_the_affinity_of_its_template() -> None:
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    both = by_name | {"matchExpressions": [{"key": "x", "operator": "Exists"}]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    pinned = {"nodeAffinity": {required: {"nodeSelectorTerms": [both]}}}
+    found = [
+        daemon_pod("old", AN_HOUR_AGO, containers=[container(cpu="1")]),
+        daemon_pod("new", NOW, containers=[container(cpu="3")], affinity=pinned),
+    ]
+    newest = daemonsets.newest_pods(found)[("kube-system", "ds")]
+    converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
+    gpu = {
+        "nodeAffinity": {
+            required: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]}
+        }
+    }
+    view, problems = daemonsets.view(daemonset(affinity=gpu), newest, converter)
+    assert not problems
+    assert (view.namespace, view.name, view.pod.requests["cpu"]) == ("kube-system", "ds", 3000)
+    assert [term.get("gpu").operator for term in view.pod.required_terms] == [Operator.EXISTS]
+    plain, problems = daemonsets.view(daemonset(), newest, converter)
+    assert not problems
+    assert ["x" in term for term in plain.pod.required_terms] == [True]
+
+
+@pytest.mark.fact("S-56")
+def test_a_daemon_set_without_pods_is_its_template_with_limits_for_missing_requests() -> None:
+    made = daemonset(containers=[container(limits={"cpu": "2", "memory": "1Gi"}, cpu="1")])
+    view, _ = daemonsets.view(made, None, PodConverter(LabelRules(WELL_KNOWN_LABELS)))
+    assert view.pod.requests == resources.of({"cpu": 1000, "memory": 1 << 30, "pods": 1})
+    assert view.pod.labels == (("ds", "ds"),)
+
+
+def test_a_daemon_set_pod_that_names_only_its_node_runs_anywhere() -> None:
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    pinned = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [by_name]}}
+    }
+    newest = daemon_pod("new", NOW, affinity=pinned)
+    view, problems = daemonsets.view(daemonset(), newest, PodConverter(LabelRules(WELL_KNOWN_LABELS)))
+    assert (view.pod.required_terms, problems) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("spec", "blocking"),
+    [
+        ({"maxUnavailable": 0}, True),
+        ({"maxUnavailable": "0%"}, True),
+        ({"minAvailable": "100%"}, True),
+        ({"maxUnavailable": 1}, False),
+        ({"minAvailable": 1}, False),
+        ({}, False),
+    ],
+)
+def test_a_budget_is_fully_blocking_when_it_can_never_allow_a_disruption(
+    spec: dict[str, Any], *, blocking: bool
+) -> None:
+    assert budgets.view(budget(**spec)).fully_blocking is blocking
+
+
+def test_a_budget_says_whom_it_is_about_and_what_it_allows() -> None:
+    made = budget(selector={}, status={"disruptionsAllowed": 2}, unhealthyPodEvictionPolicy="AlwaysAllow")
+    assert budgets.view(made) == BudgetView("default", "pdb", LabelSelector(), False, 2, True)
+    assert budgets.view(budget()).selector is None
+
+
+# --- NodePools --------------------------------------------------------------------------------------
+
+
+def test_a_pool_is_its_requirements_and_its_labels() -> None:
+    wanted = [requirement("team", "In", "a", "b"), requirement(names.CAPACITY_TYPE, "In", "reserved")]
+    pool = nodepool("gpu", labels={"team": "a"}, requirements=wanted)
+    view = nodepools.view(pool, (), resources.NOTHING)
+    assert dict(view.labels) == {"team": "a", names.NODEPOOL: "gpu", aws.EC2NODECLASS: "default"}
+    assert str(view.requirements) == ", ".join(
+        [
+            f"{aws.EC2NODECLASS} In [default]",
+            f"{names.CAPACITY_TYPE} In [reserved]",
+            f"{names.NODEPOOL} In [gpu]",
+            "team In [a]",
+        ]
+    )
+
+
+def test_a_pool_has_weight_limits_taints_and_patience() -> None:
+    pool = nodepool("p", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    view = nodepools.view(pool, (), resources.NOTHING)
+    assert (view.weight, view.limits, view.consolidate_after_s) == (0, resources.NOTHING, 0)
+    assert [str(taint) for taint in view.taints] == ["gpu:NoSchedule"]
+
+
+def test_a_pool_uses_what_its_nodes_have_that_are_not_going_away() -> None:
+    def member(name: str, pool: str, **more: Any) -> NodeView:
+        return NodeView(name, (), resources.NOTHING, resources.of({"cpu": 4000}), node_pool=pool, **more)
+
+    views = [member("a", "p"), member("b", "p"), member("c", "p", deleting=True), member("d", "q")]
+    assert nodepools.used(views, "p") == resources.of({"cpu": 8000, "nodes": 2})
+    assert nodepools.used(views, "none") == resources.of({"nodes": 0})
+
+
+OURS = {(aws.GROUP, "EC2NodeClass")}
+
+
+def test_pools_that_open_no_nodes_are_named() -> None:
+    def why(pool: NodePool, *, needs_ready: bool = False) -> str | None:
+        return nodepools.why_no_nodes(pool, OURS, needs_ready=needs_ready)
+
+    def judged(status: str) -> NodePool:
+        return replace(
+            nodepool(), status=convert({"conditions": [condition("Ready", status)]}, NodePoolStatus)
+        )
+
+    pool = nodepool()
+    assert why(pool) is None
+    assert why(pool, needs_ready=True) == "it is not Ready"
+    assert why(judged("True"), needs_ready=True) is None
+    assert why(judged("False")) == "it is not Ready"
+    assert why(replace(pool, spec=replace(pool.spec, replicas=1))) == "it has a fixed number of replicas"
+    gone = replace(pool.metadata, deletion_timestamp=convert(NOW, datetime))
+    assert why(replace(pool, metadata=gone)) == "it is being deleted"
+    assert nodepools.why_no_nodes(pool, set(), needs_ready=False)

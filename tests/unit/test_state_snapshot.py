@@ -1,0 +1,114 @@
+"""A snapshot has everything, sorted by name; pods that cannot be planned are named beside it."""
+
+import random
+
+import pytest
+
+from builders import nodepool
+from holdfast import names
+from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.core.scheduling.plan import ReasonCode
+from holdfast.model import requirements, resources
+from holdfast.model.offerings import InstanceType
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import CloudLabels
+from holdfast.state import pod_states, snapshot
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.pods import PodConverter
+from holdfast.state.snapshot import Cluster, Marks, Supply, Taken
+from objects import NOW_S, budget, csi_node, daemonset, node, nodeclaim, pod
+
+LARGE = InstanceType(
+    "m5.large",
+    requirements.NO_REQUIREMENTS,
+    resources.NOTHING,
+    resources.NOTHING,
+    (),
+    volume_limits=(("ebs.csi.aws.com", 25),),
+)
+OF_POOL = {"labels": {names.NODEPOOL: "b", names.INSTANCE_TYPE: "m5.large"}}
+CLUSTER = Cluster(
+    node_pools=(nodepool("b"), nodepool("a"), nodepool("unready")),
+    node_claims=(
+        nodeclaim("c2"),
+        nodeclaim("c1", OF_POOL, {"providerID": "cloud:///i", "capacity": {"cpu": "2"}}),
+    ),
+    nodes=(node("n2", OF_POOL), node("n1")),
+    pods=(
+        pod("z"),
+        pod("y"),
+        pod("x", nodeName="n1"),
+        pod("w", nodeName="n1"),
+        pod("done", status={"phase": "Succeeded"}, nodeName="n1"),
+        pod("lost", nodeName="nowhere"),
+        pod("wrong", nodeSelector={names.HOSTNAME: "n1"}),
+    ),
+    daemon_sets=(daemonset("logs"), daemonset("dns")),
+    budgets=(budget("two"), budget("one")),
+    csi_nodes=(csi_node("n1", ebs_csi_aws_com=11),),
+)
+SUPPLY = Supply(
+    labels=CloudLabels(WELL_KNOWN_LABELS),
+    instance_types={"a": (), "b": (LARGE,)},
+    reservations=(
+        Reservation("cr-2", "default", "m5.large", "z", "o", 1, 1),
+        Reservation("cr-1", "default", "m5.large", "z", "o", 1, 1),
+    ),
+    counts_read_s=NOW_S,
+)
+
+
+def take(cluster: Cluster = CLUSTER, marks: Marks = snapshot.NO_MARKS) -> Taken:
+    converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
+    return snapshot.take(
+        cluster, SUPPLY, converter, now_s=NOW_S, marks=marks, is_pending=pod_states.awaits_node
+    )
+
+
+def test_everything_is_there_and_sorted_by_name() -> None:
+    got = take().snapshot
+    assert [p.name for p in got.node_pools] == ["a", "b"]
+    assert [n.name for n in got.nodes] == ["c1", "n1", "n2"]
+    assert [c.name for c in got.claims] == ["c1", "c2"]
+    assert [p.name for p in got.pending] == ["y", "z"]
+    assert [p.name for p in got.nodes[1].pods] == ["w", "x"]
+    assert [d.name for d in got.daemon_sets] == ["dns", "logs"]
+    assert [b.name for b in got.budgets] == ["one", "two"]
+    assert [r.id for r in got.reservations] == ["cr-1", "cr-2"]
+    assert (got.taken_s, got.counts_read_s) == (NOW_S, NOW_S)
+
+
+@pytest.mark.fact("S-7")
+def test_a_pod_that_cannot_be_planned_is_left_out_and_named() -> None:
+    (rejected,) = take().rejected
+    assert rejected.pod == "default/wrong"
+    assert [reason.code for reason in rejected.reasons] == [ReasonCode.INVALID]
+
+
+def test_nodes_know_their_volume_limits_and_pools_what_they_use() -> None:
+    got = take().snapshot
+    assert [dict(n.volume_limits) for n in got.nodes] == [
+        {"ebs.csi.aws.com": 25},
+        {"ebs.csi.aws.com": 11},
+        {"ebs.csi.aws.com": 25},
+    ]
+    assert got.node_pools[1].used == resources.of({"cpu": 6000, "nodes": 2})
+
+
+def test_marks_are_seen_before_the_api_server_knows() -> None:
+    got = take(marks=Marks(deleting=frozenset({"n2"}), nominated=frozenset({"n1"}))).snapshot
+    assert [(n.deleting, n.nominated) for n in got.nodes] == [(False, False), (False, True), (True, False)]
+    assert got.node_pools[1].used == resources.of({"cpu": 2000, "nodes": 1})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_objects_does_not_matter(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 - a test shuffles, nothing is secret
+
+    def shuffled(name: str) -> object:
+        items = list(getattr(CLUSTER, name))
+        dice.shuffle(items)
+        return tuple(items)
+
+    mixed = Cluster(**{name: shuffled(name) for name in Cluster.__slots__})  # type: ignore[arg-type]
+    assert take(mixed) == take()

@@ -1,0 +1,170 @@
+"""What a pod's volumes ask of a node: attachments, places, and why some will never be there."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import names
+from holdfast.api.pods import Pod
+from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.core.scheduling.plan import ReasonCode
+from holdfast.model.requirements import NO_REQUIREMENTS
+from holdfast.state import volumes
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.pod_shapes import Converted, Surroundings
+from holdfast.state.pods import PodConverter
+from objects import AN_HOUR_AGO, bound_claim, claim, in_places, pod, storage_class, volume
+
+RULES = LabelRules(WELL_KNOWN_LABELS, {"topology.ebs.csi.aws.com/zone": names.ZONE})
+EBS: dict[str, Any] = {"csi": {"driver": "ebs.csi.aws.com"}}
+
+
+def converted(made: Pod, *objects: Any) -> Converted:
+    known = volumes.storage(
+        [o for o in objects if o.kind == "PersistentVolumeClaim"],
+        [o for o in objects if o.kind == "PersistentVolume"],
+        [o for o in objects if o.kind == "StorageClass"],
+    )
+    return PodConverter(RULES, Surroundings(storage=known)).convert(made)
+
+
+def with_claims(*names: str) -> Pod:
+    return pod(volumes=[{"name": f"v{n}", "persistentVolumeClaim": {"claimName": n}} for n in names])
+
+
+def places(made: Converted) -> list[str]:
+    assert not made.problems
+    return [str(alternative) for alternative in made.shape.volumes.alternatives]
+
+
+@pytest.mark.parametrize(
+    ("objects", "driver"),
+    [
+        ([bound_claim("data", "vol"), volume(**EBS)], "ebs.csi.aws.com"),
+        ([bound_claim("data", "vol"), volume(awsElasticBlockStore={"volumeID": "v"})], "ebs.csi.aws.com"),
+        ([bound_claim("data", "vol"), volume(gcePersistentDisk={"pdName": "d"})], "pd.csi.storage.gke.io"),
+        (
+            [
+                claim(spec={"storageClassName": "gp2"}),
+                storage_class("gp2", provisioner="kubernetes.io/aws-ebs"),
+            ],
+            "ebs.csi.aws.com",
+        ),
+        (
+            [claim(spec={"storageClassName": "efs"}), storage_class("efs", provisioner="efs.csi.aws.com")],
+            "efs.csi.aws.com",
+        ),
+    ],
+)
+def test_attachments_are_counted_under_the_drivers_present_name(objects: list[Any], driver: str) -> None:
+    got = converted(with_claims("data"), *objects).shape.volumes
+    assert got.claims == ((driver, "default/data"),)
+
+
+def test_one_claim_in_two_volumes_is_one_attachment() -> None:
+    got = converted(with_claims("data", "data"), bound_claim("data", "vol"), volume(**EBS))
+    assert len(got.shape.volumes.claims) == 1
+
+
+@pytest.mark.fact("S-96")
+def test_each_term_of_a_volume_or_class_is_an_alternative() -> None:
+    bound = converted(
+        with_claims("data"),
+        bound_claim("data", "vol"),
+        volume(**EBS, nodeAffinity=in_places({names.ZONE: ["a"]}, {"topology.ebs.csi.aws.com/zone": ["b"]})),
+    )
+    assert places(bound) == [f"{names.ZONE} In [a]", f"{names.ZONE} In [b]"]
+    terms = [{"matchLabelExpressions": [{"key": names.ZONE, "values": v}]} for v in (["a", "b"], ["c"])]
+    made_later = converted(
+        with_claims("data"),
+        claim(spec={"storageClassName": "gp3"}),
+        storage_class(allowedTopologies=terms),
+    )
+    assert places(made_later) == [f"{names.ZONE} In [a b]", f"{names.ZONE} In [c]"]
+
+
+@pytest.mark.fact("S-96")
+def test_several_volumes_must_be_in_one_place() -> None:
+    one = volume("one", **EBS, nodeAffinity=in_places({names.ZONE: ["a"]}, {names.ZONE: ["b"]}))
+    two = volume("two", **EBS, nodeAffinity=in_places({names.ZONE: ["b"]}, {names.ZONE: ["c"]}))
+    made = converted(with_claims("x", "y"), bound_claim("x", "one"), bound_claim("y", "two"), one, two)
+    assert places(made) == [f"{names.ZONE} In [b]"]
+
+
+@pytest.mark.fact("S-96")
+def test_volumes_that_are_never_in_one_place_are_kept_for_the_planner_to_explain() -> None:
+    one = volume("one", **EBS, nodeAffinity=in_places({names.ZONE: ["a"]}))
+    two = volume("two", **EBS, nodeAffinity=in_places({names.ZONE: ["b"]}))
+    made = converted(with_claims("x", "y"), bound_claim("x", "one"), bound_claim("y", "two"), one, two)
+    assert places(made) == [f"{names.ZONE} DoesNotExist"]
+
+
+def test_the_number_of_alternatives_is_bounded() -> None:
+    rows = [in_places(*({f"key{n}": [str(v)]} for v in range(8))) for n in range(5)]
+    made = converted(
+        with_claims(*(f"c{n}" for n in range(5))),
+        *(bound_claim(f"c{n}", f"v{n}") for n in range(5)),
+        *(volume(f"v{n}", **EBS, nodeAffinity=row) for n, row in enumerate(rows)),
+    )
+    assert len(made.shape.volumes.alternatives) == volumes.ALTERNATIVES_MAX
+
+
+@pytest.mark.fact("S-97")
+@pytest.mark.parametrize("source", [{"local": {"path": "/d"}}, {"hostPath": {"path": "/d"}}])
+def test_a_local_volume_does_not_ask_for_its_old_node(source: dict[str, Any]) -> None:
+    both = volume(**source, nodeAffinity=in_places({names.HOSTNAME: ["n"], names.ZONE: ["a"]}))
+    assert places(converted(with_claims("d"), bound_claim("d", "vol"), both)) == [f"{names.ZONE} In [a]"]
+    alone = volume(**source, nodeAffinity=in_places({names.HOSTNAME: ["n"]}))
+    assert places(converted(with_claims("d"), bound_claim("d", "vol"), alone)) == []
+
+
+@pytest.mark.fact("S-98")
+def test_places_of_volumes_are_not_what_the_pod_itself_requires() -> None:
+    where = volume(**EBS, nodeAffinity=in_places({names.ZONE: ["a"]}))
+    shape = converted(with_claims("d"), bound_claim("d", "vol"), where).shape
+    assert shape.node_selector == NO_REQUIREMENTS
+    assert shape.required_terms == ()
+
+
+@pytest.mark.fact("S-99")
+def test_an_ephemeral_volume_is_a_claim_named_after_pod_and_volume() -> None:
+    made = pod("web-0", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    objects = claim("web-0-scratch", spec={"storageClassName": "gp3"}), storage_class()
+    assert converted(made, *objects).shape.volumes.claims == (("ebs.csi.aws.com", "default/web-0-scratch"),)
+    assert converted(made).shape.volumes.claims == ()
+
+
+LAZY = storage_class()
+UNBOUND = claim(spec={"storageClassName": "gp3"})
+HOSTNAME_TOPOLOGY = [{"matchLabelExpressions": [{"key": names.HOSTNAME, "values": ["n"]}]}]
+
+
+@pytest.mark.fact("S-100")
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        ([], "does not exist"),
+        ([claim("data", {"deletionTimestamp": AN_HOUR_AGO}), LAZY], "being deleted"),
+        ([claim(spec={"volumeName": "vol"}, status={"phase": "Lost"}), volume(**EBS)], "lost"),
+        ([bound_claim("data", "vol")], "volume vol does not exist"),
+        ([bound_claim("data", "vol"), volume("vol", {"deletionTimestamp": AN_HOUR_AGO})], "being deleted"),
+        ([claim(spec={"volumeName": "vol"}), volume(**EBS)], "not complete"),
+        ([claim()], "names no storage class"),
+        ([claim(spec={"storageClassName": ""})], "names no storage class"),
+        ([UNBOUND], "storage class gp3 does not exist"),
+        ([UNBOUND, storage_class(volumeBindingMode="Immediate")], "binds at once"),
+        ([UNBOUND, storage_class(provisioner="kubernetes.io/no-provisioner")], "makes no volumes"),
+        ([UNBOUND, storage_class(allowedTopologies=HOSTNAME_TOPOLOGY)], "topology"),
+    ],
+)
+def test_a_pod_whose_volume_will_never_be_there_is_rejected(objects: list[Any], said: str) -> None:
+    (reason,) = converted(with_claims("data"), *objects).problems
+    assert reason.code is ReasonCode.VOLUMES
+    assert reason.subject == "data"
+    assert said in reason.text
+
+
+def test_a_volume_that_cannot_be_read_is_a_reason() -> None:
+    terms = [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
+    strange = volume(**EBS, nodeAffinity={"required": {"nodeSelectorTerms": terms}})
+    assert converted(with_claims("data"), bound_claim("data", "vol"), strange).problems
