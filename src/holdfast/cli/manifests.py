@@ -5,7 +5,7 @@ what to do; the others are still read.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -64,17 +64,33 @@ class Manifests:
 
 def read(paths: Sequence[str], *, ignore_unknown_kinds: bool = False) -> Manifests:
     """Everything under the paths, sorted by file name within a folder."""
+    return _collected(
+        item
+        for path in paths
+        for file, data in _files(path)
+        for item in _read(file, data, ignore_unknown_kinds=ignore_unknown_kinds)
+    )
+
+
+def parse(file: str, data: bytes) -> Manifests:
+    """Everything in one text, which findings call `file`."""
+    return _collected(_read(file, data, ignore_unknown_kinds=False))
+
+
+def _collected(items: Iterable[Loaded | Located]) -> Manifests:
     objects: list[Loaded] = []
     findings: list[Located] = []
-    for path in paths:
-        for file, data in _files(path):
-            if isinstance(data, str):
-                findings.append(Located(file, 1, "", "", data))
-                continue
-            for item in _objects(file, data, ignore_unknown_kinds=ignore_unknown_kinds):
-                objects.append(item) if isinstance(item, Loaded) else findings.append(item)
+    for item in items:
+        objects.append(item) if isinstance(item, Loaded) else findings.append(item)
     findings += _twice(objects)
     return Manifests(tuple(objects), tuple(findings))
+
+
+def _read(file: str, data: bytes | str, *, ignore_unknown_kinds: bool) -> Iterator[Loaded | Located]:
+    if isinstance(data, str):
+        yield Located(file, 1, "", "", data)
+    else:
+        yield from _objects(file, data, ignore_unknown_kinds=ignore_unknown_kinds)
 
 
 def _files(path: str) -> Iterator[tuple[str, bytes | str]]:

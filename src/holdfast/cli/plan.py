@@ -1,8 +1,10 @@
 """`holdfast plan`: what would be launched for a scenario, where its pods would go, and why not elsewhere."""
 
+import dataclasses
 import enum
 import sys
 import time
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +13,7 @@ import click
 from holdfast.cli import plan_table, scenarios
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
 from holdfast.state import plan_document, times
+from holdfast.state.scenario import Scenario
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
@@ -93,12 +96,24 @@ def command(
         sys.exit(1)
     for note in read.notes:
         click.echo(f"note: {note}", err=True)
-    # Imported here: the planner is heavy, and a scenario with a mistake should be told so at once.
-    from holdfast.core.scheduling.solve import solve  # noqa: PLC0415
-
-    plan = plan_document.document(solve(read.request), rejected=read.rejected)
+    plan = _plan(read)
     if output == "json":
         click.echo(plan_document.text(plan), nl=False)
     else:
         for line in plan_table.lines(plan):
             click.echo(line)
+
+
+def plan_documents(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The plan for a scenario of plain documents: what the command prints with `-o json`, without files."""
+    read = scenarios.of_documents(documents)
+    assert not isinstance(read, scenarios.Broken), [str(finding) for finding in read.findings]
+    return _plan(read)
+
+
+def _plan(scenario: Scenario) -> dict[str, Any]:
+    # Imported here: the planner is heavy, and a scenario with a mistake should be told so at once.
+    from holdfast.core.scheduling.solve import solve  # noqa: PLC0415
+
+    plan = solve(dataclasses.replace(scenario.request, explain_slots=True))
+    return plan_document.document(plan, rejected=scenario.rejected, not_reserved=plan.not_reserved)

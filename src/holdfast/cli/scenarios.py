@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from holdfast.api.scenario import Catalog
 from holdfast.cli import aws, manifests
-from holdfast.cli.manifests import Loaded, Located
+from holdfast.cli.manifests import Loaded, Located, Manifests
 from holdfast.state import scenario, times
 from holdfast.state.scenario import Scenario
 from holdfast.state.scenario_checks import Wrong
@@ -33,6 +35,23 @@ def read(
 ) -> Scenario | Broken:
     """The scenario under the paths. `now_s` goes before the Catalog's time, and that before the clock's."""
     loaded = manifests.read(paths, ignore_unknown_kinds=ignore_unknown_kinds)
+    return _built(loaded, paths, now_s=now_s, clock=clock, flags=flags)
+
+
+def of_documents(documents: Iterable[dict[str, Any]]) -> Scenario | Broken:
+    """The scenario that plain documents make; the Catalog must name its time."""
+    text = b"\n---\n".join(msgspec.json.encode(document) for document in documents)
+    return _built(manifests.parse("documents", text), ["documents"], now_s=None, clock=lambda: 0.0, flags={})
+
+
+def _built(
+    loaded: Manifests,
+    paths: Sequence[str],
+    *,
+    now_s: int | None,
+    clock: Callable[[], float],
+    flags: Mapping[str, Any],
+) -> Scenario | Broken:
     if loaded.findings:
         return _broken(loaded.findings)
     objects = [item.obj for item in loaded.objects]

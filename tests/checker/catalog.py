@@ -1,0 +1,165 @@
+"""What can be bought and what is reserved: the Catalog document, read.
+
+A reservation is written as an offering of its type, or in a list of its own; either way it becomes one
+reserved offering. Whether a class may use it is asked elsewhere (`world`).
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+from checker import labels, quantities
+from checker.quantities import Resources
+from holdfast import names
+from holdfast.api import aws
+
+_DRAIN: Final = dt.timedelta(minutes=40)  # before a capacity block's end nothing is launched (row 6)
+_BLOCK: Final = "capacity-block"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    id: str
+    kind: str
+    instance_type: str
+    zone: str
+    owner: str
+    tags: Mapping[str, str]
+    criteria: str
+    interruptible: bool
+    available: int
+    healthy: bool  # it has begun, is active, and its drain has not begun
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    zone: str
+    zone_id: str | None
+    capacity_type: str
+    price: Fraction | None
+    launchable: bool
+    reservation: Reservation | None = None
+
+    def labels(self) -> dict[str, frozenset[labels.Value]]:
+        """Of every node that comes from it; all offerings state the reservation labels, if only as absent."""
+        found: dict[str, labels.Value] = {
+            names.ZONE: self.zone,
+            names.CAPACITY_TYPE: self.capacity_type,
+            aws.ZONE_ID: self.zone_id,
+            aws.CAPACITY_RESERVATION_ID: None,
+            aws.CAPACITY_RESERVATION_TYPE: None,
+            aws.CAPACITY_RESERVATION_INTERRUPTIBLE: None,
+        }
+        if self.reservation is not None:
+            found[aws.CAPACITY_RESERVATION_ID] = self.reservation.id
+            found[aws.CAPACITY_RESERVATION_TYPE] = self.reservation.kind
+            found[aws.CAPACITY_RESERVATION_INTERRUPTIBLE] = str(self.reservation.interruptible).lower()
+        return {key: frozenset({value}) for key, value in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    name: str
+    labels: Mapping[str, frozenset[labels.Value]]
+    capacity: Resources
+    allocatable: Resources
+    offerings: tuple[Offering, ...]
+
+    def reserved(self) -> Iterable[tuple[Offering, Reservation]]:
+        return ((one, one.reservation) for one in self.offerings if one.reservation is not None)
+
+
+def read(spec: Mapping[str, Any], now: dt.datetime) -> dict[str, InstanceType]:
+    listed = [reservation(one, now) for one in spec.get("reservations") or ()]
+    types = [_instance_type(one, now) for one in spec.get("instanceTypes") or ()]
+    return {one.name: _with_reservations(one, listed) for one in types}
+
+
+def reservation(wire: Mapping[str, Any], now: dt.datetime) -> Reservation:
+    return Reservation(
+        id=wire["id"],
+        kind=wire.get("type", "default"),
+        instance_type=wire["instanceType"],
+        zone=wire["zone"],
+        owner=wire.get("ownerID", ""),
+        tags=wire.get("tags") or {},
+        criteria=wire.get("instanceMatchCriteria", ""),
+        interruptible=bool(wire.get("interruptible")),
+        available=int(wire["available"] if "available" in wire else wire["total"]),
+        healthy=_healthy(wire, now),
+    )
+
+
+def moment(wire: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(wire)
+
+
+def _healthy(wire: Mapping[str, Any], now: dt.datetime) -> bool:
+    lead = _DRAIN if wire.get("type") == _BLOCK else dt.timedelta(0)
+    begun = not wire.get("start") or moment(wire["start"]) <= now
+    lasts = not wire.get("end") or now < moment(wire["end"]) - lead
+    return begun and lasts and bool(wire.get("state", "active") == "active")
+
+
+def _instance_type(wire: Mapping[str, Any], now: dt.datetime) -> InstanceType:
+    capacity = quantities.resources(wire["capacity"])
+    found = {labels.name(key): _values(value) for key, value in (wire.get("labels") or {}).items()}
+    return InstanceType(
+        name=wire["name"],
+        labels=found | {names.INSTANCE_TYPE: frozenset({wire["name"]})},
+        capacity=capacity,
+        allocatable=allocatable(capacity, quantities.resources(wire.get("overhead"))),
+        offerings=tuple(_offering(one, wire["name"], now) for one in wire.get("offerings") or ()),
+    )
+
+
+def _values(wire: Any) -> frozenset[labels.Value]:
+    return frozenset(str(value) for value in wire) if isinstance(wire, list) else frozenset({str(wire)})
+
+
+def allocatable(capacity: Resources, overhead: Resources) -> Resources:
+    """What pods can have; huge pages are taken out of memory (S-55)."""
+    left = quantities.less(capacity, overhead)
+    huge = sum(amount for name, amount in capacity.items() if name.startswith("hugepages-"))
+    if huge:
+        left["memory"] = max(0, left["memory"] - huge)
+    return left
+
+
+def _offering(wire: Mapping[str, Any], type_name: str, now: dt.datetime) -> Offering:
+    found = None
+    if "reservation" in wire:
+        found = reservation({"instanceType": type_name, "zone": wire["zone"]} | wire["reservation"], now)
+    count = found.available if found else _count(wire.get("available", "unlimited"))
+    healthy = bool(wire.get("healthy", True)) and (found is None or found.healthy)
+    return Offering(
+        zone=wire["zone"],
+        zone_id=wire.get("zoneID"),
+        capacity_type=wire["capacityType"],
+        price=quantities.price(wire.get("price")),
+        launchable=healthy and count > 0,
+        reservation=found and replace(found, healthy=healthy),
+    )
+
+
+def _count(wire: Any) -> int:
+    return 2**32 - 1 if wire == "unlimited" else int(wire)
+
+
+def _with_reservations(one: InstanceType, listed: Iterable[Reservation]) -> InstanceType:
+    added = [_reserved(one, found) for found in listed if found.instance_type == one.name]
+    return replace(one, offerings=(*one.offerings, *added))
+
+
+def _reserved(one: InstanceType, found: Reservation) -> Offering:
+    zone_ids = [offering.zone_id for offering in one.offerings if offering.zone == found.zone]
+    return Offering(
+        zone=found.zone,
+        zone_id=zone_ids[0] if zone_ids else None,
+        capacity_type=names.RESERVED,
+        price=None,
+        launchable=found.healthy and found.available > 0,
+        reservation=found,
+    )

@@ -1,0 +1,106 @@
+"""What a scenario has in it, so that a generator which stops making something is noticed."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from checker.generate_catalog import Document
+from checker.workloads import REPLICATED
+from holdfast import names
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def of(documents: list[Document]) -> set[str]:
+    return {feature for one in documents for feature in _document(one)}
+
+
+def count(scenarios: list[list[Document]]) -> Counter[str]:
+    """In how many of the scenarios each feature is."""
+    return Counter(feature for documents in scenarios for feature in of(documents))
+
+
+def _document(one: Document) -> Iterator[str]:
+    kind, spec = one["kind"], one.get("spec") or {}
+    yield f"kind {kind}"
+    match kind:
+        case "Catalog":
+            yield from _catalog(spec)
+        case "NodePool":
+            yield from _pool(spec)
+        case "EC2NodeClass":
+            for term in spec.get("capacityReservationSelectorTerms", []):
+                yield f"class selects by {' and '.join(sorted(term))}"
+        case "NodeClaim":
+            yield from ("claim holds a slot" for _ in one["metadata"].get("annotations", {}))
+        case "DaemonSet":
+            yield from (f"DaemonSet {feature}" for feature in _pod(spec["template"]["spec"]))
+        case "Pod":
+            where = "running pod" if spec.get("nodeName") else "pod"
+            yield from (f"{where} {feature}" for feature in _pod(spec))
+        case _ if kind in REPLICATED:
+            yield from (f"pod {feature}" for feature in _pod(spec["template"]["spec"]))
+
+
+def _catalog(spec: Document) -> Iterator[str]:
+    for name, value in spec["settings"].items():
+        yield f"setting {name}={value}"
+    for one in spec["reservations"]:
+        yield f"reservation {one['type']}"
+        yield f"reservation {one.get('state', 'active')}"
+        if one["available"] == 0:
+            yield "reservation full"
+        if one.get("end") == "2026-11-15T10:20:00Z" and one["type"] == "capacity-block":
+            yield "reservation draining"
+        if one.get("interruptible"):
+            yield "reservation interruptible"
+    for offering in (offering for one in spec["instanceTypes"] for offering in one["offerings"]):
+        if "reservation" in offering:
+            yield "reservation as an offering"
+        elif "price" not in offering:
+            yield "offering without a price"
+        if offering.get("available") == 0 or not offering.get("healthy", True):
+            yield "offering that cannot be launched"
+
+
+def _pool(spec: Document) -> Iterator[str]:
+    template = spec["template"]
+    yield from (f"pool limit {name}" for name in spec.get("limits", {}))
+    yield from (f"pool taint {taint['effect']}" for taint in template["spec"].get("taints", []))
+    yield from ("pool label" for _ in template["metadata"]["labels"])
+    yield from ("pool weight" for _ in [spec.get("weight")] if _)
+    for one in template["spec"]["requirements"]:
+        yield f"pool requires {one['key']}"
+        if "minValues" in one:
+            yield "pool minValues"
+        if one["key"] == names.CAPACITY_TYPE:
+            yield f"pool capacity types {'+'.join(one['values'])}"
+
+
+def _pod(spec: Document) -> Iterator[str]:
+    for key in ("nodeSelector", "tolerations", "volumes", "initContainers"):
+        yield from (key for _ in [spec.get(key)] if _)
+    for key in spec.get("nodeSelector", {}):
+        yield f"selects {key}"
+    container = spec["containers"][0]
+    if container.get("ports"):
+        yield "host port"
+    if "limits" in container["resources"]:
+        yield "GPU"
+    yield from _affinity(spec.get("affinity", {}))
+    for one in spec.get("topologySpreadConstraints", []):
+        yield f"spread {one['whenUnsatisfiable']} {one['topologyKey']}"
+        yield from (f"spread {key}" for key in one if key.endswith(("Keys", "Policy")) or key == "minDomains")
+
+
+def _affinity(affinity: dict[str, Any]) -> Iterator[str]:
+    for side, found in affinity.items():
+        for one in found.get(_REQUIRED, []) if side != "nodeAffinity" else []:
+            yield f"{side} {one['topologyKey']}"
+            yield from (f"{side} {key}" for key in one if key.startswith("namespace"))
+        if _PREFERRED in found:
+            yield f"{side} preferred"
+    node = affinity.get("nodeAffinity", {}).get(_REQUIRED)
+    if node:
+        yield f"nodeAffinity alternatives {len(node['nodeSelectorTerms'])}"

@@ -1,0 +1,52 @@
+"""One round of fuzzing: a scenario from a seed, its plan, everything that is wrong with it.
+
+Called by `scripts/fuzz.py` and by the test that runs some seeds in CI.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from checker import check, generate
+from checker.case import Violation
+from checker.dice import Dice
+from checker.world import Documents
+
+Planner: TypeAlias = Callable[[Documents], dict[str, Any]]
+
+
+class Outcome(NamedTuple):
+    seed: int
+    documents: Documents
+    plan: dict[str, Any]
+    violations: list[Violation]
+
+    @property
+    def pods(self) -> int:
+        return self.placed + len(self.plan["unplaced"]) + len(self.plan["waiting"])
+
+    @property
+    def placed(self) -> int:
+        return sum(len(one["pods"]) for one in self.plan["claims"] + self.plan["nodes"])
+
+
+def run(seed: int, planner: Planner) -> Outcome:
+    """Plans twice, the second time with the documents in another order."""
+    documents = generate.scenario(seed)
+    plan = planner(documents)
+    again = planner(shuffled(documents, seed))
+    return Outcome(seed, documents, plan, check.check(documents, plan) + check.difference(plan, again))
+
+
+def shuffled(documents: Documents, seed: int) -> Documents:
+    """The same scenario in another order: of the documents, of the types and of the reservations."""
+    dice = Dice(seed)
+    found = []
+    for one in dice.shuffled(documents):
+        if one["kind"] == "Catalog":
+            spec = dict(one["spec"])
+            spec["instanceTypes"] = dice.shuffled(spec["instanceTypes"])
+            spec["reservations"] = dice.shuffled(spec["reservations"])
+            found.append({**one, "spec": spec})
+        else:
+            found.append(one)
+    return found

@@ -1,0 +1,198 @@
+"""Where one more pod could go: on a node, on a claim of the plan, or on a new node of some pool.
+
+Careful on purpose: DaemonSets, limits and PreferNoSchedule are counted as upstream's most careful reading
+has them, so that a place found here is one that a planner should have found. Used to look for places that a
+plan overlooked, and by the naive planner.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+from checker import admission, daemons, labels, machines, quantities, rules_claims, rules_limits, rules_pods
+from checker.case import Case, Place
+from checker.labels import Expression, Term
+from checker.machines import Machine
+from checker.quantities import Resources
+from checker.shapes import Shape
+from checker.world import Pool
+from holdfast import names
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One reading of what a pod asks: an alternative of its node affinity, and of each of its volumes."""
+
+    term: Term
+    volumes: Term
+
+    @property
+    def wanted(self) -> Term:
+        return self.term + self.volumes
+
+
+def ways(case: Case, shape: Shape, terms: Iterable[Term]) -> Iterator[Way]:
+    found = [case.world.storage.volumes.get(f"{shape.namespace}/{claim}") for claim in shape.volumes]
+    if None in found:
+        return
+    alternatives = [volume.terms or ((),) for volume in found if volume is not None]
+    for term, *chosen in product(terms, *alternatives):
+        yield Way(term, tuple(one for part in chosen for one in part))
+
+
+def reachable_terms(shape: Shape) -> tuple[Term, ...]:
+    """Alternatives that a planner surely tries by themselves: while there are preferences too, upstream
+    drops alternatives first, so only the last is ever tried without them (S-28)."""
+    return shape.terms[-1:] if shape.prefers else shape.terms
+
+
+def on_node(case: Case, shape: Shape, place: Place) -> bool:
+    assert place.node is not None
+    machine, keeps = place.machines[0], not _relaxes_taints(case)
+    if place.node.deleting or labels.untolerated(shape.tolerations, place.taints, preferences=keeps):
+        return False
+    coming = daemons.missing(case, place, all_terms=True)
+    wanted = [pod.shape.requests for pod in place.pods] + [daemons.requests(coming), shape.requests]
+    if not machines.fits(machine, *wanted) or _clashes(shape, [pod.shape for pod in place.pods]):
+        return False
+    return _attaches(case, shape, place) and any(
+        machines.surely(machine, way.wanted) and admission.admits(case, shape, place, way.term)
+        for way in ways(case, shape, reachable_terms(shape))
+    )
+
+
+def on_claim(case: Case, shape: Shape, place: Place) -> Iterator[Place]:
+    """The claim, narrowed to what holds the pod as well; it keeps its slot."""
+    pool, slot = place.pool, place.claim.get("slot")
+    assert pool is not None
+    if labels.untolerated(shape.tolerations, place.taints):
+        return
+    others = [pod.shape for pod in place.planned]
+    if _clashes(shape, others):
+        return
+    for way in ways(case, shape, reachable_terms(shape)):
+        fitting = list(_fitting(case, pool, place.machines, way, [*others, shape]))
+        for pins, kept in _settled(case, shape, fitting):
+            wanted = place.wanted + way.wanted + pins
+            narrowed = replace(place, machines=kept, chosen=cheapest(kept, slot), wanted=wanted)
+            enough = _enough(case, pool, kept, wanted)
+            if narrowed.chosen and enough and admission.admits(case, shape, narrowed, way.term):
+                yield narrowed
+
+
+def fresh(
+    case: Case, shape: Shape, pool: Pool, room: Resources | None, terms: tuple[Term, ...], *, reserved: bool
+) -> Iterator[Place]:
+    """New nodes of a pool, in a free slot or bought. `room` is what its limits still allow."""
+    if labels.untolerated(shape.tolerations, pool.taints):
+        return
+    left = case.slots_left()
+    usable = [
+        machine
+        for machine in machines.launchable(case.pool_machines[pool.name])
+        if (left[machine.reservation.id] > 0 if machine.reservation else True)
+        and (machine.reservation is not None) == reserved
+        and (room is None or _within(machine.capacity, room))
+    ]
+    for way in ways(case, shape, terms):
+        for pins, kept in _settled(case, shape, list(_fitting(case, pool, usable, way, [shape]))):
+            name, wanted = f"claim {len(case.places)}", way.wanted + pins
+            place = Place(name, pool.taints, kept, cheapest(kept), pool=pool, wanted=wanted)
+            if _enough(case, pool, kept, wanted) and admission.admits(case, shape, place, way.term):
+                yield place
+
+
+def room(case: Case, pool: Pool, *, pessimistic: bool) -> Resources | None:
+    """What the limits leave; None without limits. A planner may have counted each claim as the largest type
+    that the pool allows, however small the types are that the claim lists in the end."""
+    if not pool.limits:
+        return None
+    added = []
+    for place in case.claims():
+        if place.pool is pool:
+            listed = case.pool_machines[pool.name] if pessimistic else place.machines
+            added.append(quantities.largest(machine.capacity for machine in listed))
+    spent = quantities.total([rules_limits.used(case, pool), *added, {"nodes": len(added) * quantities.ONE}])
+    return {name: limit - spent.get(name, 0) for name, limit in pool.limits.items()}
+
+
+def cheapest(found: list[Machine], slot: str | None = None) -> Machine | None:
+    """With a slot, a machine in that slot."""
+    wanted = [m for m in found if slot is None or (m.reservation and m.reservation.id == slot)]
+    return min(wanted, key=_order, default=None)
+
+
+def _order(machine: Machine) -> tuple[bool, Fraction, str, str]:
+    offering = machine.offering
+    assert offering is not None
+    unknown = offering.price is None and offering.reservation is None
+    slot = offering.reservation.id if offering.reservation else offering.capacity_type
+    return unknown, offering.price or Fraction(0), machine.instance_type, f"{offering.zone} {slot}"
+
+
+def _within(capacity: Resources, left: Resources) -> bool:
+    return all(capacity.get(name, 0) <= amount for name, amount in left.items()) and left.get("nodes", 1) > 0
+
+
+def _fitting(
+    case: Case, pool: Pool, found: list[Machine], way: Way, shapes: list[Shape]
+) -> Iterator[Machine]:
+    wanted = quantities.total(shape.requests for shape in shapes)
+    suits: dict[str, bool] = {}
+    for machine in found:
+        name = machine.instance_type
+        if name not in suits:
+            coming = daemons.most(case, pool, name)
+            clash = any(_clashes(shape, coming) for shape in shapes)
+            suits[name] = not clash and machines.fits(machine, wanted, daemons.requests(coming))
+        if suits[name] and (narrowed := machines.narrow(machine, way.wanted)):
+            yield narrowed
+
+
+def _settled(case: Case, shape: Shape, found: list[Machine]) -> Iterator[tuple[Term, list[Machine]]]:
+    """The machines of each combination of domains that matters to the pod."""
+    keys = sorted(_keys(case, shape))
+    values = [sorted({v for m in found for v in m.values(key) if v is not None}) for key in keys]
+    for chosen in product(*values):
+        pins = tuple(Expression(key, "In", (value,)) for key, value in zip(keys, chosen, strict=True))
+        kept = [narrowed for machine in found if (narrowed := machines.narrow(machine, pins))]
+        if kept:
+            yield pins, kept
+
+
+def _keys(case: Case, shape: Shape) -> set[str]:
+    own = shape.keys() | {wanted.key for wanted in shape.anti_affinity}
+    for one in case.located():
+        own |= {wanted.key for wanted in one.pod.shape.anti_affinity if case.is_neighbour(wanted, shape)}
+    return own - {names.HOSTNAME}
+
+
+def _enough(case: Case, pool: Pool, kept: list[Machine], wanted: Term) -> bool:
+    """minValues hold, by the most careful count: of what the machines that are left really have."""
+    types = sorted({machine.instance_type for machine in kept})
+    for one in pool.requirements:
+        values = {value for machine in kept for value in machine.values(one.key)}
+        counted = min(len(values), rules_claims.distinct(case, one.key, types, wanted))
+        if one.min_values is not None and counted < one.min_values:
+            return False
+    return True
+
+
+def _clashes(shape: Shape, others: list[Shape]) -> bool:
+    return any(
+        rules_pods.clash(one, other) for one in shape.ports for found in others for other in found.ports
+    )
+
+
+def _attaches(case: Case, shape: Shape, place: Place) -> bool:
+    limits = case.world.storage.limits.get(place.name, {})
+    after = rules_pods.attached(case, [*(pod.shape for pod in place.pods), shape])
+    return all(len(volumes) <= limits.get(driver, len(volumes)) for driver, volumes in after.items())
+
+
+def _relaxes_taints(case: Case) -> bool:
+    """PreferNoSchedule is only ever given up when some NodePool has such a taint (S-28, S-50)."""
+    return any(
+        taint["effect"] == "PreferNoSchedule" for pool in case.world.pools.values() for taint in pool.taints
+    )

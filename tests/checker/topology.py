@@ -1,0 +1,119 @@
+"""Domains and how many pods are in them: what the topology rules and admission both count with."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from checker import labels, machines
+from checker.case import Case, Located, Place
+from checker.labels import Term, Value
+from checker.shapes import Neighbours, Shape, Spread
+from holdfast import names
+
+Neighbourhood: TypeAlias = dict[Neighbours, Counter[str]]  # pods that a term speaks of, by domain
+
+
+def universe(case: Case, spread: Spread, shape: Shape) -> set[str]:
+    """Every domain that could have a pod: of all types under all NodePools, whatever is available (S-75),
+    and of the nodes that the constraint looks at."""
+    found: set[Value] = set()
+    for pool in case.world.pools.values():
+        if spread.honors_taints and labels.untolerated(shape.tolerations, pool.taints):
+            continue
+        own = [one for one in pool.requirements if one.key == spread.key]
+        offered = _offered(case, spread.key)
+        found |= {value for value in offered if all(labels.holds(one, value) for one in own)}
+        found |= {pool.labels[spread.key]} if spread.key in pool.labels else set()
+        named = {value for one in own if one.operator == "In" for value in one.values}
+        found |= {value for value in named if all(labels.holds(one, value) for one in own)}
+    for place in case.nodes():
+        if counts_in(spread, shape, place):
+            found |= place.domains(spread.key)
+    return {value for value in found if value is not None}
+
+
+def _offered(case: Case, key: str) -> frozenset[Value]:
+    if key not in case.offered:
+        sources = [one.labels for one in case.world.types.values()]
+        sources += [offering.labels() for one in case.world.types.values() for offering in one.offerings]
+        case.offered[key] = frozenset().union(*(source.get(key, ()) for source in sources))
+    return case.offered[key]
+
+
+def counts_in(spread: Spread, shape: Shape, place: Place) -> bool:
+    """Whether the constraint of such a pod looks at this place (nodeAffinityPolicy, nodeTaintsPolicy)."""
+    if spread.honors_taints and labels.untolerated(shape.tolerations, place.taints):
+        return False
+    if not spread.honors_affinity:
+        return True
+    return place.chosen is not None and any(machines.possibly(place.chosen, term) for term in shape.terms)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Pods that a spread constraint counts, by domain: all, those there before, and those planned."""
+
+    everyone: Counter[str] = field(default_factory=Counter)
+    before: Counter[str] = field(default_factory=Counter)
+    planned: dict[str, list[Located]] = field(default_factory=dict)
+
+
+def tally(case: Case, spread: Spread, shape: Shape) -> Tally:
+    found = Tally()
+    looked_at: dict[str, bool] = {}
+    for one in case.located():
+        if one.pod.shape.namespace != shape.namespace or not case.matches(spread.selector, one.pod.shape):
+            continue
+        place = one.place
+        if place.name not in looked_at:
+            looked_at[place.name] = counts_in(spread, shape, place)
+        domain = place.domain(spread.key)
+        if not looked_at[place.name] or domain is None:
+            continue
+        found.everyone[domain] += 1
+        if one.planned:
+            found.planned.setdefault(domain, []).append(one)
+        else:
+            found.before[domain] += 1
+    return found
+
+
+def least(spread: Spread, counted: Tally, domains: set[str], term: Term) -> int:
+    """The global minimum: over the domains that the pod may be in; 0 with too few of them, and always of
+    hostnames, where another node can be opened (S-79)."""
+    if spread.key == names.HOSTNAME:
+        return 0
+    own = [one for one in term if one.key == spread.key]
+    allowed = [domain for domain in domains if all(labels.holds(one, domain) for one in own)]
+    if len(allowed) < spread.min_domains:
+        return 0
+    return min((counted.everyone[domain] for domain in allowed), default=0)
+
+
+def allows(shape: Shape, key: str, domain: Value) -> bool:
+    """Whether a pod's own node terms let it be in a domain."""
+    return any(all(labels.holds(one, domain) for one in term if one.key == key) for term in shape.terms)
+
+
+def settled(place: Place, key: str) -> Value:
+    """The one domain that a place will surely be in; None while it could be in several."""
+    domains = place.domains(key)
+    return next(iter(domains)) if len(domains) == 1 else None
+
+
+def neighbour_domains(case: Case, wanted: Neighbours, found: Iterable[Located]) -> Counter[str]:
+    """Pods that an affinity term speaks of, by the domain they will surely be in."""
+    counted: Counter[str] = Counter()
+    for one in found:
+        domain = settled(one.place, wanted.key)
+        if domain is not None and case.is_neighbour(wanted, one.pod.shape):
+            counted[domain] += 1
+    return counted
+
+
+def begins(case: Case, shape: Shape, place: Place, wanted: Neighbours, found: Counter[str]) -> bool:
+    """Whether a pod may be the first of its kind: it is its own neighbour, and it may be in none of the
+    domains where there is one already (S-81)."""
+    elsewhere = any(allows(shape, wanted.key, domain) for domain, count in found.items() if count)
+    return not elsewhere and case.is_neighbour(wanted, shape) and place.domain(wanted.key) is not None

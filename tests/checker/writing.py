@@ -1,0 +1,62 @@
+"""Plan documents, written: what the naive planner and the exhaustive search hand to the checker."""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from checker import quantities
+from checker.case import Case, Place
+from checker.labels import Expression
+from holdfast import names
+from holdfast.api import aws
+
+
+def claim(place: Place) -> dict[str, Any]:
+    """A claim that can become any machine of the place, and counts on the chosen one."""
+    chosen, pool = place.chosen, place.pool
+    assert chosen is not None
+    assert chosen.offering is not None
+    assert pool is not None
+    slot = chosen.reservation.id if chosen.reservation else None
+    price = Fraction(0) if slot else chosen.offering.price
+    ids = sorted({machine.reservation.id for machine in place.machines if machine.reservation})
+    types = sorted({machine.instance_type for machine in place.machines})
+    written = [*pool.requirements, *place.wanted, *_launch(place, types, ids)]
+    return {
+        "nodePool": pool.name,
+        "instanceType": chosen.instance_type,
+        "zone": chosen.offering.zone,
+        "capacityType": chosen.offering.capacity_type,
+        "pricePerHour": None if price is None else quantities.decimal(price),
+        "slot": slot,
+        "reservationIDs": ids,
+        "instanceTypes": types,
+        "requirements": [_requirement(one) for one in dict.fromkeys(written)],
+        "requests": quantities.amounts(quantities.total(pod.shape.requests for pod in place.planned)),
+        "pods": sorted(pod.name for pod in place.planned),
+    }
+
+
+def _launch(place: Place, types: list[str], ids: list[str]) -> Iterable[Expression]:
+    offered = {machine.offering.capacity_type for machine in place.machines if machine.offering}
+    yield Expression(names.CAPACITY_TYPE, "In", tuple(sorted(offered)))
+    yield Expression(names.INSTANCE_TYPE, "In", tuple(types))
+    if ids:
+        yield Expression(aws.CAPACITY_RESERVATION_ID, "In", tuple(ids))
+
+
+def _requirement(one: Expression) -> dict[str, Any]:
+    wire = {"key": one.key, "operator": one.operator, "values": list(one.values)}
+    return wire if one.min_values is None else wire | {"minValues": one.min_values}
+
+
+def slots_left(case: Case) -> dict[str, int]:
+    left = case.slots_left()
+    selected = frozenset().union(*(pool.selected for pool in case.world.pools.values()))
+    return {name: max(0, left[name]) for name in sorted(selected)}
+
+
+def cost(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    prices = [quantities.price(one["pricePerHour"]) for one in claims]
+    bill = quantities.decimal(sum((price for price in prices if price is not None), Fraction(0)))
+    return {"perHour": bill, "baselinePerHour": bill, "packing": "naive"}

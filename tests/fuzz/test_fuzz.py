@@ -1,0 +1,60 @@
+"""Random scenarios, planned and checked. `make fuzz` runs more of them; a failing seed is replayed with it."""
+
+import os
+
+import pytest
+
+from checker import features, generate, harness, naive
+
+SEEDS = int(os.environ.get("FUZZ_N", "500"))
+BATCH = 50
+
+# Who is asked for plans. The product is: from holdfast.cli.plan import plan_documents as PLANNER
+PLANNER = naive.plan_documents
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_plans_of_random_scenarios_hold_every_rule(first: int) -> None:
+    for seed in range(first, min(first + BATCH, SEEDS)):
+        outcome = harness.run(seed, PLANNER)
+        assert not outcome.violations, f"make fuzz N=1 SEED={seed}"
+
+
+def test_a_seed_is_a_scenario() -> None:
+    assert generate.scenario(7) == generate.scenario(7)
+    assert generate.scenario(7) != generate.scenario(8)
+
+
+def test_the_generator_makes_everything_that_it_should() -> None:
+    counted = features.count([generate.scenario(seed) for seed in range(300)])
+    wanted = {
+        "claim holds a slot",
+        "class selects by id",
+        "class selects by tags",
+        "class selects by ownerID and tags",
+        "reservation capacity-block",
+        "reservation draining",
+        "reservation expired",
+        "reservation full",
+        "reservation scheduled",
+        "pool limit nodes",
+        "pool minValues",
+        "pool taint PreferNoSchedule",
+        "running pod podAntiAffinity kubernetes.io/hostname",
+        "DaemonSet host port",
+        "DaemonSet nodeSelector",
+        "pod GPU",
+        "pod host port",
+        "pod volumes",
+        "pod nodeAffinity alternatives 3",
+        "pod nodeAffinity preferred",
+        "pod podAffinity topology.kubernetes.io/zone",
+        "pod podAntiAffinity namespaceSelector",
+        "pod selects karpenter.k8s.aws/capacity-reservation-id",
+        "pod spread DoNotSchedule example.com/rack",
+        "pod spread DoNotSchedule topology.kubernetes.io/zone",
+        "pod spread ScheduleAnyway kubernetes.io/hostname",
+        "pod spread matchLabelKeys",
+        "pod spread minDomains",
+    }
+    assert {feature for feature in wanted if counted[feature] < 5} == set()

@@ -1,0 +1,188 @@
+"""The checker's rules about claims, limits and money."""
+
+import pytest
+
+from checker import check, samples
+from checker.samples import (
+    A,
+    B,
+    Document,
+    big_claim,
+    catalog,
+    claim,
+    large,
+    node,
+    node_class,
+    plan,
+    pod,
+    pool,
+    small,
+    unplaced,
+    wanted,
+)
+from holdfast import names
+
+BASIC = [catalog(), pool(), node_class()]
+
+
+def rules(documents: list[Document], found: Document) -> set[str]:
+    return {violation.rule for violation in check.check(documents, found)}
+
+
+def test_a_claim_belongs_to_a_pool() -> None:
+    documents = [*BASIC, pod("p")]
+    assert rules(documents, plan(claim("p"))) == set()
+    assert rules(documents, plan(claim("p", nodePool="ghost"))) == {"claim-pool"}
+
+
+def test_a_claim_allows_nothing_that_its_pool_does_not() -> None:
+    documents = [catalog(), pool(requirements=[wanted(names.ZONE, "In", A)]), node_class(), pod("p")]
+    assert rules(documents, plan(claim("p"))) == set()
+    loose = claim("p")
+    loose["requirements"] = [one for one in loose["requirements"] if one["key"] != names.ZONE]
+    assert rules(documents, plan(loose)) == {"claim-within-pool"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "good", "bad"),
+    [
+        (("In", "3", "4"), ("In", "4"), ("In", "4", "5")),
+        (("Gt", "3"), ("Gte", "4"), ("Gte", "3")),
+        (("Lt", "3"), ("Lte", "2"), ("Lte", "3")),
+        (("NotIn", "3"), ("NotIn", "3", "5"), ("NotIn", "5")),
+    ],
+)
+def test_requirements_are_compared_by_what_they_allow(
+    theirs: tuple[str, ...], good: tuple[str, ...], bad: tuple[str, ...]
+) -> None:
+    key = "example.com/rank"
+    documents = [catalog(), pool(requirements=[wanted(key, *theirs)]), node_class(), pod("p")]
+    assert rules(documents, plan(claim("p", extra=[wanted(key, *good)]))) == set()
+    assert rules(documents, plan(claim("p", extra=[wanted(key, *bad)]))) == {"claim-within-pool"}
+
+
+def test_a_label_that_must_be_there_may_have_any_value() -> None:
+    documents = [catalog(), pool(requirements=[wanted("rank", "Exists")]), node_class(), pod("p")]
+    assert rules(documents, plan(claim("p", extra=[wanted("rank", "NotIn", "5")]))) == set()
+    assert rules(documents, plan(claim("p", extra=[wanted("rank", "DoesNotExist")]))) == {"claim-type"}
+
+
+def test_a_claim_does_not_exclude_its_own_label() -> None:
+    documents = [catalog(), pool(labels={"team": "ml"}), node_class(), pod("p")]
+    assert rules(documents, plan(claim("p", extra=[wanted("team", "In", "ml")]))) == set()
+    assert "claim-within-pool" in rules(documents, plan(claim("p", extra=[wanted("team", "In", "web")])))
+
+
+def test_the_chosen_type_is_listed() -> None:
+    documents = [*BASIC, pod("p")]
+    assert rules(documents, plan(claim("p", instanceTypes=["small", "large"]))) == set()
+    assert rules(documents, plan(claim("p", instanceTypes=["large"]))) == {"claim-chosen"}
+
+
+def test_every_listed_type_can_be_launched() -> None:
+    gone = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.4", "available": 0}]
+    sick = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.4", "healthy": False}]
+    listed = plan(claim("p", instanceTypes=["small", "large"]))
+    assert rules([*BASIC, pod("p")], listed) == set()
+    for offerings in (gone, sick, []):
+        documents = [catalog(small(), large(offerings=offerings)), pool(), node_class(), pod("p")]
+        assert rules(documents, listed) == {"claim-type"}
+    arm = [catalog(small(), large(**{names.ARCH: "arm64"})), pool(), node_class(), pod("p")]
+    amd = claim("p", instanceTypes=["small", "large"], extra=[wanted(names.ARCH, "In", "amd64")])
+    assert rules(arm, plan(amd)) == {"claim-type"}
+
+
+def test_every_listed_type_holds_the_pods() -> None:
+    documents = [*BASIC, pod("p", cpu="3")]
+    assert rules(documents, plan(big_claim("p"))) == set()
+    assert rules(documents, plan(big_claim("p", instanceTypes=["large", "small"]))) == {"claim-fits"}
+
+
+def test_the_daemon_sets_of_a_new_node_need_their_room() -> None:
+    template = {"spec": pod("", cpu="500m")["spec"]}
+    daemon: Document = {"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"template": template}}
+    documents = [*BASIC, daemon, pod("p", cpu="1600m")]
+    assert rules(documents, plan(big_claim("p"))) == set()
+    assert rules(documents, plan(claim("p"))) == {"claim-fits"}
+    template["spec"]["nodeSelector"] = {names.ZONE: B}
+    assert rules(documents, plan(claim("p"))) == set()
+
+
+def test_overhead_is_not_for_pods() -> None:
+    tight = small() | {"overhead": {"cpu": "200m"}}
+    documents = [catalog(tight, large()), pool(), node_class()]
+    assert rules([*documents, pod("p", cpu="1800m")], plan(claim("p"))) == set()
+    assert rules([*documents, pod("p", cpu="1801m")], plan(claim("p"))) == {"claim-fits"}
+
+
+def test_the_chosen_offering_can_be_launched() -> None:
+    one = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.10"}]
+    one += [{"zone": B, "capacityType": names.ON_DEMAND, "price": "0.10", "available": "0"}]
+    documents = [catalog(small(offerings=one)), pool(), node_class(), pod("p")]
+    zones = [wanted(names.CAPACITY_TYPE, "In", names.ON_DEMAND), wanted(names.ZONE, "In", A, B)]
+    assert rules(documents, plan(claim("p", requirements=zones))) == set()
+    assert rules(documents, plan(claim("p", zone=B, requirements=zones))) == {"claim-offering"}
+
+
+def test_a_claim_costs_what_its_offering_costs() -> None:
+    documents = [*BASIC, pod("p")]
+    assert rules(documents, plan(claim("p", pricePerHour="0.1"))) == set()
+    assert rules(documents, plan(claim("p", pricePerHour="0.20"))) == {"claim-price"}
+    unknown = [catalog(samples.instance_type("small", 2, None)), pool(), node_class(), pod("p")]
+    assert rules(unknown, plan(claim("p", pricePerHour=None))) == set()
+    assert rules(unknown, plan(claim("p"))) == {"claim-price"}
+
+
+def test_min_values_hold() -> None:
+    requirement = wanted(names.INSTANCE_TYPE, "Exists") | {"minValues": 2}
+    documents = [catalog(), pool(requirements=[requirement]), node_class(), pod("p")]
+    assert rules(documents, plan(claim("p", instanceTypes=["small", "large"]))) == set()
+    assert rules(documents, plan(claim("p"))) == {"min-values"}
+    relaxed = [catalog(minValuesPolicy="BestEffort"), *documents[1:]]
+    assert rules(relaxed, plan(claim("p"))) == set()
+
+
+def test_limits_hold_with_the_types_that_were_chosen() -> None:
+    documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), pod("p"), pod("q"), pod("r")]
+    two = plan(claim("p"), claim("q"), unplaced=[unplaced("r", "Limits")])
+    assert "limits" not in rules(documents, two)
+    assert rules(documents, plan(claim("p"), claim("q"), claim("r"))) == {"limits"}
+
+
+def test_limits_count_the_nodes_that_are_there() -> None:
+    old = node(cpu="2", **{names.NODEPOOL: "default"})
+    documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), old, pod("p"), pod("q")]
+    assert rules(documents, plan(claim("p"), nodes={"node-1": ["q"]})) == set()
+    assert rules(documents, plan(claim("p"), claim("q"))) == {"limits"}
+
+
+def test_a_limit_of_nodes_holds() -> None:
+    documents = [catalog(), pool(limits={"nodes": "1"}), node_class(), pod("p"), pod("q")]
+    assert rules(documents, plan(claim("p", "q"))) == set()
+    assert rules(documents, plan(claim("p"), claim("q"))) == {"limits"}
+
+
+def test_limits_hold_whatever_listed_type_is_launched() -> None:
+    documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), pod("p")]
+    assert rules(documents, plan(claim("p"))) == set()
+    assert rules(documents, plan(claim("p", instanceTypes=["small", "large"]))) == {"limits-strict"}
+
+
+def test_the_bill_is_the_sum_of_the_claims() -> None:
+    documents = [*BASIC, pod("p"), pod("q")]
+    bill = {"perHour": "0.2", "baselinePerHour": "0.3", "packing": "x"}
+    assert rules(documents, plan(claim("p"), claim("q"), cost=bill)) == set()
+    assert rules(documents, plan(claim("p"), claim("q"), cost=bill | {"perHour": "0.1"})) == {"cost-sum"}
+
+
+def test_looking_for_a_cheaper_plan_finds_no_dearer_one() -> None:
+    bill = {"perHour": "0.1", "baselinePerHour": "0.09", "packing": "x"}
+    assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill)) == {"cost-baseline"}
+    plain = [catalog(packing="karpenter"), pool(), node_class(), pod("p")]
+    assert rules(plain, plan(claim("p"), cost=bill)) == set()
+
+
+def test_the_same_plan_has_the_same_bytes() -> None:
+    one, other = plan(claim("p"), claim("q")), plan(claim("q"), claim("p"))
+    assert check.difference(one, plan(claim("p"), claim("q"))) == []
+    assert [violation.rule for violation in check.difference(one, other)] == ["determinism"]
