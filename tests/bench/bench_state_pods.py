@@ -46,7 +46,7 @@ def timed(converter: PodConverter, pods: Sequence[Pod]) -> float:
 
 def mix(*, unique: bool, own_requests: bool = False) -> list[Pod]:
     """Generic pods, zonal and per-node spread, affinity by zone and node, anti-affinity: a sixth each."""
-    dice = random.Random(1)  # noqa: S311 - a benchmark wants the same pods every time
+    dice = random.Random(1)
     made = []
     for number in range(PODS):
         labels = {"my-label": dice.choice("abcdefg")}

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 class Dice:
     def __init__(self, seed: int) -> None:
-        self._random = Random(seed)  # noqa: S311
+        self._random = Random(seed)
 
     def chance(self, probability: float) -> bool:
         return self._random.random() < probability

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
 from checker import shapes
@@ -33,9 +34,10 @@ def read(documents: Iterable[Document]) -> list[Pod]:
     pods = [_pod(one, alike) for one in written]
     pending_daemons = [pod for pod in pods if pod.daemon and not pod.node]
     pods = [pod for pod in pods if pod not in pending_daemons]
+    taken = {f"{namespace(one)}/{one['metadata']['name']}" for one in listed if one["kind"] == "Pod"}
     for one in listed:
         if one["kind"] in REPLICATED:
-            pods += _implied(one, present[namespace(one), one["kind"], one["metadata"]["name"]])
+            pods += _implied(one, present[namespace(one), one["kind"], one["metadata"]["name"]], taken)
     return pods
 
 
@@ -73,9 +75,15 @@ def _pod(document: Document, alike: dict[str, Shape]) -> Pod:
     )
 
 
-def _implied(workload: Document, present: int) -> list[Pod]:
+def _implied(workload: Document, present: int, taken: set[str]) -> list[Pod]:
+    """The replicas that are not there yet, with the lowest numbers that nobody has."""
     name, shape = f"{namespace(workload)}/{workload['metadata']['name']}", template_shape(workload)
-    return [Pod(f"{name}-{index}", shape) for index in range(max(0, _replicas(workload) - present))]
+    if workload["kind"] == "StatefulSet":  # its pods are its ordinals, whatever else it may own
+        ordinals = (f"{name}-{index}" for index in range(_replicas(workload)))
+        return [Pod(one, shape) for one in ordinals if one not in taken]
+    missing = max(0, _replicas(workload) - present)
+    free = (f"{name}-{index}" for index in count() if f"{name}-{index}" not in taken)
+    return [Pod(one, shape) for one in islice(free, missing)]
 
 
 def _replicas(workload: Document) -> int:

@@ -280,9 +280,11 @@ def test_a_class_sees_the_reservations_it_selects(spec: dict[str, Any], seen: li
     assert sorted(reserved(ec2nodeclass(**spec), reservations=RESERVATIONS)) == seen
 
 
-def test_without_its_class_a_pool_sees_only_what_is_written_in_offerings() -> None:
+def test_without_its_class_a_pool_sees_no_reservation_wherever_it_is_written() -> None:
     made = instance_type(offerings=[offering(kind="reserved", reservation={"id": "cr-7", "available": 2})])
-    assert list(reserved(instanceTypes=[made], reservations=RESERVATIONS)) == ["cr-7"]
+    assert not reserved(instanceTypes=[made], reservations=RESERVATIONS)
+    selecting = ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-7"}])
+    assert list(reserved(selecting, instanceTypes=[made], reservations=RESERVATIONS)) == ["cr-7"]
     notes = built(nodepool(), reservations=RESERVATIONS).notes
     assert "not among the files" in notes[0]
 
@@ -291,7 +293,9 @@ def test_an_offering_may_name_a_reservation_that_is_listed() -> None:
     made = instance_type(
         offerings=[offering(kind="reserved", reservation={"id": "cr-1"}, healthy=False, price="0.5")]
     )
-    (slot,) = reserved(instanceTypes=[made], reservations=[reservation("cr-1", available=3)]).values()
+    selecting = ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-1"}])
+    listed = [reservation("cr-1", available=3)]
+    (slot,) = reserved(selecting, instanceTypes=[made], reservations=listed).values()
     assert (slot.count, slot.healthy, slot.price_nano_usd_per_hour) == (3, False, 500_000_000)
 
 
@@ -504,5 +508,5 @@ def test_the_order_of_objects_does_not_matter(seed: int) -> None:
         daemonset("logs"),
     ]
     mixed = list(objects)
-    random.Random(seed).shuffle(mixed)  # noqa: S311 - a test shuffles, nothing is secret
+    random.Random(seed).shuffle(mixed)
     assert built(*mixed, reservations=RESERVATIONS) == built(*objects, reservations=RESERVATIONS)

@@ -103,7 +103,7 @@ def test_marks_are_seen_before_the_api_server_knows() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_objects_does_not_matter(seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311 - a test shuffles, nothing is secret
+    dice = random.Random(seed)
 
     def shuffled(name: str) -> object:
         items = list(getattr(CLUSTER, name))

@@ -1,8 +1,8 @@
 """What a Catalog offers to a NodePool: instance types, with reservations as offerings to those who select them.
 
 Called by `scenario`, after `catalog_reading` has read the Catalog. The rules: what a cloud calls things comes
-in as a value, so no cloud is known here; a reservation under `reservations` is seen by the classes that
-select it, one that is written inside an offering by every NodePool.
+in as a value, so no cloud is known here; a reservation, wherever it is written, is seen by the classes that
+select it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,7 +55,6 @@ class Listed:
     match_criteria: str
     zone_id: str | None
     state: str  # in the words of the format
-    for_all: bool = False  # written inside an offering: every NodePool sees it
     price_nano_usd_per_hour: int | None = None  # of the type on demand; None: the catalog's or unknown
     healthy: bool = True
 
@@ -88,7 +87,7 @@ def types_of(
 ) -> tuple[InstanceType, ...]:
     """What a NodePool with this class could launch: shipped types, which are complete, and in their place or
     beside them those of the catalog, with the reservations that the class selects as further offerings."""
-    seen = [_as_seen(one, node_class) for one in values.listed if one.for_all or selects(node_class, one)]
+    seen = [_as_seen(one, node_class) for one in values.listed if selects(node_class, one)]
     ours = {
         known.name: _with_reserved(
             known,

@@ -75,7 +75,6 @@ class _Reading:
                         type_.name,
                         offering.zone,
                         offering.zone_id,
-                        for_all=True,
                         price_nano_usd_per_hour=self._price(offering, path),
                         healthy=offering.healthy,
                     )
@@ -100,7 +99,6 @@ class _Reading:
             self._find(place.path, f"{slots.id} is listed before, and not the same; name it by its id alone")
         by_id[slots.id] = replace(
             before or listed,
-            for_all=place.for_all or (before is not None and before.for_all),
             price_nano_usd_per_hour=place.price_nano_usd_per_hour,
             healthy=place.healthy,
         )
@@ -229,7 +227,6 @@ class _Place:
     instance_type: str
     zone: str
     zone_id: str | None
-    for_all: bool = False
     price_nano_usd_per_hour: int | None = None
     healthy: bool = True
 

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from holdfast import names
 from holdfast.core.scheduling import daemons, problem
 from holdfast.core.scheduling.axes import PLENTY
+from holdfast.core.scheduling.kernel import fitting
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
+    EMPTY,
     FREE_SLOTS,
     NODES,
     REGISTERS,
@@ -25,7 +27,6 @@ from holdfast.core.scheduling.world import (
     STAGE_EXISTING,
     STAGE_OPEN,
     STAGE_RESERVED,
-    VERDICT,
     Ints,
     Words,
     World,
@@ -50,7 +51,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
     r_free = np.array([p.ledger[id_].free for id_ in p.reservation_ids], dtype=np.int64)
     r_zone = _reservation_zones(p)
     reg = np.zeros(REGISTERS, dtype=np.int64)
-    reg[NODES], reg[RUN_VARIANT], reg[VERDICT], reg[FREE_SLOTS] = existing, -1, -1, r_free.sum()
+    reg[NODES], reg[RUN_VARIANT], reg[FREE_SLOTS] = existing, -1, r_free.sum()
     words = variants.v_ports.shape[1]
     return World(
         reg=reg,
@@ -76,6 +77,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         place=np.zeros(room, dtype=np.int64),
         bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
+        verdicts=np.full((SMALLEST_ROOM, 5), EMPTY, dtype=np.int64),
         stages=_stages(p),
         t_shape=np.array(bases, dtype=np.int64),
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
@@ -98,6 +100,18 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
 def refreshed(w: World, shapes: Shapes) -> World:
     """The world with the arrays of shapes as they are now: growing replaces them."""
     return w._replace(**shapes.arrays())
+
+
+def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) -> World:
+    """The world that remembers an answer about minValues; the table grows when it is half full."""
+    verdicts = w.verdicts
+    if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):
+        grown = np.full((4 * len(verdicts), 5), EMPTY, dtype=np.int64)
+        for row in verdicts[verdicts[:, 0] != EMPTY]:
+            grown[fitting.verdict_slot(grown, *row[:4].tolist())] = row
+        verdicts = grown
+    verdicts[fitting.verdict_slot(verdicts, *asked)] = (*asked, answer)
+    return w._replace(verdicts=verdicts)
 
 
 def roomier(w: World) -> World:

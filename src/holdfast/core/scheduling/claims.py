@@ -4,11 +4,12 @@ Called by `solve`. A claim with a slot is pinned to `reserved` and to the reserv
 one does not list `reserved` at all, so that it can never reach a slot that another claim holds.
 """
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator
 
 from holdfast import names
-from holdfast.core.scheduling import daemons
+from holdfast.core.scheduling import daemons, pins
 from holdfast.core.scheduling.finalize import Nodes
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.core.scheduling.problem import Problem
@@ -93,8 +94,8 @@ class _Writer:
         ids = tuple(sorted({o.reservation_id for o in offerings if o.reservation_id is not None}))
         capacity_types = {o.capacity_type for o in offerings}
         extra = list(self._pins(types, capacity_types, ids))
-        wanted = self._outcome.shapes.all[shape].requirements
-        return wanted.add(*extra), types, ids
+        wanted = pins.pinned(p, self._outcome.shapes, shape).add(*extra)
+        return _without_broken_min_values(wanted) if ids else wanted, types, ids
 
     def _pins(
         self, types: tuple[str, ...], capacity_types: set[str], ids: tuple[str, ...]
@@ -126,3 +127,15 @@ class _Writer:
             )
         )
         return resources.add(of_pods, least)
+
+
+def _without_broken_min_values(wanted: Requirements) -> Requirements:
+    """A slot has one type and one zone: minValues was judged before the node was pinned to it, and a claim that asked
+    for more values than it lists would be refused."""
+    kept = {
+        key: dataclasses.replace(r, min_values=None)
+        if r.min_values is not None and not r.complement and len(r.values) < r.min_values
+        else r
+        for key, r in wanted.by_key.items()
+    }
+    return Requirements(kept)

@@ -34,6 +34,7 @@ class PodClass:
 class Rung:
     """What a class asks for at one level of relaxation."""
 
+    possible: bool  # False: it contradicts itself, and no node will do
     requirements: Requirements  # preferences included, while they are kept
     strict: Requirements  # without preferences: what decides which domains count
     tolerations: tuple[Toleration, ...]
@@ -136,8 +137,11 @@ def _relax(wishes: _Wishes) -> bool:
 
 def _rung(shape: PodShape, wishes: _Wishes) -> Rung:
     strict = shape.node_selector.union(wishes.terms[0])
+    wished = wishes.nodes[0] if wishes.nodes else NO_REQUIREMENTS
     return Rung(
-        requirements=strict.union(wishes.nodes[0]) if wishes.nodes else strict,
+        # Said before they are combined: afterwards "no value will do" cannot be told from "without the label".
+        possible=shape.node_selector.intersects(wishes.terms[0]) and strict.intersects(wished),
+        requirements=strict.union(wished),
         strict=strict,
         tolerations=wishes.tolerations,
         spreads=(*(s for s in shape.spreads if s.required), *wishes.spreads),

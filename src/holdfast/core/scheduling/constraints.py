@@ -67,7 +67,7 @@ class Constraints:
         selecting = self.groups.selecting(shape.namespace, shape.labels)
         return (
             [self._spread_row(spread, shape, rung) for spread in rung.spreads],
-            [self._near_row(term, shape, rung) for term in rung.affinity],
+            [self._near_row(term, shape) for term in rung.affinity],
             self._far_rows(rung, selecting),
             self._note_rows(rung, selecting),
         )
@@ -117,13 +117,13 @@ class Constraints:
         itself = spread.selector is not None and spread.selector.matches(dict(shape.labels))
         eligible = 0
         if spread.key != names.HOSTNAME:
-            wanted = rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None
+            wanted = (rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None,)
             tolerations = rung.tolerations if spread.honors_node_taints else None
             eligible = self._eligible_set(spread.key, wanted, tolerations)
         key = self.groups.key_index(spread.key)
         return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
 
-    def _near_row(self, term: PodTerm, shape: PodShape, rung: Rung) -> Row:
+    def _near_row(self, term: PodTerm, shape: PodShape) -> Row:
         group = self.groups.of_term(term, Sort.COUNT)
         itself = (
             term.selector is not None
@@ -132,7 +132,10 @@ class Constraints:
         )
         eligible = 0
         if term.key != names.HOSTNAME:
-            eligible = self._eligible_set(term.key, rung.strict.by_key.get(term.key), None)
+            # Of any alternative: a neighbour that another one allows to join keeps this one from going first.
+            terms = shape.required_terms or (NO_REQUIREMENTS,)
+            wanted = tuple(shape.node_selector.union(t).by_key.get(term.key) for t in terms)
+            eligible = self._eligible_set(term.key, wanted, None)
         return group, int(itself), eligible, self.groups.key_index(term.key)
 
     def _far_rows(self, rung: Rung, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
@@ -156,7 +159,7 @@ class Constraints:
         return rows
 
     def _eligible_set(
-        self, key: str, wanted: Requirement | None, tolerations: tuple[Toleration, ...] | None
+        self, key: str, wanted: tuple[Requirement | None, ...], tolerations: tuple[Toleration, ...] | None
     ) -> int:
         """The domains over which a global minimum is taken: those the pod could be in at all (S-79)."""
         known = self._eligible.get((key, wanted, tolerations))
@@ -166,7 +169,7 @@ class Constraints:
             row = np.zeros(self.axis.size, dtype=np.uint8)
             k = self.axis.key_index(key)
             for i, domain in enumerate(self.axis.domains[k]):
-                allowed = wanted is None or wanted.has(domain)
+                allowed = any(one is None or one.has(domain) for one in wanted)
                 row[self.axis.first[k] + i] = allowed and (reachable is None or domain in reachable)
             self._sets.append(row)
         return known

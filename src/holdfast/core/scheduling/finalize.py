@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.core.scheduling import types_left
+from holdfast.core.scheduling import pins, types_left
 from holdfast.core.scheduling.offers import Mask, Rows
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
@@ -80,7 +80,9 @@ class _Chooser:
             if limited and of_shape.template == template and of_shape.mask is not None:
                 known = of_shape.mask
             else:
-                known = types_left.satisfying(p.templates[template].rows, of_shape.requirements)
+                known = types_left.satisfying(
+                    p.templates[template].rows, pins.pinned(p, self.outcome.shapes, shape)
+                )
             self._masks[template, shape] = known
         return known
 
@@ -139,7 +141,10 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: _C
         n = outcome.existing + i
         rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
         of = p.templates[slots].rows
-        row = next((row for row in rows if nodes.free[of.reservation[row]] > 0), None)
+        most = outcome.shapes.s_most[outcome.n_shape[n]]  # what the limits of the pool were charged, or less
+        row = next(
+            (r for r in rows if nodes.free[of.reservation[r]] > 0 and (of.capacity[r] <= most).all()), None
+        )
         if row is not None:
             nodes.free[of.reservation[row]] -= 1
             nodes.template[i], nodes.row[i], nodes.rows[i] = slots, row, rows

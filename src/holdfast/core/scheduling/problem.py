@@ -244,6 +244,10 @@ def request_vector(shape: PodShape, axis: ResourceAxis) -> Ints:
 
 def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
     """What a pod asks of a node at one rung: one op for each place its volumes can be."""
+    if not rung.possible:
+        return [Op((), rung.tolerations)]
     places = shape.volumes.alternatives
-    sets = [rung.requirements.union(place) for place in places] if places else [rung.requirements]
-    return [Op((wanted,), rung.tolerations) for wanted in sets]
+    if not places:
+        return [Op((rung.requirements,), rung.tolerations)]
+    fitting = [place for place in places if rung.requirements.intersects(place)]
+    return [Op((rung.requirements.union(place),), rung.tolerations) for place in fitting] or [Op((), ())]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import assemble, compiled, types_left
+from holdfast.core.scheduling import assemble, compiled, pins, types_left
 from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
@@ -29,10 +29,6 @@ from holdfast.core.scheduling.world import (
     NODES,
     POSITION,
     RUN_VARIANT,
-    VERDICT,
-    VERDICT_NODE,
-    VERDICT_SHAPE,
-    VERDICT_VARIANT,
     Ints,
     World,
 )
@@ -54,23 +50,58 @@ class Outcome:
     r_free: Ints
 
 
-def place(p: Problem, variants: Variants, allowed: Sequence[Mask], waits: NDArray[np.uint8]) -> Outcome:
-    """Places every pod that has a place; `allowed` are the rows that each template may use, `waits` the classes
-    that take a slot or nothing new."""
+def place(
+    p: Problem,
+    variants: Variants,
+    allowed: Sequence[Mask],
+    whole: Sequence[Mask],
+    waits: NDArray[np.uint8],
+) -> Outcome:
+    """Places every pod that has a place.
+
+    `allowed` are the rows that each template may use; what finds no place with these tries again with the `whole`.
+    `waits` are the classes that take a slot or nothing new.
+    """
     shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, len(p.limited), p.resources.size)
     masks = list(allowed)
     w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
     w.c_waits[:] = waits
+    w = _to_the_end(p, w, shapes, masks, variants)
+    if w.c_left.any() and any((a != b).any() for a, b in zip(allowed, whole, strict=True)):
+        masks = list(whole)
+        w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
+    return _outcome(p, w, shapes)
+
+
+def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
     kernel = compiled.placement(int(w.c_left.sum()))
     while True:
         before = w.reg[LOGGED]
         w = _pass(p, w, shapes, masks, kernel)
         waiting = np.flatnonzero((w.c_left > 0) & variants.hopeful)
         if not len(waiting) or w.reg[LOGGED] == before:
-            return _outcome(p, w, shapes)
+            return w
         # Somebody was placed meanwhile: those who want to be near others may have a place now (S-20).
-        w = w._replace(order=waiting.astype(np.int64))
-        w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+        w = _again(w, waiting)
+
+
+def _again(w: World, classes: NDArray[np.intp]) -> World:
+    w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+    return w._replace(order=classes.astype(np.int64))
+
+
+def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
+    """Opens templates and the nodes of this run to all rows again; limits that were charged stay charged."""
+    for t, mask in enumerate(masks):
+        w.t_shape[t] = shapes.base(t, mask)
+    for n in range(len(p.nodes), int(w.reg[NODES])):
+        template = p.templates[int(w.n_template[n])]
+        if not p.pools[template.pool].limits.amounts:
+            wanted = pins.pinned(p, shapes, int(w.n_shape[n]))
+            w.n_shape[n] = shapes.of(int(w.n_template[n]), wanted)
+    w.t_rejects[:] = -1
+    w.n_rejects[:] = -1
+    return _again(assemble.refreshed(w, shapes), np.flatnonzero(w.c_left))
 
 
 def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Callable[[World], int]) -> World:
@@ -83,9 +114,8 @@ def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Calla
         elif need == NEEDS_LIMIT:
             _apply_limit(p, w, shapes, masks, a)
         elif need == NEEDS_VERDICT:
-            w.reg[VERDICT_NODE], w.reg[VERDICT_VARIANT], w.reg[VERDICT_SHAPE] = a, b, c
-            load = w.v_req[b] + (w.n_load[a] if a >= 0 else 0)
-            w.reg[VERDICT] = not types_left.gaps(p, shapes, c, load)
+            pods, load = (int(w.n_pods[a]), w.n_load[a] + w.v_req[b]) if a >= 0 else (0, w.v_req[b])
+            w = assemble.with_verdict(w, (a, pods, b, c), answer=not types_left.gaps(p, shapes, c, load))
         else:
             assert need == NEEDS_ROOM
             w = assemble.roomier(w)

@@ -106,6 +106,14 @@ class Shapes:
         """The shape of an empty node of a template with these of its rows; NO when none is left."""
         return self._intern(template, self.templates[template].requirements, mask)
 
+    def of(self, template: int, requirements: Requirements) -> int:
+        """The shape of a node of a template with these requirements and every row that satisfies them."""
+        rows = self.templates[template].rows
+        mask = np.ones(len(rows), dtype=bool)
+        for wanted in requirements.by_key.values():
+            mask = mask & rows.satisfying(wanted)
+        return self._intern(template, requirements, mask)
+
     def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
         """The shape of nodes that exist and have these labels and taints."""
         domains = np.zeros(self._axis.size, dtype=np.uint8)

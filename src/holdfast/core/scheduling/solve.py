@@ -52,10 +52,11 @@ def solve(request: SolveRequest) -> Plan:
     p = problem.build(request, entries)
     of_pods = variants.build(p)
     waiting = waits.waits(p)
-    tried = [_pack(FIRST_FIT, p, of_pods, _whole(p), waiting)]
+    whole = _whole(p)
+    tried = [_pack(FIRST_FIT, p, of_pods, whole, whole, waiting)]
     if request.settings.packing is Packing.COST:
         for name, masks in packings.candidates(p, request.settings.packing_candidates):
-            tried.append(_pack(name, p, of_pods, masks, waiting))
+            tried.append(_pack(name, p, of_pods, masks, whole, waiting))
     best = min(tried, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
@@ -73,9 +74,14 @@ def solve(request: SolveRequest) -> Plan:
 
 
 def _pack(
-    name: str, p: Problem, of_pods: Variants, masks: list[Mask], waiting: dict[int, waits.Wait]
+    name: str,
+    p: Problem,
+    of_pods: Variants,
+    masks: list[Mask],
+    whole: list[Mask],
+    waiting: dict[int, waits.Wait],
 ) -> Packed:
-    outcome = run.place(p, of_pods, masks, waits.flags(p, waiting))
+    outcome = run.place(p, of_pods, masks, whole, waits.flags(p, waiting))
     return Packed(name, outcome, finalize.choose(p, outcome))
 
 

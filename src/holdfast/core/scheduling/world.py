@@ -18,6 +18,7 @@ Bytes = NDArray[np.uint8]
 NO: Final = -1  # never again: it only gets tighter
 SOFT: Final = -2  # not now, though it may become possible
 
+EMPTY: Final = -2  # of a slot in `verdicts`
 NEED: Final = -10  # at or below: Python must supply something; the reason is the distance
 
 # Domains of one key that fit into the code of a set; a key with more is always cut to one domain.
@@ -55,12 +56,8 @@ NEEDS_ROOM: Final = 5
     CURSOR_EXISTING,
     CURSOR_BOUGHT,
     CURSOR_RESERVED,
-    VERDICT_NODE,
-    VERDICT_VARIANT,
-    VERDICT_SHAPE,
-    VERDICT,
     REGISTERS,
-) = range(16)
+) = range(12)
 
 
 class World(NamedTuple):
@@ -126,6 +123,8 @@ class World(NamedTuple):
     cut_keys: Ints  # shape and key, with cut_codes -> shape
     cut_codes: Ints
     cut_values: Ints
+
+    verdicts: Ints  # [slot, (node, its pods, variant, shape, answer)]; a node of EMPTY is a free slot
 
     stages: Ints  # [i, (stage, first template, end)]
     t_shape: Ints  # base shape of a template, or -1 when it is closed

@@ -7,16 +7,13 @@ from holdfast.core.scheduling.world import (
     ARG_A,
     ARG_B,
     ARG_C,
+    EMPTY,
     EXISTING,
     NEED,
     NEEDS_VERDICT,
     NO,
     RESERVED,
     SOFT,
-    VERDICT,
-    VERDICT_NODE,
-    VERDICT_SHAPE,
-    VERDICT_VARIANT,
     World,
 )
 
@@ -98,15 +95,25 @@ def row_holds(w: World, rows: np.ndarray, row: int, v: int, n: int) -> bool:
 
 def verdict(w: World, v: int, n: int, shape: int) -> int:
     """Whether enough instance types are left: Python counts them, once a question."""
-    asked = w.reg[VERDICT_NODE] == n and w.reg[VERDICT_VARIANT] == v and w.reg[VERDICT_SHAPE] == shape
-    if asked and w.reg[VERDICT] >= 0:
-        answer = shape if w.reg[VERDICT] == 1 else NO
-        w.reg[VERDICT] = -1
-        return answer
+    slot = verdict_slot(w.verdicts, n, w.n_pods[n] if n >= 0 else 0, v, shape)
+    if w.verdicts[slot, 0] != EMPTY:
+        return shape if w.verdicts[slot, 4] == 1 else NO
     w.reg[ARG_A] = n
     w.reg[ARG_B] = v
     w.reg[ARG_C] = shape
     return NEED - NEEDS_VERDICT
+
+
+def verdict_slot(verdicts: np.ndarray, n: int, pods: int, v: int, shape: int) -> int:
+    """Where the answer is, or the empty place where it belongs."""
+    mask = verdicts.shape[0] - 1
+    slot = (n * 8191 + pods * 131071 + v * 524287 + shape * 127) & mask
+    while verdicts[slot, 0] != EMPTY:
+        same = verdicts[slot, 0] == n and verdicts[slot, 1] == pods
+        if same and verdicts[slot, 2] == v and verdicts[slot, 3] == shape:
+            break
+        slot = (slot + 1) & mask
+    return slot
 
 
 def host_allows(w: World, v: int, n: int) -> int:

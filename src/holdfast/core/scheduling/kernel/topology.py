@@ -48,30 +48,29 @@ def without_others(w: World, i: int, shape: int) -> int:
 
 
 def with_others(w: World, i: int, shape: int) -> int:
+    """A domain where there are others to be near to; among those, one with a free slot.
+
+    Where nobody is, and nobody is anywhere else that the pod could go, it may be the first.
+    """
     group, key = w.near[i, 0], w.near[i, 3]
-    first, end = w.k_first[key], w.k_first[key + 1]
-    allowed, code, populated = 0, 0, 0
-    for d in range(first, end):
-        if w.domain_count[group, d] == 0:
-            continue
-        if w.eligible[w.near[i, 2], d]:
-            populated += 1
-        if w.s_domains[shape, d]:
-            allowed += 1
-            if end - first <= CODE_DOMAINS:
-                code |= 1 << (d - first)
-            elif allowed == 1:
-                code = d - first
-    if allowed > 0:
-        return cut(w, shape, key, allowed, code)
+    best, populated = -1, 0
+    for d in range(w.k_first[key], w.k_first[key + 1]):
+        if w.domain_count[group, d] > 0:
+            populated += w.eligible[w.near[i, 2], d]
+            if w.s_domains[shape, d] and better(w, key, d, best):
+                best = d
+    if best >= 0:
+        return cut_to(w, shape, key, best)
     if populated > 0 or w.near[i, 1] == 0:
         return SOFT
-    best = -1
-    for d in range(first, end):
-        if w.s_domains[shape, d] and w.eligible[w.near[i, 2], d]:
-            if best < 0 or (slots_in(w, key, d) > 0 and slots_in(w, key, best) == 0):
-                best = d
+    for d in range(w.k_first[key], w.k_first[key + 1]):
+        if w.s_domains[shape, d] and w.eligible[w.near[i, 2], d] and better(w, key, d, best):
+            best = d
     return NO if best < 0 else cut_to(w, shape, key, best)
+
+
+def better(w: World, key: int, d: int, best: int) -> bool:
+    return best < 0 or (slots_in(w, key, d) > 0 and slots_in(w, key, best) == 0)
 
 
 def evenly(w: World, i: int, shape: int, kind: int) -> int:
