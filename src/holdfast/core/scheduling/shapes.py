@@ -163,15 +163,24 @@ class Shapes:
             return NO
         if op.is_filter or old.mask is None or not fitting[0].by_key:
             return shape
-        return self._narrow(old, old.requirements.union(fitting[0]), tuple(fitting[0].by_key))
-
-    def _narrow(self, old: Shape, requirements: Requirements, keys: Sequence[str]) -> int:
-        assert old.mask is not None
+        # A label that neither the pool nor the cloud gives will not be there: what excludes values of it holds as it
+        # is, and must not look to the next pod as if the label had a value.
+        absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
+        added = fitting[0].without(absent) if absent else fitting[0]
         mask = old.mask
+        for key in sorted(absent):
+            mask = mask & self.templates[old.template].rows.satisfying(fitting[0].by_key[key])
+        return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
+
+    def _narrow(
+        self, old: Shape, requirements: Requirements, keys: Sequence[str], mask: Mask | None = None
+    ) -> int:
+        kept = old.mask if mask is None else mask
+        assert kept is not None
         rows = self.templates[old.template].rows
         for key in keys:
-            mask = mask & rows.satisfying(requirements.by_key[key])
-        return self._intern(old.template, requirements, mask)
+            kept = kept & rows.satisfying(requirements.by_key[key])
+        return self._intern(old.template, requirements, kept)
 
     def _intern(self, template: int, requirements: Requirements, mask: Mask) -> int:
         if not mask.any():

@@ -32,19 +32,23 @@ def narrowed(w: World, v: int, shape: int, kind: int) -> int:
 
 
 def without_others(w: World, i: int, shape: int) -> int:
+    """Only domains where nobody is to be kept away from; a node without the label is in none, so it will do."""
     group, key = w.far[i, 0], w.far[i, 1]
     first, end = w.k_first[key], w.k_first[key + 1]
-    allowed, code = 0, 0
+    possible, allowed, code = 0, 0, 0
     for d in range(first, end):
-        if w.s_domains[shape, d] and w.domain_count[group, d] == 0:
+        if w.s_domains[shape, d] == 0:
+            continue
+        possible += 1
+        if w.domain_count[group, d] == 0:
             allowed += 1
             if end - first <= CODE_DOMAINS:
                 code |= 1 << (d - first)
             elif allowed == 1:
                 code = d - first
     if allowed == 0:
-        return NO
-    return cut(w, shape, key, allowed, code)
+        return shape if possible == 0 else NO
+    return cut(w, shape, key, allowed if end - first <= CODE_DOMAINS else 1, code)
 
 
 def with_others(w: World, i: int, shape: int) -> int:
