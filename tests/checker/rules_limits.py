@@ -51,15 +51,15 @@ def _largest(case: Case, place: Place) -> Resources:
 def cost(case: Case) -> Iterator[Violation]:
     """cost-sum: the bill is the sum of its claims. cost-baseline: looking for a cheaper plan found no dearer.
 
-    Where a NodePool has limits another packing may place more pods, and then it may cost more.
+    A packing that places more pods than first fit may cost more.
     """
     bill = case.plan["cost"]
     prices = [quantities.price(claim["pricePerHour"]) for claim in case.plan["claims"]]
     known = sum((price for price in prices if price is not None), Fraction(0))
     if quantities.price(bill["perHour"]) != known:
         yield Violation("cost-sum", f"the claims cost {quantities.decimal(known)}, not {bill['perHour']}")
-    limited = any(pool.limits for pool in case.world.pools.values())
-    if case.world.settings.get("packing", "cost") == "cost" and not limited:
+    without = len(case.plan["unplaced"]) + len(case.plan["waiting"])
+    if case.world.settings.get("packing", "cost") == "cost" and bill["baselineUnplaced"] <= without:
         baseline = quantities.price(bill["baselinePerHour"])
         if baseline is None or baseline < (quantities.price(bill["perHour"]) or 0):
             yield Violation("cost-baseline", f"{bill['perHour']} is dearer than {bill['baselinePerHour']}")

@@ -139,7 +139,7 @@ def plan(*claims: Document, **more: Any) -> Document:
         "unplaced": [],
         "waiting": [],
         "notReserved": [],
-        "cost": {"perHour": text, "baselinePerHour": text, "packing": "first-fit"},
+        "cost": {"perHour": text, "baselinePerHour": text, "baselineUnplaced": 0, "packing": "first-fit"},
         "slotsLeft": {},
     }
     return found | more

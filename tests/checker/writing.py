@@ -56,7 +56,7 @@ def slots_left(case: Case) -> dict[str, int]:
     return {name: max(0, left[name]) for name in sorted(selected)}
 
 
-def cost(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def cost(claims: Iterable[Mapping[str, Any]]) -> dict[str, str | int]:
     prices = [quantities.price(one["pricePerHour"]) for one in claims]
     bill = quantities.decimal(sum((price for price in prices if price is not None), Fraction(0)))
-    return {"perHour": bill, "baselinePerHour": bill, "packing": "naive"}
+    return {"perHour": bill, "baselinePerHour": bill, "baselineUnplaced": 0, "packing": "naive"}

@@ -4,13 +4,14 @@ import os
 
 import pytest
 
-from checker import features, generate, harness, naive
+from checker import features, generate, harness
+from holdfast.cli.plan import plan_documents
 
 SEEDS = int(os.environ.get("FUZZ_N", "500"))
 BATCH = 50
 
-# Who is asked for plans. The product is: from holdfast.cli.plan import plan_documents as PLANNER
-PLANNER = naive.plan_documents
+
+PLANNER = plan_documents
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))

@@ -170,13 +170,13 @@ def test_limits_hold_whatever_listed_type_is_launched() -> None:
 
 def test_the_bill_is_the_sum_of_the_claims() -> None:
     documents = [*BASIC, pod("p"), pod("q")]
-    bill = {"perHour": "0.2", "baselinePerHour": "0.3", "packing": "x"}
+    bill = {"perHour": "0.2", "baselinePerHour": "0.3", "baselineUnplaced": 0, "packing": "x"}
     assert rules(documents, plan(claim("p"), claim("q"), cost=bill)) == set()
     assert rules(documents, plan(claim("p"), claim("q"), cost=bill | {"perHour": "0.1"})) == {"cost-sum"}
 
 
 def test_looking_for_a_cheaper_plan_finds_no_dearer_one() -> None:
-    bill = {"perHour": "0.1", "baselinePerHour": "0.09", "packing": "x"}
+    bill = {"perHour": "0.1", "baselinePerHour": "0.09", "baselineUnplaced": 0, "packing": "x"}
     assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill)) == {"cost-baseline"}
     plain = [catalog(packing="karpenter"), pool(), node_class(), pod("p")]
     assert rules(plain, plan(claim("p"), cost=bill)) == set()

@@ -51,6 +51,7 @@ def plan(*claims: PlannedClaim, **more: Any) -> Plan:
         "unplaced": (),
         "price_nano_usd_per_hour": 0,
         "baseline_nano_usd_per_hour": 0,
+        "baseline_unplaced": 0,
         "packing": "first-fit",
         "slots_left": (),
     }

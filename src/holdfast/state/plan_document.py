@@ -42,6 +42,7 @@ def document(
         "cost": {
             "perHour": prices.text(plan.price_nano_usd_per_hour),
             "baselinePerHour": prices.text(plan.baseline_nano_usd_per_hour),
+            "baselineUnplaced": plan.baseline_unplaced,
             "packing": plan.packing,
         },
         "slotsLeft": dict(sorted(plan.slots_left)),

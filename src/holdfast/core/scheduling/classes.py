@@ -5,7 +5,7 @@ relaxed a preference acts as a requirement. A *rung* is what a class asks for af
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from holdfast.core.scheduling.request import PreferencePolicy
@@ -95,22 +95,30 @@ def _terms(shape: PodShape) -> tuple[object, ...]:
 
 
 def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: bool) -> Iterator[Rung]:
-    """The rungs of a class, from everything wished for to only what is required (S-28)."""
+    """The rungs of a class, from everything wished for to only what is required (S-28).
+
+    Karpenter gives up alternatives before wishes and never comes back to them; here every alternative is tried once
+    more without wishes, and at last with taints that are mere preferences tolerated.
+    """
     respected = policy is PreferencePolicy.RESPECT
+    terms = list(shape.required_terms) or [NO_REQUIREMENTS]
     wishes = _Wishes(
-        terms=list(shape.required_terms) or [NO_REQUIREMENTS],
+        terms=list(terms),
         near=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
         far=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)] if respected else [],
         nodes=[wish.requirements for wish in _heaviest_first(shape.preferred_terms)] if respected else [],
         spreads=[s for s in shape.spreads if not s.required] if respected else [],
         tolerations=shape.tolerations,
     )
+    wished = bool(wishes.near or wishes.far or wishes.nodes or wishes.spreads)
     yield _rung(shape, wishes)
     while _relax(wishes):
         yield _rung(shape, wishes)
-    if tolerate_preferences:
-        wishes.tolerations = (*shape.tolerations, TOLERATE_PREFERENCES)
-        yield _rung(shape, wishes)
+    for term in terms[:-1] if wished else ():
+        yield _rung(shape, replace(wishes, terms=[term]))
+    for term in terms if tolerate_preferences else ():
+        tolerant = (*shape.tolerations, TOLERATE_PREFERENCES)
+        yield _rung(shape, replace(wishes, terms=[term], tolerations=tolerant))
 
 
 @dataclass

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from holdfast.core.scheduling.kernel import fitting, lists, placing, slots, topology
+from holdfast.core.scheduling.kernel import fitting, lists, placing, room, slots, topology
 from holdfast.core.scheduling.world import World
 
 # Below this many pods the uncompiled kernel is quick enough.
 COMPILE_FROM_PODS: Final = 2000
 
-_MODULES: Final = (fitting, lists, slots, topology, placing)
+_MODULES: Final = (room, fitting, lists, slots, topology, placing)
 
 
 def placement(pods: int) -> Callable[[World], int]:

@@ -102,6 +102,7 @@ class Plan:
     unplaced: tuple[Unplaced, ...]
     price_nano_usd_per_hour: int  # of all claims whose price is known
     baseline_nano_usd_per_hour: int  # what first fit alone would cost
+    baseline_unplaced: int  # and how many pods it would leave without a place
     packing: str  # which packing was kept
     slots_left: tuple[tuple[str, int], ...]  # free slots that nobody needed, by reservation
     not_reserved: tuple[NotReserved, ...] = ()  # only when asked for

@@ -91,17 +91,21 @@ def _again(w: World, classes: NDArray[np.intp]) -> World:
 
 
 def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
-    """Opens templates and the nodes of this run to all rows again; limits that were charged stay charged."""
+    """Opens templates and the nodes of this run to all rows again, as far as limits allow."""
     for t, mask in enumerate(masks):
         w.t_shape[t] = shapes.base(t, mask)
+    w = assemble.refreshed(w, shapes)
     for n in range(len(p.nodes), int(w.reg[NODES])):
-        template = p.templates[int(w.n_template[n])]
-        if not p.pools[template.pool].limits.amounts:
-            wanted = pins.pinned(p, shapes, int(w.n_shape[n]))
-            w.n_shape[n] = shapes.of(int(w.n_template[n]), wanted)
+        t, pool = int(w.n_template[n]), p.templates[int(w.n_template[n])].pool
+        charged = w.s_most[w.n_shape[n]]
+        within = (p.templates[t].rows.capacity <= charged + w.limits[pool]).all(axis=1)
+        wider = shapes.of(t, pins.pinned(p, shapes, int(w.n_shape[n])), within)
+        w.limits[pool] -= shapes.s_most[wider] - charged
+        w.n_shape[n] = wider
+        w = assemble.refreshed(w, shapes)
     w.t_rejects[:] = -1
     w.n_rejects[:] = -1
-    return _again(assemble.refreshed(w, shapes), np.flatnonzero(w.c_left))
+    return _again(w, np.flatnonzero(w.c_left))
 
 
 def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Callable[[World], int]) -> World:

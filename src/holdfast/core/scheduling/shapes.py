@@ -16,7 +16,7 @@ from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.kernel import topology
 from holdfast.core.scheduling.offers import Mask, Rows
-from holdfast.core.scheduling.world import CODE_DOMAINS, NO, RESERVED, Bytes, Ints
+from holdfast.core.scheduling.world import NO, RESERVED, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
@@ -25,7 +25,7 @@ from holdfast.model.taints import Taint, Toleration, first_untolerated
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
     "s_domains", "s_rows", "frontier", "s_slots", "slot_reservation", "slot_room", "s_most", "s_min_values",
-    "next_keys", "next_values", "cut_keys", "cut_codes", "cut_values",
+    "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
 
@@ -94,7 +94,6 @@ class Shapes:
         self.next_values: Ints = np.zeros(1024, dtype=np.int64)
         self._next_used = 0
         self.cut_keys: Ints = np.full(256, -1, dtype=np.int64)
-        self.cut_codes: Ints = np.zeros(256, dtype=np.int64)
         self.cut_values: Ints = np.zeros(256, dtype=np.int64)
         self._cut_used = 0
 
@@ -106,10 +105,9 @@ class Shapes:
         """The shape of an empty node of a template with these of its rows; NO when none is left."""
         return self._intern(template, self.templates[template].requirements, mask)
 
-    def of(self, template: int, requirements: Requirements) -> int:
-        """The shape of a node of a template with these requirements and every row that satisfies them."""
+    def of(self, template: int, requirements: Requirements, mask: Mask) -> int:
+        """The shape of a node of a template with these requirements and each of the rows that satisfies them."""
         rows = self.templates[template].rows
-        mask = np.ones(len(rows), dtype=bool)
         for wanted in requirements.by_key.values():
             mask = mask & rows.satisfying(wanted)
         return self._intern(template, requirements, mask)
@@ -124,34 +122,24 @@ class Shapes:
                     domains[index] = 1
         return self._append(Shape(EXISTING_TEMPLATE, requirements, taints, None), domains)
 
-    def transition(self, shape: int, op: int) -> int:
-        """The shape once an op is added, or NO; remembered for the kernel."""
+    def transition(self, shape: int, op: int) -> None:
+        """Answers what the kernel asked: the shape once an op is added, or NO."""
         answer = self._after(shape, self._ops[op])
         if 2 * self._next_used >= len(self.next_keys):
-            self._grow_next()
-        slot = topology.next_slot(self.next_keys, shape, op)
-        self.next_keys[slot] = (shape << 22) | op
-        self.next_values[slot] = answer
+            self.next_keys, self.next_values = _grown_table(self.next_keys, self.next_values)
+        _put(self.next_keys, self.next_values, shape, op, answer)
         self._next_used += 1
-        return answer
 
-    def restriction(self, shape: int, key: int, code: int) -> int:
-        """The shape with only the coded domains of a key, or NO; remembered for the kernel."""
-        domains = self._axis.domains[key]
-        if len(domains) <= CODE_DOMAINS:
-            kept = [domain for i, domain in enumerate(domains) if code >> i & 1]
-        else:
-            kept = [domains[code]]
-        wanted = requirement.of(self._axis.keys[key], Operator.IN, kept)
+    def restriction(self, shape: int, key: int, domain: int) -> None:
+        """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
+        value = self._axis.domains[key][domain - self._axis.first[key]]
+        wanted = requirement.of(self._axis.keys[key], Operator.IN, (value,))
         old = self.all[shape]
         answer = self._narrow(old, old.requirements.add(wanted), (wanted.key,))
         if 2 * self._cut_used >= len(self.cut_keys):
-            self._grow_cut()
-        place = shape * (len(self._axis.keys) + 1) + key
-        slot = topology.cut_slot(self.cut_keys, self.cut_codes, place, code)
-        self.cut_keys[slot], self.cut_codes[slot], self.cut_values[slot] = place, code, answer
+            self.cut_keys, self.cut_values = _grown_table(self.cut_keys, self.cut_values)
+        _put(self.cut_keys, self.cut_values, shape, domain, answer)
         self._cut_used += 1
-        return answer
 
     def _after(self, shape: int, op: Op) -> int:
         old = self.all[shape]
@@ -240,23 +228,18 @@ class Shapes:
         self._slot_rows = end
         return first, end
 
-    def _grow_next(self) -> None:
-        keys, values = self.next_keys, self.next_values
-        self.next_keys = np.full(4 * len(keys), -1, dtype=np.int64)
-        self.next_values = np.zeros(4 * len(keys), dtype=np.int64)
-        for i in np.flatnonzero(keys >= 0).tolist():
-            key = int(keys[i])
-            slot = topology.next_slot(self.next_keys, key >> 22, key & (1 << 22) - 1)
-            self.next_keys[slot], self.next_values[slot] = key, values[i]
 
-    def _grow_cut(self) -> None:
-        keys, codes, values = self.cut_keys, self.cut_codes, self.cut_values
-        self.cut_keys = np.full(4 * len(keys), -1, dtype=np.int64)
-        self.cut_codes = np.zeros(4 * len(keys), dtype=np.int64)
-        self.cut_values = np.zeros(4 * len(keys), dtype=np.int64)
-        for i in np.flatnonzero(keys >= 0).tolist():
-            slot = topology.cut_slot(self.cut_keys, self.cut_codes, int(keys[i]), int(codes[i]))
-            self.cut_keys[slot], self.cut_codes[slot], self.cut_values[slot] = keys[i], codes[i], values[i]
+def _put(keys: Ints, values: Ints, shape: int, other: int, answer: int) -> None:
+    slot = topology.table_slot(keys, shape, other)
+    keys[slot] = (shape << 22) | other
+    values[slot] = answer
+
+
+def _grown_table(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
+    grown = np.full(4 * len(keys), -1, dtype=np.int64), np.zeros(4 * len(keys), dtype=np.int64)
+    for i in np.flatnonzero(keys >= 0).tolist():
+        _put(*grown, int(keys[i]) >> 22, int(keys[i]) & (1 << 22) - 1, int(values[i]))
+    return grown
 
 
 def index_of_rows(template: Template) -> int:

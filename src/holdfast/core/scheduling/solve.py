@@ -65,6 +65,7 @@ def solve(request: SolveRequest) -> Plan:
         unplaced=reasons.unplaced(p, best.outcome, waiting),
         price_nano_usd_per_hour=best.nodes.price_nano,
         baseline_nano_usd_per_hour=tried[0].nodes.price_nano,
+        baseline_unplaced=int(tried[0].outcome.left.sum()),
         packing=best.name,
         slots_left=_slots_left(p, best.nodes),
     )

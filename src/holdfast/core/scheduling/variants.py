@@ -30,6 +30,8 @@ class Variants:
     v_steady: NDArray[np.uint8]
     v_ports: Words
     v_clash: Words
+    v_keys: Ints
+    v_key_first: Ints
     spread_first: Ints
     spread: Ints
     near_first: Ints
@@ -62,6 +64,13 @@ def build(p: Problem) -> Variants:
         [(*row[:3], row[3] + len(ops) if row[3] >= 0 else -1) for row in rows] for rows in constraints.note
     ]
     words = max(1, -(-len(p.ports) // problem.WORD_BITS))
+    v_key_first, v_keys = _ranges(
+        [
+            [(key,) for key in sorted({r[5] for r in s} | {r[3] for r in n} | {r[1] for r in f}) if key >= 0]
+            for s, n, f in zip(spread, near, constraints.far, strict=True)
+        ],
+        1,
+    )
     spread_first, spread_rows = _ranges(spread, 6)
     near_first, near_rows = _ranges(near, 4)
     far_first, far_rows = _ranges(constraints.far, 2)
@@ -78,6 +87,8 @@ def build(p: Problem) -> Variants:
         v_steady=np.array(steady, dtype=np.uint8),
         v_ports=_by_class(_port_rows(p, words, clashing=False), repeats, words),
         v_clash=_by_class(_port_rows(p, words, clashing=True), repeats, words),
+        v_keys=v_keys[:, 0],
+        v_key_first=v_key_first,
         spread_first=spread_first,
         spread=spread_rows,
         near_first=near_first,

@@ -21,9 +21,6 @@ SOFT: Final = -2  # not now, though it may become possible
 EMPTY: Final = -2  # of a slot in `verdicts`
 NEED: Final = -10  # at or below: Python must supply something; the reason is the distance
 
-# Domains of one key that fit into the code of a set; a key with more is always cut to one domain.
-CODE_DOMAINS: Final = 62
-
 # --- Kinds of nodes ---------------------------------------------------------------------------------
 EXISTING: Final = 0
 BOUGHT: Final = 1
@@ -38,7 +35,7 @@ STAGE_OPEN: Final = 3  # a new node, of the templates that follow in `templates`
 # --- Why the kernel returned ------------------------------------------------------------------------
 DONE: Final = 0
 NEEDS_TRANSITION: Final = 1  # shape, op
-NEEDS_RESTRICTION: Final = 2  # shape, key, code
+NEEDS_RESTRICTION: Final = 2  # shape, key, domain
 NEEDS_LIMIT: Final = 3  # template
 NEEDS_VERDICT: Final = 4  # node, variant, shape
 NEEDS_ROOM: Final = 5
@@ -75,6 +72,9 @@ class World(NamedTuple):
     v_steady: Bytes  # every rejection is for good
     v_ports: Words  # [v, word] ports it takes
     v_clash: Words  # [v, word] ports it cannot be beside
+
+    v_keys: Ints  # topology keys that a variant has constraints on, by v_key_first
+    v_key_first: Ints
 
     # Constraints by variant, each a range given by *_first.
     spread_first: Ints
@@ -120,8 +120,7 @@ class World(NamedTuple):
 
     next_keys: Ints  # open addressing: shape and op -> shape
     next_values: Ints
-    cut_keys: Ints  # shape and key, with cut_codes -> shape
-    cut_codes: Ints
+    cut_keys: Ints  # open addressing: shape and domain -> shape
     cut_values: Ints
 
     verdicts: Ints  # [slot, (node, its pods, variant, shape, answer)]; a node of EMPTY is a free slot

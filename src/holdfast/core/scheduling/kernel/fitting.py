@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from holdfast.core.scheduling.kernel.room import has_room
 from holdfast.core.scheduling.kernel.topology import after, known_to_groups, narrowed
 from holdfast.core.scheduling.world import (
     ARG_A,
@@ -12,7 +13,6 @@ from holdfast.core.scheduling.world import (
     NEED,
     NEEDS_VERDICT,
     NO,
-    RESERVED,
     SOFT,
     World,
 )
@@ -29,7 +29,7 @@ def fits_existing(w: World, v: int, n: int) -> int:
     for j in range(w.v_op_first[v], w.v_op_first[v + 1]):
         shape = after(w, w.n_shape[n], w.v_ops[j])
         if shape >= 0:
-            shape = narrowed(w, v, shape, EXISTING)
+            shape = narrowed(w, v, shape, n, EXISTING)
         if shape <= NEED or shape >= 0:
             return known_to_groups(w, v, shape)
         if shape == SOFT:
@@ -57,7 +57,7 @@ def fits_shape(w: World, v: int, shape: int, n: int, kind: int) -> int:
     for j in range(w.v_op_first[v], w.v_op_first[v + 1]):
         answer = after(w, shape, w.v_ops[j])
         if answer >= 0:
-            answer = narrowed(w, v, answer, kind)
+            answer = narrowed(w, v, answer, n, kind)
         if answer >= 0 and not has_room(w, v, answer, n, kind):
             answer = NO
         if answer >= 0 and w.s_min_values[answer]:
@@ -69,28 +69,6 @@ def fits_shape(w: World, v: int, shape: int, n: int, kind: int) -> int:
         if answer == SOFT:
             rejection = SOFT
     return rejection
-
-
-def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
-    if kind == RESERVED:
-        for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
-            if row_holds(w, w.slot_room, row, v, n):
-                return True
-        return False
-    for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
-        if row_holds(w, w.frontier, row, v, n):
-            return True
-    return False
-
-
-def row_holds(w: World, rows: np.ndarray, row: int, v: int, n: int) -> bool:
-    for i in range(w.v_req.shape[1]):
-        load = w.v_req[v, i]
-        if n >= 0:
-            load += w.n_load[n, i]
-        if load > rows[row, i]:
-            return False
-    return True
 
 
 def verdict(w: World, v: int, n: int, shape: int) -> int:

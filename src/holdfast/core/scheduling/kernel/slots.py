@@ -1,6 +1,6 @@
 """Slots: a matching of nodes to reservations that is never more than what is free, kept while nodes grow."""
 
-from holdfast.core.scheduling.kernel.fitting import row_holds
+from holdfast.core.scheduling.kernel.room import row_holds
 from holdfast.core.scheduling.world import FREE_SLOTS, RESERVED, World
 
 

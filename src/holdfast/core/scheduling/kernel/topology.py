@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from holdfast.core.scheduling.kernel.room import has_room
 from holdfast.core.scheduling.world import (
     ARG_A,
     ARG_B,
     ARG_C,
-    CODE_DOMAINS,
+    EXISTING,
     NEED,
     NEEDS_RESTRICTION,
     NEEDS_TRANSITION,
@@ -17,96 +18,113 @@ from holdfast.core.scheduling.world import (
 )
 
 
-def narrowed(w: World, v: int, shape: int, kind: int) -> int:
-    """The shape with its domains cut to what the topology constraints of the pod allow."""
-    for i in range(w.far_first[v], w.far_first[v + 1]):
-        if w.far[i, 1] >= 0 and shape >= 0:
-            shape = without_others(w, i, shape)
-    for i in range(w.near_first[v], w.near_first[v + 1]):
-        if w.near[i, 3] >= 0 and shape >= 0:
-            shape = with_others(w, i, shape)
-    for i in range(w.spread_first[v], w.spread_first[v + 1]):
-        if w.spread[i, 5] >= 0 and shape >= 0:
-            shape = evenly(w, i, shape, kind)
+def narrowed(w: World, v: int, shape: int, n: int, kind: int) -> int:
+    """The shape with one domain for each topology key that the pod has a constraint on."""
+    for j in range(w.v_key_first[v], w.v_key_first[v + 1]):
+        if shape >= 0:
+            shape = in_one_domain(w, v, w.v_keys[j], shape, n, kind)
     return shape
 
 
-def without_others(w: World, i: int, shape: int) -> int:
-    """Only domains where nobody is to be kept away from; a node without the label is in none, so it will do."""
-    group, key = w.far[i, 0], w.far[i, 1]
-    first, end = w.k_first[key], w.k_first[key + 1]
-    possible, allowed, code = 0, 0, 0
-    for d in range(first, end):
-        if w.s_domains[shape, d] == 0:
-            continue
-        possible += 1
-        if w.domain_count[group, d] == 0:
-            allowed += 1
-            if end - first <= CODE_DOMAINS:
-                code |= 1 << (d - first)
-            elif allowed == 1:
-                code = d - first
-    if allowed == 0:
-        return shape if possible == 0 else NO
-    return cut(w, shape, key, allowed if end - first <= CODE_DOMAINS else 1, code)
+def in_one_domain(w: World, v: int, key: int, shape: int, n: int, kind: int) -> int:
+    """The least populated domain that every constraint on the key allows; among equals, one with a free slot.
 
-
-def with_others(w: World, i: int, shape: int) -> int:
-    """A domain where there are others to be near to; among those, one with a free slot.
-
-    Where nobody is, and nobody is anywhere else that the pod could go, it may be the first.
+    One, also for anti-affinity: a node that may be in several would keep the next such pod out of all of them. A
+    node without the label is in no domain; that is all right for anti-affinity, and for nothing else.
     """
-    group, key = w.near[i, 0], w.near[i, 3]
-    best, populated = -1, 0
-    for d in range(w.k_first[key], w.k_first[key + 1]):
-        if w.domain_count[group, d] > 0:
-            populated += w.eligible[w.near[i, 2], d]
-            if w.s_domains[shape, d] and better(w, key, d, best):
-                best = d
-    if best >= 0:
-        return cut_to(w, shape, key, best)
-    if populated > 0 or w.near[i, 1] == 0:
-        return SOFT
-    for d in range(w.k_first[key], w.k_first[key + 1]):
-        if w.s_domains[shape, d] and w.eligible[w.near[i, 2], d] and better(w, key, d, best):
-            best = d
-    return NO if best < 0 else cut_to(w, shape, key, best)
-
-
-def better(w: World, key: int, d: int, best: int) -> bool:
-    return best < 0 or (slots_in(w, key, d) > 0 and slots_in(w, key, best) == 0)
-
-
-def evenly(w: World, i: int, shape: int, kind: int) -> int:
-    """The least populated domain within the skew; among equals, one with a free slot."""
-    group, skew, itself, key = w.spread[i, 0], w.spread[i, 1], w.spread[i, 2], w.spread[i, 5]
     first, end = w.k_first[key], w.k_first[key + 1]
+    count, following, possible = 0, -1, 0
+    while count >= 0:
+        following = -1
+        for with_slots in (True, False):
+            for d in range(first, end):
+                possible += w.s_domains[shape, d]
+                here = crowd(w, v, key, d)
+                if here > count and (following < 0 or here < following):
+                    following = here
+                if here != count or w.s_domains[shape, d] == 0 or (slots_in(w, key, d) > 0) != with_slots:
+                    continue
+                if allowed(w, v, key, d):
+                    answer = settled(w, v, shape, key, d, n, kind)
+                    if answer != NO:
+                        return answer
+        count = following
+    wants_others = is_spread(w, v, key) or is_near(w, v, key)
+    if possible == 0 and not wants_others:
+        return shape
+    return SOFT if wants_others else NO
+
+
+def allowed(w: World, v: int, key: int, d: int) -> bool:
+    """Whether every constraint of the pod on this key lets it into the domain."""
+    for i in range(w.far_first[v], w.far_first[v + 1]):
+        if w.far[i, 1] == key and w.domain_count[w.far[i, 0], d] > 0:
+            return False
+    for i in range(w.near_first[v], w.near_first[v + 1]):
+        if w.near[i, 3] == key and w.domain_count[w.near[i, 0], d] == 0 and not may_begin(w, i, key, d):
+            return False
+    for i in range(w.spread_first[v], w.spread_first[v + 1]):
+        if w.spread[i, 5] == key:
+            skew = w.domain_count[w.spread[i, 0], d] + w.spread[i, 2] - least_count(w, i)
+            if skew > w.spread[i, 1]:
+                return False
+    return True
+
+
+def may_begin(w: World, i: int, key: int, d: int) -> bool:
+    """Nobody is anywhere that the pod could go, and it is one of those it wants to be near."""
+    if w.near[i, 1] == 0 or w.eligible[w.near[i, 2], d] == 0:
+        return False
+    for other in range(w.k_first[key], w.k_first[key + 1]):
+        if w.eligible[w.near[i, 2], other] and w.domain_count[w.near[i, 0], other] > 0:
+            return False
+    return True
+
+
+def crowd(w: World, v: int, key: int, d: int) -> int:
+    """How many pods count against a domain for the first spread constraint on the key."""
+    for i in range(w.spread_first[v], w.spread_first[v + 1]):
+        if w.spread[i, 5] == key:
+            return w.domain_count[w.spread[i, 0], d]
+    return 0
+
+
+def is_spread(w: World, v: int, key: int) -> bool:
+    for i in range(w.spread_first[v], w.spread_first[v + 1]):
+        if w.spread[i, 5] == key:
+            return True
+    return False
+
+
+def is_near(w: World, v: int, key: int) -> bool:
+    for i in range(w.near_first[v], w.near_first[v + 1]):
+        if w.near[i, 3] == key:
+            return True
+    return False
+
+
+def least_count(w: World, i: int) -> int:
+    """The global minimum: over the domains that the pod could be in, or 0 when there are too few of them."""
+    group, key = w.spread[i, 0], w.spread[i, 5]
     least, domains = -1, 0
-    for d in range(first, end):
+    for d in range(w.k_first[key], w.k_first[key + 1]):
         if w.eligible[w.spread[i, 4], d]:
             domains += 1
             if least < 0 or w.domain_count[group, d] < least:
                 least = w.domain_count[group, d]
-    if least < 0 or domains < w.spread[i, 3]:
-        least = 0
-    best = -1
-    for d in range(first, end):
-        count = w.domain_count[group, d]
-        if w.s_domains[shape, d] == 0 or count + itself - least > skew:
-            continue
-        if kind == RESERVED and key == w.zone_key[0] and slots_in(w, key, d) == 0:
-            continue
-        if (
-            best < 0
-            or count < w.domain_count[group, best]
-            or (
-                count == w.domain_count[group, best]
-                and slots_in(w, key, d) > 0
-                and slots_in(w, key, best) == 0
-            )
-        ):
-            best = d
-    return SOFT if best < 0 else cut_to(w, shape, key, best)
+    return 0 if least < 0 or domains < w.spread[i, 3] else least
+
+
+def settled(w: World, v: int, shape: int, key: int, d: int, n: int, kind: int) -> int:
+    """The shape in this domain, where the pod must also have room; NO, or a need."""
+    if w.s_domains[shape, d] == 0:
+        return NO
+    if kind == RESERVED and key == w.zone_key[0] and n < 0 and slots_in(w, key, d) == 0:
+        return NO
+    answer = cut_to(w, shape, key, d)
+    if answer >= 0 and kind != EXISTING and not has_room(w, v, answer, n, kind):
+        return NO
+    return answer
 
 
 def slots_in(w: World, key: int, d: int) -> int:
@@ -114,30 +132,24 @@ def slots_in(w: World, key: int, d: int) -> int:
 
 
 def cut_to(w: World, shape: int, key: int, d: int) -> int:
-    first, end = w.k_first[key], w.k_first[key + 1]
-    code = 1 << (d - first) if end - first <= CODE_DOMAINS else d - first
-    return cut(w, shape, key, 1, code)
-
-
-def cut(w: World, shape: int, key: int, allowed: int, code: int) -> int:
-    """The shape with only these domains of a key; the same shape when it has no others."""
+    """The shape with only this domain of a key; the same shape when it has no other."""
     possible = 0
-    for d in range(w.k_first[key], w.k_first[key + 1]):
-        possible += w.s_domains[shape, d]
-    if possible == allowed:
+    for other in range(w.k_first[key], w.k_first[key + 1]):
+        possible += w.s_domains[shape, other]
+    if possible == 1:
         return shape
-    slot = cut_slot(w.cut_keys, w.cut_codes, shape * w.k_first.shape[0] + key, code)
+    slot = table_slot(w.cut_keys, shape, d)
     if w.cut_keys[slot] >= 0:
         return w.cut_values[slot]
     w.reg[ARG_A] = shape
     w.reg[ARG_B] = key
-    w.reg[ARG_C] = code
+    w.reg[ARG_C] = d
     return NEED - NEEDS_RESTRICTION
 
 
 def after(w: World, shape: int, op: int) -> int:
     """The shape once a requirement set is added to it."""
-    slot = next_slot(w.next_keys, shape, op)
+    slot = table_slot(w.next_keys, shape, op)
     if w.next_keys[slot] >= 0:
         return w.next_values[slot]
     w.reg[ARG_A] = shape
@@ -145,20 +157,12 @@ def after(w: World, shape: int, op: int) -> int:
     return NEED - NEEDS_TRANSITION
 
 
-def next_slot(keys: np.ndarray, shape: int, op: int) -> int:
-    """Where (shape, op) is in the table, or the empty place where it belongs."""
+def table_slot(keys: np.ndarray, shape: int, other: int) -> int:
+    """Where a shape and an op, or a domain, are in a table; or the empty place where they belong."""
     mask = keys.shape[0] - 1
-    key = (shape << 22) | op
+    key = (shape << 22) | other
     slot = ((key * 40503) ^ (key >> 13)) & mask
     while keys[slot] >= 0 and keys[slot] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-def cut_slot(keys: np.ndarray, codes: np.ndarray, key: int, code: int) -> int:
-    mask = keys.shape[0] - 1
-    slot = ((key * 40503) ^ ((code % 1048573) * 8191)) & mask
-    while keys[slot] >= 0 and (keys[slot] != key or codes[slot] != code):
         slot = (slot + 1) & mask
     return slot
 
