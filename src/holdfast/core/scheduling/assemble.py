@@ -83,7 +83,6 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
         t_pool=np.array([t.pool for t in p.templates], dtype=np.int64),
         t_rejects=np.full(len(p.templates), -1, dtype=np.int64),
-        t_ports=np.array([p.pool_ports[t.pool] for t in p.templates], dtype=np.uint64).reshape(-1, words),
         limits=_limits(p),
         p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
         r_free=r_free,
@@ -244,4 +243,18 @@ def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
         labels = requirements.from_labels(dict(view.labels))
         return any(labels.compatible(wanted) for wanted in op.alternatives)
 
-    return constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)
+    hosts, counted = constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)
+    return np.vstack([hosts[: len(constraints.groups.hosts)], _attached(p, room)]), counted
+
+
+def _attached(p: Problem, room: int) -> NDArray[np.int32]:
+    """[shared volume, node] pods that run there with it; one row more, so that there is always one."""
+    index = {claim: i for i, claim in enumerate(p.shared_claims)}
+    found = np.zeros((len(index) + 1, room), dtype=np.int32)
+    if index:
+        for n, node in enumerate(p.nodes):
+            for pod in node.pods:
+                for claim in pod.shape.volumes.claims:
+                    if claim in index and pod.uid not in p.pending:
+                        found[index[claim], n] += 1
+    return found

@@ -53,7 +53,7 @@ def still_to_come(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources
     expected = [
         daemon
         for daemon in daemons
-        if not first_untolerated(node.taints, daemon.pod.tolerations)
+        if not first_untolerated(node.taints, (*daemon.pod.tolerations, TOLERATE_PREFERENCES))
         and labels.compatible(_alternatives(daemon.pod)[0])
     ]
     running = resources.add(*(pod.shape.requests for pod in node.pods if pod.from_daemon_set))

@@ -3,6 +3,7 @@
 Built by `solve` once a request and shared by every packing that is tried; nothing here changes afterwards.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -44,8 +45,8 @@ class Problem:
     limited: tuple[str, ...]  # resources that some pool limits
     nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
     ports: tuple[HostPort, ...]
+    shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
-    pool_ports: list[Words]
     pending: frozenset[str]  # uids of the pods to place; some may still be on a node that goes
 
     @property
@@ -77,7 +78,7 @@ def build(request: SolveRequest, ledger: dict[str, Entry]) -> Problem:
         slots_first=settings.reserved_before_weight,
     )
     domains = _domain_axis(rungs, pools, nodes)
-    ports = _ports(pods, nodes, snapshot.daemon_sets)
+    ports = _ports(pods, nodes)
     pending = frozenset(pod.uid for pod in snapshot.pending)
     return Problem(
         snapshot=snapshot,
@@ -93,8 +94,8 @@ def build(request: SolveRequest, ledger: dict[str, Entry]) -> Problem:
         limited=limited,
         nodes=nodes,
         ports=ports,
+        shared_claims=_shared_claims(pods, nodes, axis),
         constraints=Constraints(pods, rungs, domains, nodes, pools, pending),
-        pool_ports=[_pool_ports(pool, snapshot, ports) for pool in pools],
         pending=pending,
     )
 
@@ -192,7 +193,8 @@ def _templates(
                 _order(key, o, ledger) for key, o in zip(rows.order, rows.offerings, strict=True)
             )
             if len(rows):
-                templates.append(Template(p, kind, pool.requirements, pool.taints, rows))
+                ports = tuple(_daemon_ports(suiting, pool, t, well_known) for t in pool.instance_types)
+                templates.append(Template(p, kind, pool.requirements, pool.taints, rows, ports))
     if slots_first:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
     return templates
@@ -205,13 +207,10 @@ def _order(key: tuple[int | str, ...], offering: Offering, ledger: dict[str, Ent
     return (*key, *reservations.preference(ledger[offering.reservation_id].reservation))
 
 
-def _ports(
-    pods: Sequence[PodClass], nodes: Sequence[NodeView], daemon_sets: Sequence[DaemonSetView]
-) -> tuple[HostPort, ...]:
+def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
     """Every port that pods to place take, and those of others that are in their way."""
     wanted = {port for c in pods for port in c.shape.host_ports}
     taken = {port for node in nodes for pod in node.pods for port in pod.shape.host_ports}
-    taken |= {port for d in daemon_sets for port in d.pod.host_ports}
     clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
     return tuple(sorted(wanted | clashing, key=lambda p: (p.port, p.protocol, p.ip)))
 
@@ -226,12 +225,28 @@ def port_words(found: Iterable[HostPort], ports: Sequence[HostPort], *, clashing
     return words
 
 
-def _pool_ports(pool: NodePoolView, snapshot: Snapshot, ports: Sequence[HostPort]) -> Words:
-    """Ports that DaemonSets take on every node of the pool, whatever its type."""
-    suiting = (
-        d for d in snapshot.daemon_sets if daemons.suits_pool(d, pool, snapshot.cloud_labels.well_known)
+def _daemon_ports(
+    suiting: Sequence[DaemonSetView], pool: NodePoolView, type_: InstanceType, well_known: frozenset[str]
+) -> tuple[HostPort, ...]:
+    """Ports that DaemonSets take on nodes of a type."""
+    with_ports = [d for d in suiting if d.pod.host_ports]
+    found = daemons.of_type(with_ports, pool, type_, well_known) if with_ports else ()
+    return tuple(port for d in found for port in d.pod.host_ports)
+
+
+def _shared_claims(
+    pods: Sequence[PodClass], nodes: Sequence[NodeView], axis: ResourceAxis
+) -> tuple[tuple[str, str], ...]:
+    """Volumes of limited drivers that pods to place have in common with each other or with pods that run."""
+    users = Counter(claim for c in pods for claim in set(c.shape.volumes.claims) for _ in c.pods)
+    running = {claim for node in nodes for pod in node.pods for claim in pod.shape.volumes.claims}
+    return tuple(
+        sorted(
+            claim
+            for claim, count in users.items()
+            if claim[0] in axis.drivers and (count > 1 or claim in running)
+        )
     )
-    return port_words((port for d in suiting for port in d.pod.host_ports), ports)
 
 
 def request_vector(shape: PodShape, axis: ResourceAxis) -> Ints:
@@ -246,8 +261,8 @@ def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
     """What a pod asks of a node at one rung: one op for each place its volumes can be."""
     if not rung.possible:
         return [Op((), rung.tolerations)]
-    places = shape.volumes.alternatives
-    if not places:
-        return [Op((rung.requirements,), rung.tolerations)]
-    fitting = [place for place in places if rung.requirements.intersects(place)]
-    return [Op((rung.requirements.union(place),), rung.tolerations) for place in fitting] or [Op((), ())]
+    sets = [rung.requirements]
+    if shape.volumes.alternatives:
+        fitting = [place for place in shape.volumes.alternatives if rung.requirements.intersects(place)]
+        sets = [rung.requirements.union(place) for place in fitting]
+    return [Op((one,), rung.tolerations, ports=shape.host_ports) for one in sets] or [Op((), ())]

@@ -18,6 +18,7 @@ from holdfast.core.scheduling.kernel import topology
 from holdfast.core.scheduling.offers import Mask, Rows
 from holdfast.core.scheduling.world import NO, RESERVED, Bytes, Ints
 from holdfast.model import requirement
+from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
 from holdfast.model.taints import Taint, Toleration, first_untolerated
@@ -40,6 +41,7 @@ class Op:
     alternatives: tuple[Requirements, ...]
     tolerations: tuple[Toleration, ...] | None  # None: taints do not matter
     is_filter: bool = False
+    ports: tuple[HostPort, ...] = ()  # that a pod takes on the node
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ class Template:
     requirements: Requirements
     taints: tuple[Taint, ...]
     rows: Rows
+    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, what DaemonSets take on its nodes
+
+    def free_of(self, ports: Sequence[HostPort]) -> Mask:
+        """The rows of types on which no DaemonSet is in the way of these ports."""
+        free = [not any(a.conflicts(b) for a in taken for b in ports) for taken in self.daemon_ports]
+        return np.array(free, dtype=bool)[self.rows.row_type]
 
 
 class Shapes:
@@ -149,15 +157,16 @@ class Shapes:
         fitting = [a for a in op.alternatives if old.requirements.compatible(a, undefined)]
         if not fitting:
             return NO
-        if op.is_filter or old.mask is None or not fitting[0].by_key:
+        if op.is_filter or old.mask is None or not (fitting[0].by_key or op.ports):
             return shape
         # A label that neither the pool nor the cloud gives will not be there: what excludes values of it holds as it
         # is, and must not look to the next pod as if the label had a value.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
-        mask = old.mask
+        template = self.templates[old.template]
+        mask = old.mask & template.free_of(op.ports) if op.ports else old.mask
         for key in sorted(absent):
-            mask = mask & self.templates[old.template].rows.satisfying(fitting[0].by_key[key])
+            mask = mask & template.rows.satisfying(fitting[0].by_key[key])
         return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
 
     def _narrow(

@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.core.scheduling.offers import Mask, Rows
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model.requirements import MinValuesGap, Requirements
 
 
@@ -17,14 +17,18 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     """Which minValues a node of this shape and load misses."""
     of_shape = shapes.all[shape]
     wanted = of_shape.requirements
+    own = p.templates[of_shape.template]
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
-    pool = p.templates[of_shape.template].pool
     for template in p.templates:
-        if template.pool != pool:
+        if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
             continue
-        mask = satisfying(template.rows, wanted) & template.rows.fitting(load)
+        if template is own and own.kind == BOUGHT and p.pools[own.pool].limits.amounts:
+            mask = of_shape.mask  # what its claim will list: other rows might break the limits
+        else:
+            mask = satisfying(template.rows, wanted)
+        assert mask is not None
         for key, values in found.items():
-            values.update(_values(template.rows, mask, key))
+            values.update(_values(template.rows, mask & template.rows.fitting(load), key))
     return wanted.min_values_gaps(found)
 
 

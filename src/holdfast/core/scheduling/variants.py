@@ -32,6 +32,8 @@ class Variants:
     v_clash: Words
     v_keys: Ints
     v_key_first: Ints
+    claims: Ints
+    claim_first: Ints
     spread_first: Ints
     spread: Ints
     near_first: Ints
@@ -60,9 +62,13 @@ def build(p: Problem) -> Variants:
         not any(row[5] >= 0 for row in spreads) and not nears
         for spreads, nears in zip(spread, near, strict=True)
     ]
+    claims = _claims(p)
     notes = [
-        [(*row[:3], row[3] + len(ops) if row[3] >= 0 else -1) for row in rows] for rows in constraints.note
+        [(*row[:3], row[3] + len(ops) if row[3] >= 0 else -1) for row in rows]
+        + [(group, -1, 0, -1) for group, _ in of_claims]
+        for rows, of_claims in zip(constraints.note, claims, strict=True)
     ]
+    claim_first, claim_rows = _ranges(claims, 2)
     words = max(1, -(-len(p.ports) // problem.WORD_BITS))
     v_key_first, v_keys = _ranges(
         [
@@ -87,6 +93,8 @@ def build(p: Problem) -> Variants:
         v_steady=np.array(steady, dtype=np.uint8),
         v_ports=_by_class(_port_rows(p, words, clashing=False), repeats, words),
         v_clash=_by_class(_port_rows(p, words, clashing=True), repeats, words),
+        claims=claim_rows,
+        claim_first=claim_first,
         v_keys=v_keys[:, 0],
         v_key_first=v_key_first,
         spread_first=spread_first,
@@ -111,16 +119,32 @@ def _ops(p: Problem) -> tuple[list[Op], Ints, Ints]:
     shared: dict[int, list[list[int]]] = {}
     for c, rungs in zip(p.classes, p.rungs, strict=True):
         of_class = shared.get(id(rungs))
-        if of_class is None or c.shape.volumes.alternatives:
+        if of_class is None or c.shape.volumes.alternatives or c.shape.host_ports:
             of_class = [
                 [index.setdefault(op, len(index)) for op in problem.pod_ops(rung, c.shape)] for rung in rungs
             ]
-        if not c.shape.volumes.alternatives:
+        if not c.shape.volumes.alternatives and not c.shape.host_ports:
             shared[id(rungs)] = of_class
         for ops in of_class:
             tried += ops
             first.append(len(tried))
     return list(index), np.array(tried, dtype=np.int64), np.array(first, dtype=np.int64)
+
+
+def _claims(p: Problem) -> list[list[Row]]:
+    """By variant, the shared volumes of its pods: the host group that counts each, and its driver's column."""
+    first = len(p.constraints.groups.hosts)
+    group = {claim: first + i for i, claim in enumerate(p.shared_claims)}
+    column = {driver: len(p.resources.names) + i for i, driver in enumerate(p.resources.drivers)}
+    found = []
+    for c, rungs in zip(p.classes, p.rungs, strict=True):
+        rows: list[Row] = [
+            (group[claim], column[claim[0]])
+            for claim in sorted(set(c.shape.volumes.claims))
+            if claim in group
+        ]
+        found += [rows] * len(rungs)
+    return found
 
 
 def _ranges(rows_of: Sequence[Sequence[Row]], width: int) -> tuple[Ints, Ints]:

@@ -76,6 +76,10 @@ class World(NamedTuple):
     v_keys: Ints  # topology keys that a variant has constraints on, by v_key_first
     v_key_first: Ints
 
+    # Volumes that several pods share count once a node: [i, (host group that counts it, resource column)]
+    claim_first: Ints
+    claims: Ints
+
     # Constraints by variant, each a range given by *_first.
     spread_first: Ints
     spread: Ints  # [i, (group, skew, counts itself, min domains, eligible set, key or -1 for hosts)]
@@ -130,7 +134,6 @@ class World(NamedTuple):
     t_kind: Ints
     t_pool: Ints
     t_rejects: Ints
-    t_ports: Words  # [t, word] ports that DaemonSets take on every node
     limits: Ints  # [pool, limited resource] what is left
     p_limited: Bytes
 

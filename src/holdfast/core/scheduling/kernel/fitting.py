@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from holdfast.core.scheduling.kernel.room import has_room
+from holdfast.core.scheduling.kernel.room import attached, has_room
 from holdfast.core.scheduling.kernel.topology import after, known_to_groups, narrowed
 from holdfast.core.scheduling.world import (
     ARG_A,
@@ -20,7 +20,8 @@ from holdfast.core.scheduling.world import (
 
 def fits_existing(w: World, v: int, n: int) -> int:
     for i in range(w.v_req.shape[1]):
-        if w.n_load[n, i] + w.v_req[v, i] > w.n_capacity[n, i] and w.v_req[v, i] > 0:
+        more = w.v_req[v, i] - attached(w, v, n, i)
+        if more > 0 and w.n_load[n, i] + more > w.n_capacity[n, i]:
             return NO
     answer = host_allows(w, v, n)
     if answer != 0:
@@ -45,7 +46,7 @@ def fits_node(w: World, v: int, n: int, kind: int) -> int:
 
 
 def fits_new(w: World, v: int, t: int) -> int:
-    answer = new_host_allows(w, v, t)
+    answer = new_host_allows(w, v)
     if answer != 0:
         return answer
     return fits_shape(w, v, w.t_shape[t], -1, w.t_kind[t])
@@ -111,10 +112,7 @@ def host_allows(w: World, v: int, n: int) -> int:
     return 0
 
 
-def new_host_allows(w: World, v: int, t: int) -> int:
-    for i in range(w.v_clash.shape[1]):
-        if w.v_clash[v, i] & w.t_ports[t, i]:
-            return NO
+def new_host_allows(w: World, v: int) -> int:
     for i in range(w.near_first[v], w.near_first[v + 1]):
         if w.near[i, 3] < 0 and not starts_alone(w, i):
             return SOFT

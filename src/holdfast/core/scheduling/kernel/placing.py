@@ -8,6 +8,7 @@ certain, so starting a pod again is safe.
 
 from holdfast.core.scheduling.kernel.fitting import fits_existing, fits_new, fits_node
 from holdfast.core.scheduling.kernel.lists import bump, insert
+from holdfast.core.scheduling.kernel.room import attached
 from holdfast.core.scheduling.kernel.slots import hold_slot
 from holdfast.core.scheduling.kernel.topology import after
 from holdfast.core.scheduling.world import (
@@ -146,7 +147,7 @@ def open_node(w: World, c: int, v: int, t: int, shape: int) -> int:
     w.n_rejects[n] = -1
     w.n_shape[n] = shape
     w.n_pods[n] = 0
-    w.n_ports[n] = w.t_ports[t]
+    w.n_ports[n] = 0
     if kind == RESERVED and not hold_slot(w, v, n, shape):
         return NO
     if w.p_limited[pool]:
@@ -161,7 +162,7 @@ def open_node(w: World, c: int, v: int, t: int, shape: int) -> int:
 
 def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
     for i in range(w.v_req.shape[1]):
-        w.n_load[n, i] += w.v_req[v, i]
+        w.n_load[n, i] += w.v_req[v, i] - attached(w, v, n, i)
     for i in range(w.v_ports.shape[1]):
         w.n_ports[n, i] |= w.v_ports[v, i]
     w.n_shape[n] = shape

@@ -21,7 +21,16 @@ def row_holds(w: World, rows: np.ndarray, row: int, v: int, n: int) -> bool:
     for i in range(w.v_req.shape[1]):
         load = w.v_req[v, i]
         if n >= 0:
-            load += w.n_load[n, i]
+            load += w.n_load[n, i] - attached(w, v, n, i)
         if load > rows[row, i]:
             return False
     return True
+
+
+def attached(w: World, v: int, n: int, column: int) -> int:
+    """How many of the volumes that a pod needs are on the node already, of those that this column counts."""
+    found = 0
+    for j in range(w.claim_first[v], w.claim_first[v + 1]):
+        if w.claims[j, 1] == column and w.host_count[w.claims[j, 0], n] > 0:
+            found += 1
+    return found
