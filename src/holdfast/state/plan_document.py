@@ -22,6 +22,7 @@ def document(
     plan: Plan, *, rejected: Iterable[Unplaced] = (), not_reserved: Iterable[NotReserved] = ()
 ) -> dict[str, Any]:
     """The plan, with the pods that were rejected before it was made among those that are not placed."""
+    rejected = tuple(rejected)
     unplaced = sorted((*plan.unplaced, *rejected), key=lambda one: one.pod)
     return {
         "apiVersion": API_VERSION,
@@ -42,7 +43,7 @@ def document(
         "cost": {
             "perHour": prices.text(plan.price_nano_usd_per_hour),
             "baselinePerHour": prices.text(plan.baseline_nano_usd_per_hour),
-            "baselineUnplaced": plan.baseline_unplaced,
+            "baselineUnplaced": plan.baseline_unplaced + len(rejected),
             "packing": plan.packing,
         },
         "slotsLeft": dict(sorted(plan.slots_left)),

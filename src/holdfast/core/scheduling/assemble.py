@@ -65,6 +65,10 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         host_count=host,
         host_total=host.sum(axis=1, dtype=np.int64),
         domain_count=domain,
+        g_key=np.array(
+            [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
+        ),
+        uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
         n_load=np.zeros((room, p.resources.size), dtype=np.int64),
         n_capacity=capacity,
@@ -116,13 +120,10 @@ def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) ->
 def roomier(w: World) -> World:
     """The world with room for twice as many nodes."""
     room = 2 * len(w.n_shape)
-    host = np.zeros((w.host_count.shape[0], room), dtype=np.int32)
-    host[:, : w.host_count.shape[1]] = w.host_count
-    listed = np.zeros((KINDS, room), dtype=np.int64)
-    listed[:, : w.listed.shape[1]] = w.listed
     return w._replace(
-        host_count=host,
-        listed=listed,
+        host_count=_widened(w.host_count, room),
+        uncertain=_widened(w.uncertain, room),
+        listed=_widened(w.listed, room),
         n_shape=_padded(w.n_shape, room),
         n_load=_padded(w.n_load, room),
         n_pods=_padded(w.n_pods, room),
@@ -138,6 +139,12 @@ def _padded(array: NDArray[A], room: int) -> NDArray[A]:
     padded = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
     padded[: len(array)] = array
     return padded
+
+
+def _widened(array: NDArray[A], room: int) -> NDArray[A]:
+    wider = np.zeros((len(array), room), dtype=array.dtype)
+    wider[:, : array.shape[1]] = array
+    return wider
 
 
 def _stages(p: Problem) -> Ints:

@@ -98,6 +98,8 @@ class World(NamedTuple):
     host_count: NDArray[np.int32]  # [group, node]
     host_total: Ints
     domain_count: Ints  # [group, domain]
+    g_key: Ints  # the key of a domain group
+    uncertain: NDArray[np.int32]  # [group, node] pods that count once the node's domain is certain
 
     n_shape: Ints
     n_load: Ints  # [n, resource]

@@ -165,6 +165,8 @@ def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
         w.n_load[n, i] += w.v_req[v, i] - attached(w, v, n, i)
     for i in range(w.v_ports.shape[1]):
         w.n_ports[n, i] |= w.v_ports[v, i]
+    if w.n_shape[n] != shape:
+        become_certain(w, n, shape)
     w.n_shape[n] = shape
     w.n_pods[n] += 1
     for i in range(w.note_first[v], w.note_first[v + 1]):
@@ -187,7 +189,23 @@ def count(w: World, i: int, n: int, shape: int) -> None:
     for d in range(w.k_first[key], w.k_first[key + 1]):
         possible += w.s_domains[shape, d]
     if possible != 1 and not w.note[i, 2]:
+        w.uncertain[group, n] += 1
         return
     for d in range(w.k_first[key], w.k_first[key + 1]):
         if w.s_domains[shape, d]:
             w.domain_count[group, d] += 1
+
+
+def become_certain(w: World, n: int, shape: int) -> None:
+    """Counts the pods of a node in the domain that it now must be in, for every key that has come down to one."""
+    for key in range(w.k_first.shape[0] - 1):
+        possible, only = 0, -1
+        for d in range(w.k_first[key], w.k_first[key + 1]):
+            if w.s_domains[shape, d]:
+                possible += 1
+                only = d
+        if possible == 1:
+            for group in range(w.uncertain.shape[0]):
+                if w.g_key[group] == key and w.uncertain[group, n] > 0:
+                    w.domain_count[group, only] += w.uncertain[group, n]
+                    w.uncertain[group, n] = 0

@@ -39,12 +39,12 @@ def in_one_domain(w: World, v: int, key: int, shape: int, n: int, kind: int) -> 
         for with_slots in (True, False):
             for d in range(first, end):
                 possible += w.s_domains[shape, d]
-                here = crowd(w, v, key, d)
+                here = crowd(w, v, key, d, n)
                 if here > count and (following < 0 or here < following):
                     following = here
                 if here != count or w.s_domains[shape, d] == 0 or (slots_in(w, key, d) > 0) != with_slots:
                     continue
-                if allowed(w, v, key, d):
+                if allowed(w, v, key, d, n):
                     answer = settled(w, v, shape, key, d, n, kind)
                     if answer != NO:
                         return answer
@@ -55,17 +55,17 @@ def in_one_domain(w: World, v: int, key: int, shape: int, n: int, kind: int) -> 
     return SOFT if wants_others else NO
 
 
-def allowed(w: World, v: int, key: int, d: int) -> bool:
+def allowed(w: World, v: int, key: int, d: int, n: int) -> bool:
     """Whether every constraint of the pod on this key lets it into the domain."""
     for i in range(w.far_first[v], w.far_first[v + 1]):
         if w.far[i, 1] == key and w.domain_count[w.far[i, 0], d] > 0:
             return False
     for i in range(w.near_first[v], w.near_first[v + 1]):
-        if w.near[i, 3] == key and w.domain_count[w.near[i, 0], d] == 0 and not may_begin(w, i, key, d):
+        if w.near[i, 3] == key and there(w, w.near[i, 0], d, n) == 0 and not may_begin(w, i, key, d):
             return False
     for i in range(w.spread_first[v], w.spread_first[v + 1]):
         if w.spread[i, 5] == key:
-            skew = w.domain_count[w.spread[i, 0], d] + w.spread[i, 2] - least_count(w, i)
+            skew = there(w, w.spread[i, 0], d, n) + w.spread[i, 2] - least_count(w, i)
             if skew > w.spread[i, 1]:
                 return False
     return True
@@ -81,11 +81,17 @@ def may_begin(w: World, i: int, key: int, d: int) -> bool:
     return True
 
 
-def crowd(w: World, v: int, key: int, d: int) -> int:
+def there(w: World, group: int, d: int, n: int) -> int:
+    """How many pods of a group a domain has once the node is in it: its own uncertain ones count then too."""
+    count = w.domain_count[group, d]
+    return count + w.uncertain[group, n] if n >= 0 else count
+
+
+def crowd(w: World, v: int, key: int, d: int, n: int) -> int:
     """How many pods count against a domain for the first spread constraint on the key."""
     for i in range(w.spread_first[v], w.spread_first[v + 1]):
         if w.spread[i, 5] == key:
-            return w.domain_count[w.spread[i, 0], d]
+            return there(w, w.spread[i, 0], d, n)
     return 0
 
 
