@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast import names
 from holdfast.core.scheduling import daemons, problem
 from holdfast.core.scheduling.axes import PLENTY
-from holdfast.core.scheduling.kernel import fitting
+from holdfast.core.scheduling.kernel import room as room_kernel
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op, Shapes
 from holdfast.core.scheduling.variants import Variants
@@ -111,9 +111,9 @@ def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) ->
     if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):
         grown = np.full((4 * len(verdicts), 5), EMPTY, dtype=np.int64)
         for row in verdicts[verdicts[:, 0] != EMPTY]:
-            grown[fitting.verdict_slot(grown, *row[:4].tolist())] = row
+            grown[room_kernel.verdict_slot(grown, *row[:4].tolist())] = row
         verdicts = grown
-    verdicts[fitting.verdict_slot(verdicts, *asked)] = (*asked, answer)
+    verdicts[room_kernel.verdict_slot(verdicts, *asked)] = (*asked, answer)
     return w._replace(verdicts=verdicts)
 
 

@@ -1,17 +1,10 @@
 """Whether a pod fits on a node: its room, its ports, and the constraints whose domains are nodes."""
 
-import numpy as np
-
-from holdfast.core.scheduling.kernel.room import attached, has_room
+from holdfast.core.scheduling.kernel.room import attached, has_room, verdict
 from holdfast.core.scheduling.kernel.topology import after, known_to_groups, narrowed
 from holdfast.core.scheduling.world import (
-    ARG_A,
-    ARG_B,
-    ARG_C,
-    EMPTY,
     EXISTING,
     NEED,
-    NEEDS_VERDICT,
     NO,
     SOFT,
     World,
@@ -70,29 +63,6 @@ def fits_shape(w: World, v: int, shape: int, n: int, kind: int) -> int:
         if answer == SOFT:
             rejection = SOFT
     return rejection
-
-
-def verdict(w: World, v: int, n: int, shape: int) -> int:
-    """Whether enough instance types are left: Python counts them, once a question."""
-    slot = verdict_slot(w.verdicts, n, w.n_pods[n] if n >= 0 else 0, v, shape)
-    if w.verdicts[slot, 0] != EMPTY:
-        return shape if w.verdicts[slot, 4] == 1 else NO
-    w.reg[ARG_A] = n
-    w.reg[ARG_B] = v
-    w.reg[ARG_C] = shape
-    return NEED - NEEDS_VERDICT
-
-
-def verdict_slot(verdicts: np.ndarray, n: int, pods: int, v: int, shape: int) -> int:
-    """Where the answer is, or the empty place where it belongs."""
-    mask = verdicts.shape[0] - 1
-    slot = (n * 8191 + pods * 131071 + v * 524287 + shape * 127) & mask
-    while verdicts[slot, 0] != EMPTY:
-        same = verdicts[slot, 0] == n and verdicts[slot, 1] == pods
-        if same and verdicts[slot, 2] == v and verdicts[slot, 3] == shape:
-            break
-        slot = (slot + 1) & mask
-    return slot
 
 
 def host_allows(w: World, v: int, n: int) -> int:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from holdfast.core.scheduling.kernel.room import has_room
+from holdfast.core.scheduling.kernel.room import has_room, verdict
 from holdfast.core.scheduling.world import (
     ARG_A,
     ARG_B,
@@ -122,15 +122,17 @@ def least_count(w: World, i: int) -> int:
 
 
 def settled(w: World, v: int, shape: int, key: int, d: int, n: int, kind: int) -> int:
-    """The shape in this domain, where the pod must also have room; NO, or a need."""
+    """The shape in this domain, where the pod must also have room and types enough; NO, or a need."""
     if w.s_domains[shape, d] == 0:
         return NO
     if kind == RESERVED and key == w.zone_key[0] and n < 0 and slots_in(w, key, d) == 0:
         return NO
     answer = cut_to(w, shape, key, d)
-    if answer >= 0 and kind != EXISTING and not has_room(w, v, answer, n, kind):
+    if answer < 0 or kind == EXISTING:
+        return answer
+    if not has_room(w, v, answer, n, kind):
         return NO
-    return answer
+    return verdict(w, v, n, answer) if w.s_min_values[answer] else answer
 
 
 def slots_in(w: World, key: int, d: int) -> int:
