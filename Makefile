@@ -42,6 +42,8 @@ fuzz: $(STAMP) ## plan and check random scenarios (N=10000 SEED=1 PLANNER=produc
 
 bench: $(STAMP) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format
