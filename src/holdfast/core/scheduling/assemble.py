@@ -50,6 +50,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
     capacity = _existing_capacity(p)
     r_free = np.array([p.ledger[id_].free for id_ in p.reservation_ids], dtype=np.int64)
     r_zone = _reservation_zones(p)
+    rooms = _slot_rooms(p)
     reg = np.zeros(REGISTERS, dtype=np.int64)
     reg[NODES], reg[RUN_VARIANT], reg[FREE_SLOTS] = existing, -1, r_free.sum()
     words = variants.v_ports.shape[1]
@@ -89,7 +90,9 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         t_rejects=np.full(len(p.templates), -1, dtype=np.int64),
         limits=_limits(p),
         p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
+        r_room=rooms,
         r_free=r_free,
+        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0),
         r_zone=r_zone,
         visit=np.zeros((len(r_free), 3), dtype=np.int64),
         queue=np.zeros(len(r_free), dtype=np.int64),
@@ -171,6 +174,15 @@ def _limits(p: Problem) -> Ints:
         for pool in p.pools
     ]
     return np.array(left, dtype=np.int64).reshape(len(p.pools), len(p.limited))
+
+
+def _slot_rooms(p: Problem) -> Ints:
+    """[template, reservation, resource]"""
+    rooms = np.zeros((len(p.templates), len(p.reservation_ids), p.resources.size), dtype=np.int64)
+    for t, template in enumerate(p.templates):
+        if template.kind == RESERVED:
+            rooms[t, template.rows.reservation] = template.rows.room
+    return rooms
 
 
 def _reservation_zones(p: Problem) -> Ints:

@@ -62,7 +62,15 @@ def place(
     `allowed` are the rows that each template may use; what finds no place with these tries again with the `whole`.
     `waits` are the classes that take a slot or nothing new.
     """
-    shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, len(p.limited), p.resources.size)
+    shapes = Shapes(
+        p.templates,
+        variants.ops,
+        p.domains,
+        p.well_known,
+        len(p.limited),
+        p.resources.size,
+        len(p.reservation_ids),
+    )
     masks = list(allowed)
     w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
     w.c_waits[:] = waits

@@ -25,7 +25,7 @@ from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "frontier", "s_slots", "slot_reservation", "slot_room", "s_most", "s_min_values",
+    "s_domains", "s_rows", "frontier", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -80,6 +80,7 @@ class Shapes:
         well_known: frozenset[str],
         limited: int,
         resources: int,
+        reservations: int,
     ) -> None:
         self.templates = templates
         self.all: list[Shape] = []
@@ -91,6 +92,7 @@ class Shapes:
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
         self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
         self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
         self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
@@ -198,6 +200,7 @@ class Shapes:
             self.s_domains = _doubled(self.s_domains)
             self.s_rows = _doubled(self.s_rows)
             self.s_slots = _doubled(self.s_slots)
+            self.s_reserved = _doubled(self.s_reserved)
             self.s_most = _doubled(self.s_most)
             self.s_min_values = _doubled(self.s_min_values)
         self.all.append(shape)
@@ -210,7 +213,7 @@ class Shapes:
         found = np.flatnonzero(mask)
         if t.kind == RESERVED:
             self.s_slots[index] = self._slots(t.rows, found)
-            return
+            self.s_reserved[index, t.rows.reservation[found]] = 1
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
             known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))

@@ -121,6 +121,7 @@ class World(NamedTuple):
     s_slots: Ints  # [s, (first, end)] in `slot_reservation`
     slot_reservation: Ints
     slot_room: Ints  # [row, resource]
+    s_reserved: Bytes  # [s, reservation] whether the shape has its slots
     s_most: Ints  # [s, limited resource] largest capacity
     s_min_values: Bytes
 
@@ -139,7 +140,9 @@ class World(NamedTuple):
     limits: Ints  # [pool, limited resource] what is left
     p_limited: Bytes
 
+    r_room: Ints  # [template, reservation, resource] what pods can have in a slot
     r_free: Ints
+    free_most: Ints  # [resource] no free slot has more than this
     r_zone: Ints  # the domain of its zone, or -1
     visit: Ints  # [r, (seen, from reservation, by node)] scratch
     queue: Ints

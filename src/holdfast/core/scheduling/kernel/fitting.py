@@ -50,10 +50,10 @@ def fits_shape(w: World, v: int, shape: int, n: int, kind: int) -> int:
     rejection = NO
     for j in range(w.v_op_first[v], w.v_op_first[v + 1]):
         answer = after(w, shape, w.v_ops[j])
+        if answer >= 0 and not has_room(w, v, answer, n, kind):
+            answer = NO  # for good, which what follows could not tell
         if answer >= 0:
             answer = narrowed(w, v, answer, n, kind)
-        if answer >= 0 and not has_room(w, v, answer, n, kind):
-            answer = NO
         if answer >= 0 and w.s_min_values[answer]:
             answer = verdict(w, v, n, answer)
         if answer >= 0:

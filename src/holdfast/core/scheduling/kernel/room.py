@@ -7,6 +7,7 @@ from holdfast.core.scheduling.world import (
     ARG_B,
     ARG_C,
     EMPTY,
+    FREE_SLOTS,
     NEED,
     NEEDS_VERDICT,
     NO,
@@ -16,15 +17,20 @@ from holdfast.core.scheduling.world import (
 
 
 def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
-    if kind == RESERVED:
-        for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
-            if row_holds(w, w.slot_room, row, v, n):
-                return True
-        return False
+    if kind == RESERVED and n >= 0 and w.reg[FREE_SLOTS] == 0:
+        return keeps_slot(w, v, shape, n)
     for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
         if row_holds(w, w.frontier, row, v, n):
             return True
     return False
+
+
+def keeps_slot(w: World, v: int, shape: int, n: int) -> bool:
+    """Whether the slot that a node holds still holds it with one more pod."""
+    held = w.n_slot[n]
+    if held < 0 or w.s_reserved[shape, held] == 0:
+        return False
+    return row_holds(w, w.r_room[w.n_template[n]], held, v, n)
 
 
 def row_holds(w: World, rows: np.ndarray, row: int, v: int, n: int) -> bool:

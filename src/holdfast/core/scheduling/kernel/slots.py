@@ -1,6 +1,6 @@
 """Slots: a matching of nodes to reservations that is never more than what is free, kept while nodes grow."""
 
-from holdfast.core.scheduling.kernel.room import row_holds
+from holdfast.core.scheduling.kernel.room import attached, keeps_slot, row_holds
 from holdfast.core.scheduling.world import FREE_SLOTS, RESERVED, World
 
 
@@ -8,15 +8,12 @@ def hold_slot(w: World, v: int, n: int, shape: int) -> bool:
     """Gives a node a slot that still holds it with this pod: its own, a free one, or one that another
     node can leave for a third. Never more nodes than slots."""
     held = w.n_slot[n]
-    free = -1
-    for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
-        if row_holds(w, w.slot_room, row, v, n):
-            r = w.slot_reservation[row]
-            if r == held:
-                return True
-            if free < 0 and w.r_free[r] > 0:
-                free = r
-    if free < 0:
+    if keeps_slot(w, v, shape, n):
+        return True
+    if w.reg[FREE_SLOTS] == 0:
+        return False
+    free = free_slot(w, v, n, shape)
+    if free < 0 and held < 0:  # only a new node is worth moving others for; one that grows may stay as it is
         free = make_room(w, v, n, shape)
     if free < 0:
         return False
@@ -27,17 +24,55 @@ def hold_slot(w: World, v: int, n: int, shape: int) -> bool:
     return True
 
 
+def free_slot(w: World, v: int, n: int, shape: int) -> int:
+    """The first reservation with a free slot that holds the node with this pod, or -1."""
+    for i in range(w.free_most.shape[0]):
+        if w.n_load[n, i] + w.v_req[v, i] - attached(w, v, n, i) > w.free_most[i]:
+            return -1
+    for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
+        r = w.slot_reservation[row]
+        if w.r_free[r] > 0 and row_holds(w, w.slot_room, row, v, n):
+            return r
+    return -1
+
+
 def take(w: World, r: int, slots: int) -> None:
+    was_free = w.r_free[r] > 0
     w.r_free[r] -= slots
     w.reg[FREE_SLOTS] -= slots
+    if was_free != (w.r_free[r] > 0):
+        measure_free(w)
     d = w.r_zone[r]
     if d >= 0:
         w.d_free[d] -= slots
 
 
+def measure_free(w: World) -> None:
+    """Bounds what free slots can hold, so that most questions about them are answered without looking at each."""
+    w.free_most[:] = 0
+    for r in range(w.r_free.shape[0]):
+        if w.r_free[r] > 0:
+            for t in range(w.r_room.shape[0]):
+                for i in range(w.free_most.shape[0]):
+                    w.free_most[i] = max(w.free_most[i], w.r_room[t, r, i])
+
+
+def somebody_can_move(w: World) -> bool:
+    """Whether any node of this run is small enough for a free slot: the end of every path is such a node."""
+    for j in range(w.lengths[RESERVED, 0]):
+        fits = True
+        for i in range(w.free_most.shape[0]):
+            if w.n_load[w.listed[RESERVED, j], i] > w.free_most[i]:
+                fits = False
+                break
+        if fits:
+            return True
+    return False
+
+
 def make_room(w: World, v: int, n: int, shape: int) -> int:
     """An augmenting path: the reservation that n can have once others have moved, or -1."""
-    if w.reg[FREE_SLOTS] == 0:
+    if not somebody_can_move(w):
         return -1
     w.visit[:, 0] = 0
     head, tail = 0, 0
