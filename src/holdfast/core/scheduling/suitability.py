@@ -97,13 +97,16 @@ def _not_free(p: Problem, id_: str, offering: Offering, used: dict[str, int]) ->
     entry = p.ledger[id_]
     match reservations.window(entry.reservation, p.snapshot.taken_s):
         case reservations.Upcoming(starts_s):
-            return Reason(ReasonCode.NOT_STARTED, f"it starts at {starts_s}", id_)
+            in_s = starts_s - p.snapshot.taken_s
+            return Reason(ReasonCode.NOT_STARTED, f"it starts in {in_s:,} seconds", id_)
         case reservations.Draining() | reservations.Reclaiming() | reservations.Ended():
             return Reason(ReasonCode.DRAINING, "its drain has begun", id_)
     if entry.reservation.state is not State.ACTIVE or not offering.healthy:
         return Reason(ReasonCode.UNHEALTHY, "it is not usable now", id_)
     if entry.free > used[id_]:
         return Reason(ReasonCode.TOPOLOGY, "a place that existed, or other pods, came first", id_)
-    if entry.held or used[id_]:
-        return Reason(ReasonCode.HELD, f"{entry.held + used[id_]} of its slots are held by other nodes", id_)
+    if used[id_]:
+        return Reason(ReasonCode.HELD, "its free slots go to other nodes of this plan", id_)
+    if entry.held:
+        return Reason(ReasonCode.HELD, f"{entry.held} of its slots are held by other NodeClaims", id_)
     return Reason(ReasonCode.FULL, f"all of its {entry.reservation.total} slots are in use", id_)
