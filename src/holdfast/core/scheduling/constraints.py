@@ -18,7 +18,7 @@ from holdfast.model.pods import PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.snapshot import NodePoolView, NodeView
-from holdfast.model.taints import Toleration, first_untolerated
+from holdfast.model.taints import TOLERATE_PREFERENCES, Toleration, first_untolerated
 
 Row = tuple[int, ...]
 _Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
@@ -101,7 +101,7 @@ class Constraints:
         terms: tuple[Requirements, ...] = (NO_REQUIREMENTS,)
         if spread.honors_node_affinity:
             terms = tuple(shape.node_selector.union(t) for t in (shape.required_terms or (NO_REQUIREMENTS,)))
-        tolerations = rung.tolerations if spread.honors_node_taints else None
+        tolerations = _lasting(rung) if spread.honors_node_taints else None
         if tolerations is None and all(not t.by_key for t in terms):
             return -1
         op = Op(terms, tolerations, is_filter=True)
@@ -118,7 +118,7 @@ class Constraints:
         eligible = 0
         if spread.key != names.HOSTNAME:
             wanted = (rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None,)
-            tolerations = rung.tolerations if spread.honors_node_taints else None
+            tolerations = _lasting(rung) if spread.honors_node_taints else None
             eligible = self._eligible_set(spread.key, wanted, tolerations)
         key = self.groups.key_index(spread.key)
         return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
@@ -200,3 +200,8 @@ class Constraints:
             for pod in node.pods
             if pod.uid not in self._pending
         ]
+
+
+def _lasting(rung: Rung) -> tuple[Toleration, ...]:
+    """Tolerations that decide which nodes count: a taint that is a mere preference keeps no node from counting."""
+    return tuple(dict.fromkeys((*rung.tolerations, TOLERATE_PREFERENCES)))

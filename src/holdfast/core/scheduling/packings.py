@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import types_left
 from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.world import BOUGHT
@@ -19,16 +18,17 @@ from holdfast.model import resources
 MILLIS = 1000
 
 
-def candidates(p: Problem, most: int) -> Iterator[tuple[str, list[Mask]]]:
-    """Up to `most` packings, each with its name."""
+def candidates(p: Problem, whole: list[Mask], most: int) -> Iterator[tuple[str, list[Mask], bool]]:
+    """Up to `most` packings: name, rows that may be used, and whether free pods are packed by price."""
+    if most > 0:
+        yield "by-price", whole, True
     sizes = [_sizes(p, t) for t in range(len(p.templates))]
-    whole = [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
-    for cap in _caps(p, sizes, most):
+    for cap in _caps(p, sizes, most - 1):
         masks = [
             mask & (of_rows <= cap) if template.kind == BOUGHT else mask
             for template, mask, of_rows in zip(p.templates, whole, sizes, strict=True)
         ]
-        yield f"cap-{cap // MILLIS}", masks
+        yield f"cap-{cap // MILLIS}", masks, False
 
 
 def _sizes(p: Problem, t: int) -> NDArray[np.int64]:
@@ -41,7 +41,7 @@ def _sizes(p: Problem, t: int) -> NDArray[np.int64]:
 def _caps(p: Problem, sizes: list[NDArray[np.int64]], most: int) -> list[int]:
     """Different sizes of what can be bought, spread evenly, the largest left out: that is first fit."""
     bought = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == BOUGHT]
-    if not bought:
+    if not bought or most <= 0:
         return []
     found = np.unique(np.concatenate(bought))[:-1]
     if len(found) > most:

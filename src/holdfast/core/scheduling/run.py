@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import assemble, compiled, pins, types_left
+from holdfast.core.scheduling import assemble, compiled, opening, pins, types_left
 from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
@@ -26,8 +26,10 @@ from holdfast.core.scheduling.world import (
     NEEDS_ROOM,
     NEEDS_TRANSITION,
     NEEDS_VERDICT,
+    NO,
     NODES,
     POSITION,
+    RESERVED,
     RUN_VARIANT,
     Ints,
     World,
@@ -56,11 +58,14 @@ def place(
     allowed: Sequence[Mask],
     whole: Sequence[Mask],
     waits: NDArray[np.uint8],
+    *,
+    by_price: bool = False,
 ) -> Outcome:
     """Places every pod that has a place.
 
     `allowed` are the rows that each template may use; what finds no place with these tries again with the `whole`.
-    `waits` are the classes that take a slot or nothing new.
+    `waits` are the classes that take a slot or nothing new. `by_price`: pods that nothing ties are packed by what
+    nodes cost, once nodes that exist and slots are used up.
     """
     shapes = Shapes(
         p.templates,
@@ -74,11 +79,25 @@ def place(
     masks = list(allowed)
     w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
     w.c_waits[:] = waits
+    if by_price:
+        w = _priced(p, w, shapes, masks, variants)
     w = _to_the_end(p, w, shapes, masks, variants)
     if w.c_left.any() and any((a != b).any() for a, b in zip(allowed, whole, strict=True)):
         masks = list(whole)
         w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
     return _outcome(p, w, shapes)
+
+
+def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
+    """Uses up what is paid for, then opens nodes for free pods by price, and leaves the rest to the kernel."""
+    bases = w.t_shape.tolist()
+    w.t_shape[:] = [base if t.kind == RESERVED else NO for base, t in zip(bases, p.templates, strict=True)]
+    w = _to_the_end(p, w, shapes, masks, variants)
+    w.t_shape[:] = bases
+    w = opening.open_patterns(p, variants, w, shapes, bases)
+    w.t_rejects[:] = -1
+    w.n_rejects[:] = -1
+    return _again(w, np.flatnonzero(w.c_left))
 
 
 def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:

@@ -132,6 +132,10 @@ class Shapes:
                     domains[index] = 1
         return self._append(Shape(EXISTING_TEMPLATE, requirements, taints, None), domains)
 
+    def after(self, shape: int, op: int) -> int:
+        """The shape once an op is added, or NO."""
+        return self._after(shape, self._ops[op])
+
     def transition(self, shape: int, op: int) -> None:
         """Answers what the kernel asked: the shape once an op is added, or NO."""
         answer = self._after(shape, self._ops[op])

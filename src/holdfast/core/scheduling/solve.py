@@ -55,8 +55,8 @@ def solve(request: SolveRequest) -> Plan:
     whole = _whole(p)
     tried = [_pack(FIRST_FIT, p, of_pods, whole, whole, waiting)]
     if request.settings.packing is Packing.COST:
-        for name, masks in packings.candidates(p, request.settings.packing_candidates):
-            tried.append(_pack(name, p, of_pods, masks, whole, waiting))
+        for name, masks, by_price in packings.candidates(p, whole, request.settings.packing_candidates):
+            tried.append(_pack(name, p, of_pods, masks, whole, waiting, by_price=by_price))
     best = min(tried, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
@@ -81,8 +81,10 @@ def _pack(
     masks: list[Mask],
     whole: list[Mask],
     waiting: dict[int, waits.Wait],
+    *,
+    by_price: bool = False,
 ) -> Packed:
-    outcome = run.place(p, of_pods, masks, whole, waits.flags(p, waiting))
+    outcome = run.place(p, of_pods, masks, whole, waits.flags(p, waiting), by_price=by_price)
     return Packed(name, outcome, finalize.choose(p, outcome))
 
 

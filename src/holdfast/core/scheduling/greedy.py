@@ -1,0 +1,77 @@
+"""Price-aware packing of pods that no topology ties: patterns of pods that are worth most for what a node costs.
+
+Called by `packings`. For every instance type a node is filled with what it can hold, preferring pods that are worth
+much and take little of what is scarce on it; the type whose pattern is worth most for its price is bought, as often
+as the pods allow, and so on. Sizes are classes here: pods of one size are interchangeable. The answer is a list of
+nodes to open with the pods to put on them; `run` checks every placement as it checks any other.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.scheduling import duals
+from holdfast.core.scheduling.world import Ints
+
+Floats = NDArray[np.float64]
+
+_STEPS = 4000  # bounds the work of one pattern
+_PATTERNS = 400
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Nodes that are opened alike: the type, how many, and how many pods of each size on each."""
+
+    type: int
+    nodes: int
+    pods: NDArray[np.int64]  # [size]
+
+
+def patterns(sizes: Ints, counts: Ints, rooms: Ints, prices: Ints) -> list[Pattern]:
+    """Patterns that hold every pod; rooms and prices are by type, sizes and counts by size of pod."""
+    left = counts.copy()
+    needed = sizes.astype(float)
+    room = rooms.astype(float)
+    worth = duals.worth(room, prices.astype(float), needed.T @ counts)
+    value = needed @ worth
+    found: list[Pattern] = []
+    while left.any() and len(found) < _PATTERNS:
+        filled = _fill(needed, left, room, value)
+        gains = filled @ value
+        best = int(np.argmax(gains / prices))
+        pods = filled[best]
+        if not pods.any():
+            break
+        used = pods > 0
+        nodes = int((left[used] // pods[used]).min())
+        left -= nodes * pods
+        found.append(Pattern(best, nodes, pods))
+    return found
+
+
+def _fill(needed: Floats, left: Ints, room: Floats, value: Floats) -> Ints:
+    """[type, size] what a node of each type would be filled with, one kind of pod a step, all types at once."""
+    remaining = room.copy()
+    taken = np.zeros((len(room), len(needed)), dtype=np.int64)
+    open_types = np.arange(len(room))
+    for _ in range(_STEPS):
+        rest = remaining[open_types]
+        more = left[None, :] - taken[open_types]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fits = np.floor(rest[:, None, :] / needed[None, :, :]).min(axis=2)
+            scarce = (needed[None, :, :] / np.maximum(rest, 1.0)[:, None, :]).max(axis=2)
+        possible = np.minimum(np.nan_to_num(fits, posinf=2**31), more)
+        score = np.where(possible >= 1, value[None, :] / np.maximum(scarce, 1e-12), -1.0)
+        choice = score.argmax(axis=1)
+        chosen = possible[np.arange(len(open_types)), choice]
+        growing = chosen >= 1
+        if not growing.any():
+            break
+        open_types, choice = open_types[growing], choice[growing]
+        # Half of what would fit: the balance of what is left changes, and another kind may then suit better.
+        amount = np.maximum(1, chosen[growing].astype(np.int64) // 2)
+        taken[open_types, choice] += amount
+        remaining[open_types] -= amount[:, None] * needed[choice]
+    return taken

@@ -1,0 +1,80 @@
+"""Packing by price: patterns that hold every pod, near a bound that nothing can be cheaper than."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import names
+from holdfast.core.scheduling import duals, greedy
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.solve import solve
+from planner_builders import fake_types, instance_type, is_in, pods, pool, request, reservation, shape
+
+ROOMS = np.array(
+    [[1900, 7000, 29], [3900, 15000, 58], [7900, 31000, 58], [1900, 3000, 29], [7900, 63000, 58]]
+)
+PRICES = np.array([96, 192, 384, 80, 500])
+
+demands = st.lists(
+    st.tuples(st.integers(50, 1800), st.integers(50, 2900), st.integers(1, 40)), min_size=1, max_size=8
+)
+
+
+@given(demands)
+@settings(deadline=None, max_examples=60)
+def test_no_type_is_worth_more_than_it_costs_and_patterns_cost_no_less_than_the_bound(
+    wanted: list[tuple[int, int, int]],
+) -> None:
+    sizes = np.array([(cpu, memory, 1) for cpu, memory, _ in wanted])
+    counts = np.array([count for _, _, count in wanted])
+    worth = duals.worth(ROOMS.astype(float), PRICES.astype(float), (sizes.T @ counts).astype(float))
+    assert (ROOMS @ worth <= PRICES * (1 + 1e-6)).all()
+    found = greedy.patterns(sizes, counts, ROOMS, PRICES)
+    cost = sum(pattern.nodes * PRICES[pattern.type] for pattern in found)
+    assert cost >= worth @ (sizes.T @ counts) * (1 - 1e-6)
+
+
+@given(demands)
+@settings(deadline=None, max_examples=60)
+def test_patterns_hold_every_pod_and_fit_their_type(wanted: list[tuple[int, int, int]]) -> None:
+    sizes = np.array([(cpu, memory, 1) for cpu, memory, _ in wanted])
+    counts = np.array([count for _, _, count in wanted])
+    found = greedy.patterns(sizes, counts, ROOMS, PRICES)
+    assert (sum((p.nodes * p.pods for p in found), np.zeros_like(counts)) == counts).all()
+    for pattern in found:
+        assert (pattern.pods @ sizes <= ROOMS[pattern.type]).all()
+
+
+LADDER = [
+    instance_type("small", 2, 8, 0.10, capacity_types=[names.ON_DEMAND]),
+    instance_type("medium", 8, 32, 0.40, capacity_types=[names.ON_DEMAND]),
+    instance_type("huge", 96, 384, 9.00, capacity_types=[names.ON_DEMAND]),  # dear for its size
+]
+
+
+def test_a_plan_by_price_leaves_the_large_and_dear_type_alone() -> None:
+    asked = [pool("default", LADDER)], pods(60, shape(900, 2048))
+    first_fit = solve(request(*asked))
+    by_price = solve(request(*asked, packing=Packing.COST))
+    assert {claim.instance_type for claim in first_fit.claims} == {"huge"}
+    assert by_price.price_nano_usd_per_hour < 0.5 * first_fit.price_nano_usd_per_hour
+    assert by_price.baseline_nano_usd_per_hour == first_fit.price_nano_usd_per_hour
+    assert sum(len(claim.pods) for claim in by_price.claims) == 60
+
+
+@pytest.mark.parametrize("candidates", [0, 1, 16])
+def test_no_packing_is_ever_dearer_than_first_fit(candidates: int) -> None:
+    kept = [reservation("cr-1", "fake-it-5", available=3)]
+    plan = solve(
+        request(
+            [pool("default", fake_types(40, kept), is_in(names.CAPACITY_TYPE, "reserved", "on-demand"))],
+            (*pods(50, shape(700, 900), "a"), *pods(50, shape(300, 3000), "b")),
+            kept,
+            Packing.COST,
+            packing_candidates=candidates,
+        )
+    )
+    assert plan.price_nano_usd_per_hour <= plan.baseline_nano_usd_per_hour
+    assert sum(claim.slot == "cr-1" for claim in plan.claims) == 3
+    assert not plan.unplaced
