@@ -125,7 +125,9 @@ def request(
     settings = {key: more.pop(key) for key in list(more) if key in Settings.__slots__}
     snapshot = Snapshot(
         taken_s=more.pop("taken_s", 0),
-        cloud_labels=CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID})),
+        cloud_labels=CloudLabels(
+            more.pop("well_known", WELL_KNOWN), RESERVATION_ID, frozenset({RESERVATION_ID})
+        ),
         node_pools=tuple(pools),
         pending=tuple(pending),
         reservations=tuple(reservations),
@@ -134,8 +136,11 @@ def request(
     return SolveRequest(snapshot, Settings(packing=packing, **settings))
 
 
-def benchmark_mix(count: int, seed: int = 42) -> tuple[PodView, ...]:
-    """Karpenter's benchmark: generic, zone spread, hostname spread, zonal affinity, hostname anti-affinity."""
+def benchmark_mix(count: int, seed: int = 42, *, topology: bool = True) -> tuple[PodView, ...]:
+    """Karpenter's benchmark: generic, zone spread, hostname spread, zonal affinity, hostname anti-affinity.
+
+    Without topology, pods of the same sizes that nothing ties.
+    """
     dice = random.Random(seed)
     interned: dict[PodShape, PodShape] = {}
     made: list[PodView] = []
@@ -146,7 +151,7 @@ def benchmark_mix(count: int, seed: int = 42) -> tuple[PodView, ...]:
         one = interned.setdefault(one, one)
         made.append(PodView(f"uid-{len(made):06d}", f"pod-{len(made)}", len(made), one))
 
-    letters, each = "abcdefg", count // 5
+    letters, each = "abcdefg", count // 5 if topology else 0
     for _ in range(count - 4 * each):
         add((("my-label", dice.choice(letters)),))
     for key in (names.ZONE, names.HOSTNAME):
