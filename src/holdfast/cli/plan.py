@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli import plan_table, scenarios
+from holdfast.cli import options, plan_table, scenarios
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
 from holdfast.state import plan_document, times
 from holdfast.state.scenario import Scenario
@@ -34,26 +34,13 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
 
 
 @click.command
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="A file or a folder of YAML or JSON manifests, or - for standard input. May be given several times.",
-)
+@options.manifests
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--now",
     callback=_moment,
     metavar="TIME",
     help="When the plan is made, instead of the Catalog's time or the clock's.",
-)
-@click.option(
-    "--ignore-unknown-kinds",
-    is_flag=True,
-    help="Pass over objects of kinds that Holdfast does not read instead of reporting them.",
 )
 @click.option("--packing", type=_words(Packing), help="How nodes are filled.")
 @click.option("--packing-candidates", type=click.IntRange(0, 1000), help="How many other packings are tried.")

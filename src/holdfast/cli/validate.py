@@ -9,27 +9,14 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.findings import Finding
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
-from holdfast.cli import manifests
+from holdfast.cli import manifests, options
 from holdfast.cli.manifests import Loaded, Located
 from holdfast.cloud.aws import preflight
 from holdfast.state import nodepools
 
 
 @click.command
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="A file or a folder of YAML or JSON manifests, or - for standard input. May be given several times.",
-)
-@click.option(
-    "--ignore-unknown-kinds",
-    is_flag=True,
-    help="Pass over objects of kinds that Holdfast does not read instead of reporting them.",
-)
+@options.manifests
 def command(paths: tuple[str, ...], *, ignore_unknown_kinds: bool) -> None:
     """Check manifests as the API server would, and whether they can work together.
 
