@@ -128,7 +128,8 @@ def in_new(w: World, c: int, v: int, first: int, end: int) -> int:
         found = open_node(w, c, v, t, answer)
         if found != NO:
             return found
-        w.t_rejects[t] = v
+        if w.v_steady[v]:  # for the others another domain may be chosen later, with a slot in it
+            w.t_rejects[t] = v
     return NO
 
 
