@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import assemble, compiled, opening, pins, types_left
+from holdfast.core.scheduling import assemble, compiled, opening, pins, settling, types_left
 from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
@@ -106,8 +106,12 @@ def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variant
         before = w.reg[LOGGED]
         w = _pass(p, w, shapes, masks, kernel)
         waiting = np.flatnonzero((w.c_left > 0) & variants.hopeful)
-        if not len(waiting) or w.reg[LOGGED] == before:
+        if not len(waiting):
             return w
+        if w.reg[LOGGED] == before:
+            w, found = settling.settle(p, w, shapes)
+            if not found:
+                return w
         # Somebody was placed meanwhile: those who want to be near others may have a place now (S-20).
         w = _again(w, waiting)
 

@@ -144,12 +144,16 @@ class Shapes:
         _put(self.next_keys, self.next_values, shape, op, answer)
         self._next_used += 1
 
-    def restriction(self, shape: int, key: int, domain: int) -> None:
-        """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
+    def in_domain(self, shape: int, key: int, domain: int) -> int:
+        """The shape with only this domain of a key, or NO."""
         value = self._axis.domains[key][domain - self._axis.first[key]]
         wanted = requirement.of(self._axis.keys[key], Operator.IN, (value,))
         old = self.all[shape]
-        answer = self._narrow(old, old.requirements.add(wanted), (wanted.key,))
+        return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
+
+    def restriction(self, shape: int, key: int, domain: int) -> None:
+        """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
+        answer = self.in_domain(shape, key, domain)
         if 2 * self._cut_used >= len(self.cut_keys):
             self.cut_keys, self.cut_values = _grown_table(self.cut_keys, self.cut_values)
         _put(self.cut_keys, self.cut_values, shape, domain, answer)

@@ -1,0 +1,46 @@
+"""Settles where nodes are when pods that wait depend on it.
+
+Called by `run` when nobody else finds a place: pods on a node whose domain is open count nowhere, so whoever wants to
+be near them waits for ever. Each such node gets the domain of the cheapest offering that it can be, which is where the
+plan would put it anyway.
+"""
+
+import numpy as np
+
+from holdfast.core.scheduling import assemble
+from holdfast.core.scheduling.kernel import placing
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.world import NODES, World
+
+
+def settle(p: Problem, w: World, shapes: Shapes) -> tuple[World, bool]:
+    """The world with one domain for each node and key that pods would count in, and whether there was any."""
+    found = False
+    for n in range(len(p.nodes), int(w.reg[NODES])):
+        for key in sorted({int(w.g_key[g]) for g in np.flatnonzero(w.uncertain[:, n]).tolist()}):
+            shape = _cheapest(p, w, shapes, n, key)
+            if shape >= 0:
+                w = assemble.refreshed(w, shapes)
+                placing.become_certain(w, n, shape)
+                w.n_shape[n] = shape
+                found = True
+    return w, found
+
+
+def _cheapest(p: Problem, w: World, shapes: Shapes, n: int, key: int) -> int:
+    """The shape of a node in the domain of its cheapest offering, or of its slot; NO where it is in none."""
+    old = shapes.all[w.n_shape[n]]
+    rows = p.templates[old.template].rows
+    assert old.mask is not None
+    fitting = np.flatnonzero(old.mask & rows.fitting(w.n_load[n]))
+    if w.n_slot[n] >= 0:
+        fitting = fitting[rows.reservation[fitting] == w.n_slot[n]]
+    first, end = p.domains.first[key], p.domains.first[key + 1]
+    possible = shapes.s_domains[w.n_shape[n], first:end].astype(bool)
+    table = rows.in_domain(p.domains.keys[key], p.domains.domains[key])
+    for row in sorted(fitting.tolist(), key=lambda row: (rows.order[row], row)):
+        here = possible if table is None else possible & table[row]
+        if here.any():
+            return shapes.in_domain(int(w.n_shape[n]), key, first + int(np.argmax(here)))
+    return -1
