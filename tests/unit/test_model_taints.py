@@ -66,12 +66,6 @@ def test_tolerating_preferences_tolerates_nothing_else() -> None:
     assert not taints.TOLERATE_PREFERENCES.tolerates(GPU)
 
 
-def test_duplicates_are_found_by_key_and_effect_across_lists() -> None:
-    again = Taint("gpu", Effect.NO_SCHEDULE, "other")
-    assert taints.duplicates([GPU, Taint("gpu", Effect.NO_EXECUTE)], [again]) == (again,)
-    assert taints.duplicates([GPU], []) == ()
-
-
 @pytest.mark.fact("S-52")
 @pytest.mark.parametrize(
     "taint",

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
-from builders import nodepool, requirement
+from builders import nodepool, nodepool_document, requirement
 from holdfast import names
+from holdfast.api import kinds
 from holdfast.api.findings import text_of
+from holdfast.api.nodepool import NodePool
 from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
 from holdfast.model.requirement import Operator
+from holdfast.model.resources import NOTHING
 from holdfast.state import nodepools
 
 
@@ -99,3 +102,24 @@ def test_the_requirements_of_a_pool_hold_its_labels_and_its_name() -> None:
     assert wanted.get("team").values == {"a"}
     assert wanted.get(names.NODEPOOL).has("gpu")
     assert wanted.get("other").operator is Operator.EXISTS
+
+
+def annotated(text: str) -> NodePool:
+    document = nodepool_document()
+    document["metadata"]["annotations"] = {names.RESERVATION_WAIT: text}
+    pool = kinds.from_plain(document, NodePool)
+    assert isinstance(pool, NodePool)
+    return pool
+
+
+def test_a_pool_says_by_annotation_how_long_its_pods_wait_for_a_slot() -> None:
+    view = nodepools.view(annotated("1m30s"), (), NOTHING)
+    assert view.reservation_wait_s == 90
+    assert nodepools.view(nodepool(), (), NOTHING).reservation_wait_s is None
+
+
+def test_a_wait_that_is_no_duration_is_named_and_does_not_make_pods_wait() -> None:
+    pool = annotated("soon")
+    (found,) = nodepools.problems(pool, WELL_KNOWN_LABELS)
+    assert found.path == ("metadata", "annotations", names.RESERVATION_WAIT)
+    assert nodepools.view(pool, (), NOTHING).reservation_wait_s is None

@@ -41,10 +41,6 @@ class Rule:
     rule: str
     message: str
 
-    @property
-    def on_update_only(self) -> bool:
-        return "oldSelf" in self.rule
-
 
 def about(description: str, *, rules: Sequence[Rule] = (), **keywords: Any) -> msgspec.Meta:
     """What the CRD says about a field: a sentence for `kubectl explain`, bounds, and CEL rules."""

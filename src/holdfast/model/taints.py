@@ -69,17 +69,6 @@ def first_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]
     return next((t for t in taints if not any(x.tolerates(t) for x in tolerations)), None)
 
 
-def duplicates(*taint_lists: Iterable[Taint]) -> tuple[Taint, ...]:
-    """Taints whose key and effect were seen before, in this list or an earlier one."""
-    seen: set[tuple[str, Effect]] = set()
-    repeated = []
-    for taint in (taint for taints in taint_lists for taint in taints):
-        if (taint.key, taint.effect) in seen:
-            repeated.append(taint)
-        seen.add((taint.key, taint.effect))
-    return tuple(repeated)
-
-
 # By key and effect: Kubernetes does not look at the value of a taint when it asks whether two are the same.
 _EPHEMERAL: Final = frozenset(
     {

@@ -86,6 +86,7 @@ def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resourc
         limits=resources.parse(pool.spec.limits),
         used=used,
         consolidate_after_s=None if after == times.NEVER else times.duration_s(after),
+        reservation_wait_s=times.duration_s(pool.metadata.annotations.get(names.RESERVATION_WAIT, "")),
         instance_types=instance_types,
     )
 
@@ -102,6 +103,10 @@ def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:
         yield Finding(
             ("metadata", "name"), "the name becomes a label of every node, so it has at most 63 characters"
         )
+    wait = pool.metadata.annotations.get(names.RESERVATION_WAIT)
+    if wait is not None and times.duration_s(wait) is None:
+        path = ("metadata", "annotations", names.RESERVATION_WAIT)
+        yield Finding(path, f"{wait!r} is not a duration such as 90s or 5m")
     yield from metadata.labels(pool.spec.template.metadata.labels, LABELS)
     yield from _requirement_problems(pool, well_known)
     yield from _taint_problems(pool)

@@ -112,7 +112,7 @@ def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variant
             w, found = settling.settle(p, w, shapes)
             if not found:
                 return w
-        # Somebody was placed meanwhile: those who want to be near others may have a place now (S-20).
+        # Somebody was placed, or is settled, meanwhile: who wants to be near others may have a place now (S-20).
         w = _again(w, waiting)
 
 

@@ -5,8 +5,8 @@ from holdfast.core.scheduling.world import FREE_SLOTS, RESERVED, World
 
 
 def hold_slot(w: World, v: int, n: int, shape: int) -> bool:
-    """Gives a node a slot that still holds it with this pod: its own, a free one, or one that another
-    node can leave for a third. Never more nodes than slots."""
+    """Gives a node a slot that still holds it with this pod: its own, a free one or, when it is new, one that
+    another node can leave for a third. Never more nodes than slots."""
     held = w.n_slot[n]
     if keeps_slot(w, v, shape, n):
         return True
