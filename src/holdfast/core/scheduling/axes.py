@@ -29,9 +29,9 @@ class ResourceAxis:
     def amounts(self, resources: Resources) -> list[int]:
         return [resources[name] for name in self.names]
 
-    def vector(self, resources: Resources, volumes: Mapping[str, int], missing: int = PLENTY) -> Ints:
-        """A vector; a driver that `volumes` does not name gets `missing`."""
-        row = self.amounts(resources) + [volumes.get(driver, missing) for driver in self.drivers]
+    def vector(self, resources: Resources, volumes: Mapping[str, int]) -> Ints:
+        """A vector; a driver that `volumes` does not name is not limited."""
+        row = self.amounts(resources) + [volumes.get(driver, PLENTY) for driver in self.drivers]
         return np.array(row, dtype=np.int64)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis
-from holdfast.core.scheduling.classes import PodClass, Rung
+from holdfast.core.scheduling.classes import Ladder, Rung
 from holdfast.core.scheduling.groups import Group, Groups, Sort
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Bytes
@@ -25,12 +25,11 @@ _Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
 
 
 class Constraints:
-    """Rows by variant; a variant is a rung of a class, in order."""
+    """Rows by rung, for the rungs of all ladders that differ, one ladder after another."""
 
     def __init__(
         self,
-        classes: Sequence[PodClass],
-        rungs: Sequence[Sequence[Rung]],
+        ladders: Sequence[Ladder],
         axis: DomainAxis,
         nodes: Sequence[NodeView],
         pools: Sequence[NodePoolView],
@@ -45,23 +44,15 @@ class Constraints:
         self._nodes = nodes
         self._pools = pools
         self._pending = pending
-        for c, of_class in {id(r): (c, r) for c, r in zip(classes, rungs, strict=True)}.values():
-            for rung in of_class:
-                self._register(c.shape, rung)
-        self._register_owners(classes)
-        self.spread: list[list[Row]] = []
-        self.near: list[list[Row]] = []
-        self.far: list[list[Row]] = []
-        self.note: list[list[Row]] = []
-        rows: dict[int, list[_Rows]] = {}
-        for c, of_class in zip(classes, rungs, strict=True):
-            if id(of_class) not in rows:  # classes that differ in size alone share their rungs
-                rows[id(of_class)] = [self._rows(c.shape, rung) for rung in of_class]
-            for spread, near, far, note in rows[id(of_class)]:
-                self.spread.append(spread)
-                self.near.append(near)
-                self.far.append(far)
-                self.note.append(note)
+        for ladder in ladders:
+            for rung in ladder.rungs:
+                self._register(ladder.shape, rung)
+        self._register_owners([ladder.shape for ladder in ladders])
+        rows = [self._rows(ladder.shape, rung) for ladder in ladders for rung in ladder.rungs]
+        self.spread = [spread for spread, _, _, _ in rows]
+        self.near = [near for _, near, _, _ in rows]
+        self.far = [far for _, _, far, _ in rows]
+        self.note = [note for _, _, _, note in rows]
 
     def _rows(self, shape: PodShape, rung: Rung) -> _Rows:
         selecting = self.groups.selecting(shape.namespace, shape.labels)
@@ -86,11 +77,11 @@ class Constraints:
         for term in rung.anti_affinity:
             self.groups.of_term(term, Sort.BLOCKED)
 
-    def _register_owners(self, classes: Sequence[PodClass]) -> None:
+    def _register_owners(self, shapes: Sequence[PodShape]) -> None:
         """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
-        owners = {term for c in classes for term in c.shape.anti_affinity}
+        owners = {term for shape in shapes for term in shape.anti_affinity}
         owners |= {term for node in self._nodes for pod in node.pods for term in pod.shape.anti_affinity}
-        placed = sorted({(c.shape.namespace, c.shape.labels) for c in classes}) if owners else []
+        placed = sorted({(shape.namespace, shape.labels) for shape in shapes}) if owners else []
         for term in sorted(owners, key=repr):
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
             if any(owner.selects(namespace, dict(labels)) for namespace, labels in placed):

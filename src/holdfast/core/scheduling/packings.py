@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling.offers import Mask
+from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.world import BOUGHT
 from holdfast.model import resources
@@ -34,8 +34,7 @@ def candidates(p: Problem, whole: list[Mask], most: int) -> Iterator[tuple[str, 
 def _sizes(p: Problem, t: int) -> NDArray[np.int64]:
     """[row] cpu of the instance type, in thousandths."""
     rows = p.templates[t].rows
-    of_types = np.array([type_.capacity[resources.CPU] for type_ in rows.types], dtype=np.int64)
-    return of_types[rows.row_type]
+    return rows.columns.capacity(resources.CPU)[rows.row_type]
 
 
 def _caps(p: Problem, sizes: list[NDArray[np.int64]], most: int) -> list[int]:

@@ -47,18 +47,15 @@ def _reasons(p: Problem, c: int) -> Iterator[Reason]:
 
 def _of_pool(p: Problem, c: int, index: int, pool: NodePoolView) -> Reason:
     """What keeps the pods of a class off the nodes of a pool."""
-    rung = p.rungs[c][-1]
+    rung = p.last_rung(c)
     taint = first_untolerated(pool.taints, rung.tolerations)
     if taint is not None:
         return Reason(ReasonCode.TAINT, f"it does not tolerate {taint}", pool.name)
     conflicts = pool.requirements.incompatibilities(rung.strict, p.well_known)
     if conflicts:
         return Reason(ReasonCode.REQUIREMENTS, str(conflicts[0]), pool.name)
-    return _of_types(p, c, pool, [t for t in p.templates if t.pool == index], rung, shape_request(p, c))
-
-
-def shape_request(p: Problem, c: int) -> np.ndarray:
-    return problem.request_vector(p.classes[c].shape, p.resources)
+    request = problem.requests([p.classes[c].shape], p.resources)[0]
+    return _of_types(p, c, pool, [t for t in p.templates if t.pool == index], rung, request)
 
 
 def _of_types(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.scheduling import assemble, compiled, opening, pins, settling, types_left
-from holdfast.core.scheduling.offers import Mask
+from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
 from holdfast.core.scheduling.variants import Variants

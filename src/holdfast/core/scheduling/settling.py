@@ -39,7 +39,7 @@ def _cheapest(p: Problem, w: World, shapes: Shapes, n: int, key: int) -> int:
     first, end = p.domains.first[key], p.domains.first[key + 1]
     possible = shapes.s_domains[w.n_shape[n], first:end].astype(bool)
     table = rows.in_domain(p.domains.keys[key], p.domains.domains[key])
-    for row in sorted(fitting.tolist(), key=lambda row: (rows.order[row], row)):
+    for row in rows.ordered(fitting):
         here = possible if table is None else possible & table[row]
         if here.any():
             return shapes.in_domain(int(w.n_shape[n]), key, first + int(np.argmax(here)))

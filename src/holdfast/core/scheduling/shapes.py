@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.axes import DomainAxis
+from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.kernel import topology
-from holdfast.core.scheduling.offers import Mask, Rows
+from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.world import NO, RESERVED, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
+from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
@@ -61,7 +63,8 @@ class Template:
     requirements: Requirements
     taints: tuple[Taint, ...]
     rows: Rows
-    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, what DaemonSets take on its nodes
+    overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes
+    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the ports they take there
 
     def free_of(self, ports: Sequence[HostPort]) -> Mask:
         """The rows of types on which no DaemonSet is in the way of these ports."""
@@ -242,7 +245,7 @@ class Shapes:
         while end > len(self.slot_reservation):
             self.slot_reservation = _doubled(self.slot_reservation)
             self.slot_room = _doubled(self.slot_room)
-        preferred = sorted(found.tolist(), key=lambda row: (rows.order[row], rows.reservation[row]))
+        preferred = rows.ordered(found)
         self.slot_reservation[first:end] = rows.reservation[preferred]
         self.slot_room[first:end] = rows.rooms[rows.room_of[preferred]]
         self._slot_rows = end

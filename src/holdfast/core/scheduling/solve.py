@@ -21,8 +21,8 @@ from holdfast.core.scheduling import (
     variants,
 )
 from holdfast.core.scheduling import waiting as waits
+from holdfast.core.scheduling.columns import Mask, Memory
 from holdfast.core.scheduling.finalize import Nodes
-from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
@@ -46,10 +46,10 @@ class Packed:
         return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
 
 
-def solve(request: SolveRequest) -> Plan:
-    """The plan for a request."""
+def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
+    """The plan for a request. Whoever solves often keeps a memory, which makes the next solve faster, not other."""
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
-    p = problem.build(request, entries)
+    p = problem.build(request, entries, memory or Memory())
     of_pods = variants.build(p)
     waiting = waits.waits(p)
     whole = _whole(p)

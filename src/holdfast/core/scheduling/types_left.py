@@ -6,7 +6,8 @@ type of its slot (S-66, S-69): being flexible and being in a slot are two wishes
 
 import numpy as np
 
-from holdfast.core.scheduling.offers import Mask, Rows
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
 from holdfast.core.scheduling.world import BOUGHT, Ints
@@ -43,7 +44,7 @@ def satisfying(rows: Rows, wanted: Requirements) -> Mask:
 def _values(rows: Rows, mask: Mask, key: str) -> set[str]:
     found: set[str] = set()
     for row in np.flatnonzero(mask).tolist():
-        for holder in (rows.types[rows.row_type[row]].requirements, rows.offerings[row].requirements):
+        for holder in (rows.type(row).requirements, rows.offering(row).requirements):
             requirement = holder.by_key.get(key)
             if requirement is not None and not requirement.complement:
                 found |= requirement.values
