@@ -61,6 +61,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         c_waits=np.zeros(len(p.classes), dtype=np.uint8),
         eligible=p.constraints.eligible(),
         k_first=np.array(p.domains.first, dtype=np.int64),
+        trail=np.zeros((len(p.domains.keys) + 1, 2), dtype=np.int64),
         zone_key=np.array([p.domains.key_index(names.ZONE) if names.ZONE in p.domains.keys else -1]),
         d_free=_free_by_domain(p, r_free, r_zone),
         host_count=host,
@@ -68,6 +69,14 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         domain_count=domain,
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
+        ),
+        g_filter=np.array(
+            [
+                g.filter_op + variants.first_filter if g.filter_op >= 0 else -1
+                for g in p.constraints.groups.domains
+            ]
+            or [-1],
+            dtype=np.int64,
         ),
         uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
@@ -92,7 +101,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
         r_room=rooms,
         r_free=r_free,
-        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0),
+        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0)[None, :],
         r_zone=r_zone,
         visit=np.zeros((len(r_free), 3), dtype=np.int64),
         queue=np.zeros(len(r_free), dtype=np.int64),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.scheduling import axes
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.classes import PodClass, Rung
 from holdfast.core.scheduling.groups import Group, Groups, Sort
@@ -185,11 +186,7 @@ class Constraints:
         }
         for pool in self._pools:
             if not first_untolerated(pool.taints, tolerations):
-                found |= {
-                    d
-                    for d in self.axis.domains[self.axis.key_index(key)]
-                    if pool.requirements.get(key).has(d)
-                }
+                found |= axes.pool_values(pool, key)
         return found
 
     def running(self) -> list[tuple[int, str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]]:
