@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling import daemons, problem
+from holdfast.core.scheduling import constraints, daemons, problem
 from holdfast.core.scheduling.axes import PLENTY
 from holdfast.core.scheduling.kernel import room as room_kernel
 from holdfast.core.scheduling.problem import Problem
@@ -34,7 +34,6 @@ from holdfast.core.scheduling.world import (
 from holdfast.model import requirements, resources
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView
-from holdfast.model.taints import first_untolerated
 
 A = TypeVar("A", bound=np.generic)
 
@@ -258,21 +257,16 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
     """What the pods that run add to the groups."""
-    constraints = p.constraints
     domains = [
         [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
     ]
 
     def passes(node: int, filter_op: int) -> bool:
-        op = constraints.filters[filter_op]
-        view = p.nodes[node]
-        if op.tolerations is not None and first_untolerated(view.taints, op.tolerations):
-            return False
-        labels = requirements.from_labels(dict(view.labels))
-        return any(labels.compatible(wanted) for wanted in op.alternatives)
+        return constraints.passes(p.constraints.filters[filter_op], p.nodes[node])
 
-    hosts, counted = constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)
-    return np.vstack([hosts[: len(constraints.groups.hosts)], _attached(p, room)]), counted
+    groups = p.constraints.groups
+    hosts, counted = groups.counts(p.constraints.running(), domains.__getitem__, passes, room)
+    return np.vstack([hosts[: len(groups.hosts)], _attached(p, room)]), counted
 
 
 def _attached(p: Problem, room: int) -> NDArray[np.int32]:

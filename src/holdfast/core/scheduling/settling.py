@@ -7,11 +7,11 @@ plan would put it anyway.
 
 import numpy as np
 
-from holdfast.core.scheduling import assemble
+from holdfast.core.scheduling import assemble, types_left
 from holdfast.core.scheduling.kernel import placing, topology
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
-from holdfast.core.scheduling.world import NEED, NODES, World
+from holdfast.core.scheduling.world import NEED, NO, NODES, World
 
 
 def settle(p: Problem, w: World, shapes: Shapes) -> tuple[World, bool]:
@@ -40,7 +40,8 @@ def _known(w: World, shapes: Shapes, shape: int, filters: set[int]) -> World:
 
 
 def _cheapest(p: Problem, w: World, shapes: Shapes, n: int, key: int) -> int:
-    """The shape of a node in the domain of its cheapest offering, or of its slot; NO where it is in none."""
+    """The shape of a node in the domain of its cheapest offering, or of its slot, that leaves types enough; NO where
+    there is none."""
     old = shapes.all[w.n_shape[n]]
     rows = p.templates[old.template].rows
     assert old.mask is not None
@@ -53,5 +54,7 @@ def _cheapest(p: Problem, w: World, shapes: Shapes, n: int, key: int) -> int:
     for row in sorted(fitting.tolist(), key=lambda row: (rows.order[row], row)):
         here = possible if table is None else possible & table[row]
         if here.any():
-            return shapes.in_domain(int(w.n_shape[n]), key, first + int(np.argmax(here)))
-    return -1
+            shape = shapes.in_domain(int(w.n_shape[n]), key, first + int(np.argmax(here)))
+            if shape >= 0 and not types_left.gaps(p, shapes, shape, w.n_load[n]):
+                return shape
+    return NO

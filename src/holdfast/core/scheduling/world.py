@@ -105,7 +105,9 @@ class World(NamedTuple):
     domain_count: Ints  # [group, domain]
     g_key: Ints  # the key of a domain group
     g_filter: Ints  # the filter op of a domain group, or -1
-    uncertain: NDArray[np.int32]  # [group, node] pods that count once the node's domain, and its passing, are certain
+    uncertain: NDArray[
+        np.int32
+    ]  # [group, node] pods that count once the node's domain, and its passing, are certain
 
     n_shape: Ints
     n_load: Ints  # [n, resource]
