@@ -98,10 +98,10 @@ def test_only_nodes_that_suit_the_pod_count_unless_it_says_otherwise() -> None:
 
 
 def test_zones_that_a_pod_cannot_use_are_emptier_ones_where_its_choice_of_nodes_is_ignored() -> None:
-    chosen = {"nodeSelector": {names.ZONE: A}}
+    chosen = {names.ZONE: A}
     ignored = spread(names.ZONE, nodeAffinityPolicy="Ignore")
-    honors = [pod(name, **chosen, **spread(names.ZONE)) for name in "pq"]
-    ignores = [pod(name, **chosen, **ignored) for name in "pq"]
+    honors = [pod(name, nodeSelector=chosen, **spread(names.ZONE)) for name in "pq"]
+    ignores = [pod(name, nodeSelector=chosen, **ignored) for name in "pq"]
     waits = unplaced("q", "Topology")
     assert rules([*BASIC, *honors], plan(claim("p"), claim("q"))) == set()
     assert rules([*BASIC, *honors], plan(claim("p"), unplaced=[waits])) == {"placeable-topology"}
