@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling import daemons, problem
+from holdfast.core.scheduling import constraints, daemons, problem
 from holdfast.core.scheduling.axes import PLENTY
 from holdfast.core.scheduling.kernel import room as room_kernel
 from holdfast.core.scheduling.problem import Problem
@@ -34,7 +34,6 @@ from holdfast.core.scheduling.world import (
 from holdfast.model import requirements, resources
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView
-from holdfast.model.taints import first_untolerated
 
 A = TypeVar("A", bound=np.generic)
 
@@ -61,6 +60,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         c_waits=np.zeros(len(p.classes), dtype=np.uint8),
         eligible=p.constraints.eligible(),
         k_first=np.array(p.domains.first, dtype=np.int64),
+        trail=np.zeros((len(p.domains.keys) + 1, 2), dtype=np.int64),
         zone_key=np.array([p.domains.key_index(names.ZONE) if names.ZONE in p.domains.keys else -1]),
         d_free=_free_by_domain(p, r_free, r_zone),
         host_count=host,
@@ -68,6 +68,14 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         domain_count=domain,
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
+        ),
+        g_filter=np.array(
+            [
+                g.filter_op + variants.first_filter if g.filter_op >= 0 else -1
+                for g in p.constraints.groups.domains
+            ]
+            or [-1],
+            dtype=np.int64,
         ),
         uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
@@ -92,7 +100,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
         r_room=rooms,
         r_free=r_free,
-        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0),
+        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0)[None, :],
         r_zone=r_zone,
         visit=np.zeros((len(r_free), 3), dtype=np.int64),
         queue=np.zeros(len(r_free), dtype=np.int64),
@@ -249,21 +257,16 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
     """What the pods that run add to the groups."""
-    constraints = p.constraints
     domains = [
         [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
     ]
 
     def passes(node: int, filter_op: int) -> bool:
-        op = constraints.filters[filter_op]
-        view = p.nodes[node]
-        if op.tolerations is not None and first_untolerated(view.taints, op.tolerations):
-            return False
-        labels = requirements.from_labels(dict(view.labels))
-        return any(labels.compatible(wanted) for wanted in op.alternatives)
+        return constraints.passes(p.constraints.filters[filter_op], p.nodes[node])
 
-    hosts, counted = constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)
-    return np.vstack([hosts[: len(constraints.groups.hosts)], _attached(p, room)]), counted
+    groups = p.constraints.groups
+    hosts, counted = groups.counts(p.constraints.running(), domains.__getitem__, passes, room)
+    return np.vstack([hosts[: len(groups.hosts)], _attached(p, room)]), counted
 
 
 def _attached(p: Problem, room: int) -> NDArray[np.int32]:

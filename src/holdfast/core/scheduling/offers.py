@@ -84,6 +84,11 @@ class Rows:
             self._masks[wanted] = mask
         return mask
 
+    def defines(self, key: str) -> bool:
+        """Whether the cloud, not the NodePool, gives nodes this label."""
+        _, of_types, _, of_rows = self._key(key)
+        return any(u is not None for u in (*of_types, *of_rows))
+
     def in_domain(self, key: str, domains: Sequence[str]) -> NDArray[np.bool_] | None:
         """[row, domain]: whether a node of the row can be in the domain; None when no row defines the key."""
         if key not in self._domains:

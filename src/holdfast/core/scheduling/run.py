@@ -95,8 +95,6 @@ def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: V
     w = _to_the_end(p, w, shapes, masks, variants)
     w.t_shape[:] = bases
     w = opening.open_patterns(p, variants, w, shapes, bases)
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
     return _again(w, np.flatnonzero(w.c_left))
 
 
@@ -118,6 +116,8 @@ def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variant
 
 def _again(w: World, classes: NDArray[np.intp]) -> World:
     w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+    w.t_rejects[:] = -1
+    w.n_rejects[:] = -1
     return w._replace(order=classes.astype(np.int64))
 
 
@@ -134,8 +134,6 @@ def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
         w.limits[pool] -= shapes.s_most[wider] - charged
         w.n_shape[n] = wider
         w = assemble.refreshed(w, shapes)
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
     return _again(w, np.flatnonzero(w.c_left))
 
 

@@ -17,10 +17,10 @@ from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.kernel import topology
 from holdfast.core.scheduling.offers import Rows
-from holdfast.core.scheduling.world import NO, RESERVED, Bytes, Ints
+from holdfast.core.scheduling.world import NO, RESERVED, SOFT, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
-from holdfast.model.requirement import Operator
+from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
@@ -120,9 +120,7 @@ class Shapes:
 
     def of(self, template: int, requirements: Requirements, mask: Mask) -> int:
         """The shape of a node of a template with these requirements and each of the rows that satisfies them."""
-        rows = self.templates[template].rows
-        for wanted in requirements.by_key.values():
-            mask = mask & rows.satisfying(wanted)
+        mask = _satisfying(self.templates[template].rows, requirements, mask)
         return self._intern(template, requirements, mask)
 
     def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
@@ -170,8 +168,10 @@ class Shapes:
         fitting = [a for a in op.alternatives if old.requirements.compatible(a, undefined)]
         if not fitting:
             return NO
-        if op.is_filter or old.mask is None or not (fitting[0].by_key or op.ports):
+        if old.mask is None or (not op.is_filter and not fitting[0].by_key and not op.ports):
             return shape
+        if op.is_filter:
+            return self._passes(shape, fitting)
         # A label that neither the pool nor the cloud gives will not be there: what excludes values of it holds as it
         # is, and must not look to the next pod as if the label had a value.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
@@ -181,6 +181,29 @@ class Shapes:
         for key in sorted(absent):
             mask = mask & template.rows.satisfying(fitting[0].by_key[key])
         return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
+
+    def _passes(self, shape: int, alternatives: Sequence[Requirements]) -> int:
+        """The shape when its nodes pass a filter whatever they become, SOFT when some would not, NO when none would.
+
+        All rows count that what is required allows, here and in the slots of the pool: a packing that leaves some out
+        is opened to them again, and what would be bought may yet move into a slot.
+        """
+        required = self.all[shape].requirements
+        own = self.templates[self.all[shape].template]
+        some, every = False, True
+        for template in self.templates:
+            if template is not own and (template.pool != own.pool or own.kind == RESERVED):
+                continue
+            rows = template.rows
+            possible = _satisfying(rows, required, np.ones(len(rows), dtype=bool))
+            sure = np.zeros(len(rows), dtype=bool)
+            for wanted in alternatives:
+                passing = _satisfying(rows, wanted, possible)
+                some = some or bool(passing.any())
+                if all(rows.defines(r.key) or _is_within(required, r) for r in wanted.by_key.values()):
+                    sure |= passing
+            every = every and bool((sure >= possible).all())
+        return shape if every else SOFT if some else NO
 
     def _narrow(
         self, old: Shape, requirements: Requirements, keys: Sequence[str], mask: Mask | None = None
@@ -250,6 +273,18 @@ class Shapes:
         self.slot_room[first:end] = rows.rooms[rows.room_of[preferred]]
         self._slot_rows = end
         return first, end
+
+
+def _satisfying(rows: Rows, requirements: Requirements, mask: Mask) -> Mask:
+    for wanted in requirements.by_key.values():
+        mask = mask & rows.satisfying(wanted)
+    return mask
+
+
+def _is_within(required: Requirements, wanted: Requirement) -> bool:
+    """Whether what is required of a label leaves only values that are wanted, or the label is not there at all."""
+    own = required.by_key.get(wanted.key)
+    return own is None or own.intersection(wanted) == own
 
 
 def _put(keys: Ints, values: Ints, shape: int, other: int, answer: int) -> None:

@@ -21,6 +21,10 @@ SOFT: Final = -2  # not now, though it may become possible
 EMPTY: Final = -2  # of a slot in `verdicts`
 NEED: Final = -10  # at or below: Python must supply something; the reason is the distance
 
+# --- The domain that a level of `trail` tried last, where it is none ----------------------------------
+UNTRIED: Final = -1
+UNLABELLED: Final = -2  # the node has no such label, and need not have it
+
 # --- Kinds of nodes ---------------------------------------------------------------------------------
 EXISTING: Final = 0
 BOUGHT: Final = 1
@@ -92,6 +96,7 @@ class World(NamedTuple):
 
     eligible: Bytes  # [set, domain]
     k_first: Ints  # first domain of a key; the next key's first ends it
+    trail: Ints  # [level, (shape, domain tried last)] scratch: one level a key that a pod has constraints on
     zone_key: Ints  # [0]: the key whose domains have slots of their own, or -1
     d_free: Ints  # [domain] free slots in a zone
 
@@ -99,7 +104,10 @@ class World(NamedTuple):
     host_total: Ints
     domain_count: Ints  # [group, domain]
     g_key: Ints  # the key of a domain group
-    uncertain: NDArray[np.int32]  # [group, node] pods that count once the node's domain is certain
+    g_filter: Ints  # the filter op of a domain group, or -1
+    uncertain: NDArray[
+        np.int32
+    ]  # [group, node] pods that count once the node's domain, and its passing, are certain
 
     n_shape: Ints
     n_load: Ints  # [n, resource]
@@ -142,7 +150,7 @@ class World(NamedTuple):
 
     r_room: Ints  # [template, reservation, resource] what pods can have in a slot
     r_free: Ints
-    free_most: Ints  # [resource] no free slot has more than this
+    free_most: Ints  # [0, resource] no free slot has more than this
     r_zone: Ints  # the domain of its zone, or -1
     visit: Ints  # [r, (seen, from reservation, by node)] scratch
     queue: Ints

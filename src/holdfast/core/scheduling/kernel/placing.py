@@ -28,6 +28,7 @@ from holdfast.core.scheduling.world import (
     POSITION,
     RESERVED,
     RUN_VARIANT,
+    SOFT,
     STAGE_EXISTING,
     STAGE_OPEN,
     World,
@@ -171,16 +172,18 @@ def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
     w.n_shape[n] = shape
     w.n_pods[n] += 1
     for i in range(w.note_first[v], w.note_first[v + 1]):
-        if w.note[i, 3] < 0 or after(w, shape, w.note[i, 3]) >= 0:
-            count(w, i, n, shape)
+        passes = shape if w.note[i, 3] < 0 else after(w, shape, w.note[i, 3])
+        if passes != NO:
+            count(w, i, n, shape, passes)
     w.log_class[w.reg[LOGGED]] = c
     w.log_node[w.reg[LOGGED]] = n
     w.reg[LOGGED] += 1
     return n
 
 
-def count(w: World, i: int, n: int, shape: int) -> None:
-    """Anti-affinity counts every domain a node may still be in; the others only one that is certain."""
+def count(w: World, i: int, n: int, shape: int, passes: int) -> None:
+    """Anti-affinity counts every domain a node may still be in; the others only one that is certain, on a node that
+    is certain to pass the group's filter."""
     group, key = w.note[i, 0], w.note[i, 1]
     if key < 0:
         w.host_count[group, n] += 1
@@ -189,7 +192,7 @@ def count(w: World, i: int, n: int, shape: int) -> None:
     possible = 0
     for d in range(w.k_first[key], w.k_first[key + 1]):
         possible += w.s_domains[shape, d]
-    if possible != 1 and not w.note[i, 2]:
+    if (possible != 1 or passes == SOFT) and not w.note[i, 2]:
         w.uncertain[group, n] += 1
         return
     for d in range(w.k_first[key], w.k_first[key + 1]):
@@ -198,7 +201,8 @@ def count(w: World, i: int, n: int, shape: int) -> None:
 
 
 def become_certain(w: World, n: int, shape: int) -> None:
-    """Counts the pods of a node in the domain that it now must be in, for every key that has come down to one."""
+    """Counts the pods of a node in the domain that it now must be in, for every key that has come down to one, and
+    every group whose filter it is now certain to pass."""
     for key in range(w.k_first.shape[0] - 1):
         possible, only = 0, -1
         for d in range(w.k_first[key], w.k_first[key + 1]):
@@ -207,6 +211,8 @@ def become_certain(w: World, n: int, shape: int) -> None:
                 only = d
         if possible == 1:
             for group in range(w.uncertain.shape[0]):
-                if w.g_key[group] == key and w.uncertain[group, n] > 0:
+                if w.g_key[group] != key or w.uncertain[group, n] == 0:
+                    continue
+                if w.g_filter[group] < 0 or after(w, shape, w.g_filter[group]) >= 0:
                     w.domain_count[group, only] += w.uncertain[group, n]
                     w.uncertain[group, n] = 0
