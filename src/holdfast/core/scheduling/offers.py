@@ -86,14 +86,14 @@ class Rows:
 
     def defines(self, key: str) -> bool:
         """Whether the cloud, not the NodePool, gives nodes this label."""
-        _, of_types, _, of_rows = self._key(key)
-        return any(u is not None for u in (*of_types, *of_rows))
+        codes = self.columns.codes(key)
+        return any(u is not None for u in (*codes.type_values, *codes.offering_values))
 
     def in_domain(self, key: str, domains: Sequence[str]) -> NDArray[np.bool_] | None:
         """[row, domain]: whether a node of the row can be in the domain; None when no row defines the key."""
         if key not in self._domains:
             codes = self.columns.codes(key)
-            if all(u is None for u in (*codes.type_values, *codes.offering_values)):
+            if not self.defines(key):
                 self._domains[key] = None
             else:
                 by_type, by_row = _has(codes.type_values, domains), _has(codes.offering_values, domains)

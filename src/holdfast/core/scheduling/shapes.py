@@ -27,7 +27,7 @@ from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "frontier", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values",
+    "s_domains", "s_rows", "frontier", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -98,6 +98,7 @@ class Shapes:
         self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
         self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
         self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
+        self.s_judged: Ints = np.zeros((64, 2), dtype=np.int64)
         self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
         self.slot_reservation: Ints = np.zeros(64, dtype=np.int64)
         self.slot_room: Ints = np.zeros((64, resources), dtype=np.int64)
@@ -237,6 +238,7 @@ class Shapes:
             self.s_reserved = _doubled(self.s_reserved)
             self.s_most = _doubled(self.s_most)
             self.s_min_values = _doubled(self.s_min_values)
+            self.s_judged = _doubled(self.s_judged)
         self.all.append(shape)
         self.s_domains[index] = domains
         self.s_min_values[index] = any(r.min_values for r in shape.requirements.by_key.values())

@@ -57,8 +57,9 @@ NEEDS_ROOM: Final = 5
     CURSOR_EXISTING,
     CURSOR_BOUGHT,
     CURSOR_RESERVED,
+    SEARCH,  # counts the searches that could not go on where the last one stopped
     REGISTERS,
-) = range(12)
+) = range(13)
 
 
 class World(NamedTuple):
@@ -132,6 +133,7 @@ class World(NamedTuple):
     s_reserved: Bytes  # [s, reservation] whether the shape has its slots
     s_most: Ints  # [s, limited resource] largest capacity
     s_min_values: Bytes
+    s_judged: Ints  # [s, (in which search, turned away?)] scratch
 
     next_keys: Ints  # open addressing: shape and op -> shape
     next_values: Ints

@@ -10,7 +10,7 @@ from holdfast.core.scheduling.kernel.fitting import fits_existing, fits_new, fit
 from holdfast.core.scheduling.kernel.lists import bump, insert
 from holdfast.core.scheduling.kernel.room import attached
 from holdfast.core.scheduling.kernel.slots import hold_slot
-from holdfast.core.scheduling.kernel.topology import after
+from holdfast.core.scheduling.kernel.topology import after, turned_away
 from holdfast.core.scheduling.world import (
     ARG_A,
     BOUGHT,
@@ -28,6 +28,7 @@ from holdfast.core.scheduling.world import (
     POSITION,
     RESERVED,
     RUN_VARIANT,
+    SEARCH,
     SOFT,
     STAGE_EXISTING,
     STAGE_OPEN,
@@ -58,6 +59,7 @@ def place_one(w: World, c: int) -> int:
             w.reg[CURSOR_EXISTING] = 0
             w.reg[CURSOR_BOUGHT] = 0
             w.reg[CURSOR_RESERVED] = 0
+            w.reg[SEARCH] += 1
         for i in range(w.stages.shape[0]):
             stage = w.stages[i, 0]
             if stage == STAGE_EXISTING:
@@ -74,7 +76,7 @@ def place_one(w: World, c: int) -> int:
 def in_existing(w: World, c: int, v: int) -> int:
     existing = w.n_capacity.shape[0]
     for n in range(w.reg[CURSOR_EXISTING], existing):
-        if w.n_rejects[n] == v:
+        if w.n_rejects[n] == v or turned_away(w, v, n):
             continue
         answer = fits_existing(w, v, n)
         if answer <= NEED:
@@ -93,7 +95,7 @@ def in_listed(w: World, c: int, v: int, kind: int) -> int:
     cursor = CURSOR_BOUGHT if kind == BOUGHT else CURSOR_RESERVED
     for i in range(w.reg[cursor], w.lengths[kind, 0]):
         n = w.listed[kind, i]
-        if w.n_rejects[n] == v:
+        if w.n_rejects[n] == v or turned_away(w, v, n):
             continue
         answer = fits_node(w, v, n, kind)
         if answer <= NEED:

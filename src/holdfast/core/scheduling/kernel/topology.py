@@ -14,6 +14,7 @@ from holdfast.core.scheduling.world import (
     NEEDS_TRANSITION,
     NO,
     RESERVED,
+    SEARCH,
     SOFT,
     UNLABELLED,
     UNTRIED,
@@ -112,6 +113,42 @@ def may_begin(w: World, i: int, key: int, d: int) -> bool:
         if w.eligible[w.near[i, 2], other] and w.domain_count[w.near[i, 0], other] > 0:
             return False
     return True
+
+
+def turned_away(w: World, v: int, n: int) -> bool:
+    """Whether the only domain of a node is one that the pod cannot be in now: a short cut past nodes that are alike.
+
+    Only for pods whose chances change as others are placed: each of them looks at all nodes anew.
+    """
+    if w.v_steady[v]:
+        return False
+    shape = w.n_shape[n]
+    if w.s_judged[shape, 0] != w.reg[SEARCH]:
+        w.s_judged[shape, 0] = w.reg[SEARCH]
+        w.s_judged[shape, 1] = excluded(w, v, shape)
+    if w.s_judged[shape, 1] == 0:
+        return False
+    for i in range(w.spread_first[v], w.spread_first[v + 1]):
+        if w.spread[i, 5] >= 0 and w.uncertain[w.spread[i, 0], n] > 0:
+            return False
+    for i in range(w.near_first[v], w.near_first[v + 1]):
+        if w.near[i, 3] >= 0 and w.uncertain[w.near[i, 0], n] > 0:
+            return False
+    return True
+
+
+def excluded(w: World, v: int, shape: int) -> bool:
+    """Whether a key of the pod has one domain in this shape, and it is not allowed there."""
+    for j in range(w.v_key_first[v], w.v_key_first[v + 1]):
+        key = w.v_keys[j]
+        possible, only = 0, -1
+        for d in range(w.k_first[key], w.k_first[key + 1]):
+            if w.s_domains[shape, d]:
+                possible += 1
+                only = d
+        if possible == 1 and not allowed(w, v, key, only, -1):
+            return True
+    return False
 
 
 def there(w: World, group: int, d: int, n: int) -> int:
