@@ -26,6 +26,7 @@ from holdfast.core.scheduling.world import (
     STAGE_BOUGHT,
     STAGE_EXISTING,
     STAGE_OPEN,
+    STAGE_PAID,
     STAGE_RESERVED,
     Ints,
     Words,
@@ -41,7 +42,10 @@ KINDS = 3
 SMALLEST_ROOM = 256
 
 
-def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) -> World:
+def world(
+    p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int], *, fill: bool = False
+) -> World:
+    """The world; `fill`: what is paid for is filled before a node gets dearer."""
     existing = len(p.nodes)
     pods = sum(len(c.pods) for c in p.classes)
     room = existing + max(SMALLEST_ROOM, pods // 4)
@@ -84,6 +88,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         n_pods=np.zeros(room, dtype=np.int64),
         n_slot=np.full(room, -1, dtype=np.int64),
         n_ports=_padded(_existing_ports(p, words), room),
+        n_paid=np.zeros((room if fill else 0, p.resources.size), dtype=np.int64),
         n_template=np.full(room, -1, dtype=np.int64),
         n_rejects=np.full(room, -1, dtype=np.int64),
         listed=np.zeros((KINDS, room), dtype=np.int64),
@@ -91,7 +96,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
         verdicts=np.full((SMALLEST_ROOM, 5), EMPTY, dtype=np.int64),
-        stages=_stages(p),
+        stages=_stages(p, fill=fill),
         t_shape=np.array(bases, dtype=np.int64),
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
         t_pool=np.array([t.pool for t in p.templates], dtype=np.int64),
@@ -140,6 +145,7 @@ def roomier(w: World) -> World:
         n_pods=_padded(w.n_pods, room),
         n_slot=_padded(w.n_slot, room),
         n_ports=_padded(w.n_ports, room),
+        n_paid=_padded(w.n_paid, room) if len(w.n_paid) else w.n_paid,
         n_template=_padded(w.n_template, room),
         n_rejects=_padded(w.n_rejects, room),
         place=_padded(w.place, room),
@@ -158,22 +164,18 @@ def _widened(array: NDArray[A], room: int) -> NDArray[A]:
     return wider
 
 
-def _stages(p: Problem) -> Ints:
+def _stages(p: Problem, *, fill: bool) -> Ints:
     """Nodes that exist, then slots, then what is bought; or, weight before slots, in Karpenter's order."""
     count = len(p.templates)
+    bought = [(STAGE_PAID, 0, 0), (STAGE_BOUGHT, 0, 0)] if fill else [(STAGE_BOUGHT, 0, 0)]
     if not p.settings.reserved_before_weight:
-        stages = [
-            (STAGE_EXISTING, 0, 0),
-            (STAGE_RESERVED, 0, 0),
-            (STAGE_BOUGHT, 0, 0),
-            (STAGE_OPEN, 0, count),
-        ]
+        stages = [(STAGE_EXISTING, 0, 0), (STAGE_RESERVED, 0, 0), *bought, (STAGE_OPEN, 0, count)]
         return np.array(stages, dtype=np.int64)
     slots = sum(t.kind == RESERVED for t in p.templates)
     stages = [(STAGE_EXISTING, 0, 0)]
     if slots:
         stages += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
-    return np.array([*stages, (STAGE_BOUGHT, 0, 0), (STAGE_OPEN, slots, count)], dtype=np.int64)
+    return np.array([*stages, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
 
 
 def _limits(p: Problem) -> Ints:

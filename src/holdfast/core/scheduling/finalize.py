@@ -13,6 +13,7 @@ from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
+from holdfast.model import resources
 
 _AT_ONCE = 512  # nodes that are compared with all types together
 
@@ -27,6 +28,14 @@ class Nodes:
     free: Ints  # slots left, by reservation
     price_nano: int  # of all that is bought at a known price
     unpriced: int  # nodes without a known price
+
+    def largest_millis(self, p: Problem) -> int:
+        """The cpu of the largest instance type among them, in thousandths."""
+        sizes = (
+            p.templates[t].rows.type(row).capacity[resources.CPU]
+            for t, row in zip(self.template, self.row, strict=True)
+        )
+        return max(sizes, default=0)
 
 
 @dataclass

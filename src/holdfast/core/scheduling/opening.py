@@ -73,6 +73,8 @@ def _open(
         kept = _up_to_price(p, shapes, t, shape, int(prices[pattern.type]))
         for _ in range(pattern.nodes):
             w = _node(w, t, kept, pattern.pods, sizes, waiting)
+            if len(w.n_paid):
+                w.n_paid[w.reg[NODES] - 1] = rooms[pattern.type]
     return w
 
 

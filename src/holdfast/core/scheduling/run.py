@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from holdfast.core.scheduling import assemble, compiled, opening, pins, settling, types_left
 from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.shapes import Extent, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
     ARG_A,
@@ -53,36 +54,31 @@ class Outcome:
 
 
 def place(
-    p: Problem,
-    variants: Variants,
-    allowed: Sequence[Mask],
-    whole: Sequence[Mask],
-    waits: NDArray[np.uint8],
-    *,
-    by_price: bool = False,
+    p: Problem, variants: Variants, candidate: Candidate, whole: Sequence[Mask], waits: NDArray[np.uint8]
 ) -> Outcome:
     """Places every pod that has a place.
 
-    `allowed` are the rows that each template may use; what finds no place with these tries again with the `whole`.
-    `waits` are the classes that take a slot or nothing new. `by_price`: pods that nothing ties are packed by what
-    nodes cost, once nodes that exist and slots are used up.
+    What finds no place with the rows of the candidate tries again with the `whole`. `waits` are the classes that take
+    a slot or nothing new.
     """
     shapes = Shapes(
         p.templates,
         variants.ops,
         p.domains,
         p.well_known,
-        len(p.limited),
-        p.resources.size,
-        len(p.reservation_ids),
+        Extent(len(p.limited), p.resources.size, len(p.reservation_ids)),
+        priced=candidate.fill,
     )
-    masks = list(allowed)
-    w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
+    masks = list(candidate.masks)
+    bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
+    w = assemble.world(p, variants, shapes, bases, fill=candidate.fill)
     w.c_waits[:] = waits
-    if by_price:
+    if candidate.order is not None:
+        w.order[:] = candidate.order
+    if candidate.by_price:
         w = _priced(p, w, shapes, masks, variants)
     w = _to_the_end(p, w, shapes, masks, variants)
-    if w.c_left.any() and any((a != b).any() for a, b in zip(allowed, whole, strict=True)):
+    if w.c_left.any() and any((a != b).any() for a, b in zip(candidate.masks, whole, strict=True)):
         masks = list(whole)
         w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
     return _outcome(p, w, shapes)

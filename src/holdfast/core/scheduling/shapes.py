@@ -7,7 +7,7 @@ once. What must hold: a shape never gains rows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "frontier", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
+    "s_domains", "s_rows", "frontier", "s_priced", "priced_room", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -72,6 +72,14 @@ class Template:
         return np.array(free, dtype=bool)[self.rows.row_type]
 
 
+class Extent(NamedTuple):
+    """How many there are of each."""
+
+    limited: int  # resources that some pool limits
+    resources: int
+    reservations: int
+
+
 class Shapes:
     """Grows the arrays that describe shapes; `arrays` gives the kernel its current view."""
 
@@ -81,29 +89,34 @@ class Shapes:
         ops: Sequence[Op],
         axis: DomainAxis,
         well_known: frozenset[str],
-        limited: int,
-        resources: int,
-        reservations: int,
+        extent: Extent,
+        *,
+        priced: bool,
     ) -> None:
+        limited, resources, reservations = extent
         self.templates = templates
         self.all: list[Shape] = []
         self._ops = ops
         self._axis = axis
         self._well_known = well_known
+        self._priced = priced
         self._index: dict[tuple[int, Requirements, bytes], int] = {}
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_priced: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
         self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
         self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
         self.s_judged: Ints = np.zeros((64, 2), dtype=np.int64)
         self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.priced_room: Ints = np.zeros((64, resources), dtype=np.int64)
         self.slot_reservation: Ints = np.zeros(64, dtype=np.int64)
         self.slot_room: Ints = np.zeros((64, resources), dtype=np.int64)
         self._frontier_rows = 0
         self._slot_rows = 0
+        self._priced_rows = 0
         self.next_keys: Ints = np.full(1024, -1, dtype=np.int64)
         self.next_values: Ints = np.zeros(1024, dtype=np.int64)
         self._next_used = 0
@@ -234,6 +247,7 @@ class Shapes:
         if index == len(self.s_rows):
             self.s_domains = _doubled(self.s_domains)
             self.s_rows = _doubled(self.s_rows)
+            self.s_priced = _doubled(self.s_priced)
             self.s_slots = _doubled(self.s_slots)
             self.s_reserved = _doubled(self.s_reserved)
             self.s_most = _doubled(self.s_most)
@@ -250,6 +264,8 @@ class Shapes:
         if t.kind == RESERVED:
             self.s_slots[index] = self._slots(t.rows, found)
             self.s_reserved[index, t.rows.reservation[found]] = 1
+        elif self._priced:
+            self.s_priced[index] = self._prices(t.rows, found)
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
             known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
@@ -262,6 +278,19 @@ class Shapes:
             self.frontier = _doubled(self.frontier)
         self.frontier[first:end] = rows
         self._frontier_rows = end
+        return first, end
+
+    def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
+        """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
+        kept: list[Ints] = []
+        for room in dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()):
+            if not kept or not (np.array(kept) >= rows.rooms[room]).all(axis=1).any():
+                kept.append(rows.rooms[room])
+        first, end = self._priced_rows, self._priced_rows + len(kept)
+        while end > len(self.priced_room):
+            self.priced_room = _doubled(self.priced_room)
+        self.priced_room[first:end] = kept
+        self._priced_rows = end
         return first, end
 
     def _slots(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:

@@ -35,6 +35,7 @@ STAGE_EXISTING: Final = 0
 STAGE_BOUGHT: Final = 1  # nodes of this run that are bought
 STAGE_RESERVED: Final = 2  # nodes of this run that hold a slot
 STAGE_OPEN: Final = 3  # a new node, of the templates that follow in `templates`
+STAGE_PAID: Final = 4  # nodes of this run that are bought, as long as they do not get dearer
 
 # --- Why the kernel returned ------------------------------------------------------------------------
 DONE: Final = 0
@@ -116,6 +117,9 @@ class World(NamedTuple):
     n_pods: Ints
     n_slot: Ints  # reservation held, or -1
     n_ports: Words
+    n_paid: (
+        Ints  # [n, resource] the room of the cheapest offering that holds its pods; no rows unless asked for
+    )
     n_template: Ints
     n_rejects: Ints  # the last variant that it rejected for good
 
@@ -127,6 +131,8 @@ class World(NamedTuple):
     s_domains: Bytes  # [s, domain]
     s_rows: Ints  # [s, (first, end)] in `frontier`
     frontier: Ints  # [row, resource] the most that pods can have
+    s_priced: Ints  # [s, (first, end)] in `priced_room`
+    priced_room: Ints  # [row, resource] what is bought, cheapest first
     s_slots: Ints  # [s, (first, end)] in `slot_reservation`
     slot_reservation: Ints
     slot_room: Ints  # [row, resource]

@@ -8,6 +8,7 @@ certain, so starting a pod again is safe.
 
 from holdfast.core.scheduling.kernel.fitting import fits_existing, fits_new, fits_node
 from holdfast.core.scheduling.kernel.lists import bump, insert
+from holdfast.core.scheduling.kernel.paid import costs_nothing, pay
 from holdfast.core.scheduling.kernel.room import attached
 from holdfast.core.scheduling.kernel.slots import hold_slot
 from holdfast.core.scheduling.kernel.topology import after, turned_away
@@ -32,6 +33,7 @@ from holdfast.core.scheduling.world import (
     SOFT,
     STAGE_EXISTING,
     STAGE_OPEN,
+    STAGE_PAID,
     World,
 )
 
@@ -64,6 +66,8 @@ def place_one(w: World, c: int) -> int:
             stage = w.stages[i, 0]
             if stage == STAGE_EXISTING:
                 found = in_existing(w, c, v)
+            elif stage == STAGE_PAID:
+                found = in_paid(w, c, v)
             elif stage == STAGE_OPEN:
                 found = in_new(w, c, v, w.stages[i, 1], w.stages[i, 2])
             else:
@@ -110,6 +114,23 @@ def in_listed(w: World, c: int, v: int, kind: int) -> int:
         if answer == NO:
             w.n_rejects[n] = v
     w.reg[cursor] = w.lengths[kind, 0]
+    return NO
+
+
+def in_paid(w: World, c: int, v: int) -> int:
+    """Nodes of this run that are bought and stay as cheap as they are, fewest pods first."""
+    for i in range(w.lengths[BOUGHT, 0]):
+        n = w.listed[BOUGHT, i]
+        if w.n_rejects[n] == v or not costs_nothing(w, v, n) or turned_away(w, v, n):
+            continue
+        answer = fits_node(w, v, n, BOUGHT)
+        if answer <= NEED:
+            return answer
+        if answer >= 0:
+            bump(w, BOUGHT, n)
+            return commit(w, c, v, n, answer)
+        if answer == NO:
+            w.n_rejects[n] = v
     return NO
 
 
@@ -165,6 +186,7 @@ def open_node(w: World, c: int, v: int, t: int, shape: int) -> int:
 
 
 def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
+    pay(w, v, n, shape)
     for i in range(w.v_req.shape[1]):
         w.n_load[n, i] += w.v_req[v, i] - attached(w, v, n, i)
     for i in range(w.v_ports.shape[1]):
