@@ -77,13 +77,14 @@ class Tally:
     planned: dict[str, list[Located]] = field(default_factory=dict)
 
 
-def tally(case: Case, spread: Spread, shape: Shape) -> Tally:
+def tally(case: Case, spread: Spread, shape: Shape, changed: Place | None = None) -> Tally:
+    """`changed` is a claim as it would be with one more pod: its other pods are counted there."""
     found = Tally()
     looked_at: dict[str, tuple[bool, bool]] = {}
     for one in case.located():
         if one.pod.shape.namespace != shape.namespace or not case.matches(spread.selector, one.pod.shape):
             continue
-        place = one.place
+        place = changed if changed and changed.name == one.place.name else one.place
         if place.name not in looked_at:
             looked_at[place.name] = counts_in(spread, shape, place), always_counts(case, spread, shape, place)
         domain = place.domain(spread.key)

@@ -121,6 +121,15 @@ def test_a_claim_that_may_become_what_a_pod_does_not_look_at_lifts_no_minimum() 
     assert rules(documents, plan(first, unsure, unplaced=[waits])) == set()
 
 
+def test_a_claim_is_counted_as_what_it_would_be_with_one_more_pod() -> None:
+    """The pod q makes its node a large one, and then looks at it: it finds that r is there."""
+    first = claim("r", instanceTypes=["small", "large"])
+    near = neighbours("podAffinity", names.HOSTNAME)
+    for skew, found in ((1, set()), (2, {"placeable-topology"})):
+        q = pod("q", nodeSelector={aws.INSTANCE_CPU: "8"}, **spread(names.HOSTNAME, maxSkew=skew), **near)
+        assert rules([*BASIC, pod("r"), q], plan(first, unplaced=[unplaced("q", "Topology")])) == found
+
+
 def test_pods_of_another_revision_are_not_counted_with_match_label_keys() -> None:
     running = pod("r", nodeName="node-1", labels={"app": "web", "rev": "1"})
     documents = [*BASIC, node(), running]

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import names
 from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.columns import Mask
@@ -66,10 +67,13 @@ class Template:
     overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes
     daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the ports they take there
 
-    def free_of(self, ports: Sequence[HostPort]) -> Mask:
-        """The rows of types on which no DaemonSet is in the way of these ports."""
-        free = [not any(a.conflicts(b) for a in taken for b in ports) for taken in self.daemon_ports]
-        return np.array(free, dtype=bool)[self.rows.row_type]
+    def clashing_types(self, ports: Sequence[HostPort]) -> list[str]:
+        """The types on which a DaemonSet is in the way of these ports."""
+        return [
+            t.name
+            for t, taken in zip(self.rows.types, self.daemon_ports, strict=True)
+            if any(a.conflicts(b) for a in taken for b in ports)
+        ]
 
 
 class Extent(NamedTuple):
@@ -190,8 +194,12 @@ class Shapes:
         # is, and must not look to the next pod as if the label had a value.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
-        template = self.templates[old.template]
-        mask = old.mask & template.free_of(op.ports) if op.ports else old.mask
+        template, mask = self.templates[old.template], old.mask
+        clashing = template.clashing_types(op.ports) if op.ports else ()
+        if (
+            clashing
+        ):  # said as a requirement, so that the node never becomes such a type, whatever else changes
+            added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, clashing))
         for key in sorted(absent):
             mask = mask & template.rows.satisfying(fitting[0].by_key[key])
         return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
