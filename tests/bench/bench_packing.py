@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import workloads
 from scipy.optimize import linprog
 
+from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling.request import Packing

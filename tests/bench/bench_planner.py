@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import workloads
-
+from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling.columns import Memory
