@@ -51,7 +51,7 @@ def main() -> None:
 def slots() -> None:
     """Ten thousand pods that want a node each, and one slot."""
     kept = [reservation("cr-1", "fake-it-5")]
-    extreme = [workloads.pod(n, 1000, 1024, *workloads.one_per_node(None)) for n in range(10_000)]
+    extreme = [workloads.pod(n, 1000, 1024, *workloads.one_per_node(random.Random())) for n in range(10_000)]
     asked = asking(pool("default", fake_types(400, kept)), reservations=kept)
     report("one per node, one slot", extreme, asked)
 
