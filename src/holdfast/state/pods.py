@@ -58,6 +58,8 @@ class PodConverter:
             pod_states.is_reschedulable(pod, made_by),
             pod_states.is_ready(pod),
             bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
+            pod_states.is_terminating(pod),
+            made_by == pod_states.MIRROR,
         )
         return view, converted.problems
 

@@ -248,22 +248,25 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 
 def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
-    """What the pods that run add to the groups."""
+    """What the pods that run add to the groups. Those that stay on a node that goes still count in its domains."""
+    hosts, counted = _counted(p, p.nodes, room)
+    _, staying = _counted(p, p.leaving, len(p.leaving))
+    return np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)]), counted + staying
+
+
+def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[np.int32], Ints]:
     constraints = p.constraints
-    domains = [
-        [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
-    ]
+    domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
 
     def passes(node: int, filter_op: int) -> bool:
         op = constraints.filters[filter_op]
-        view = p.nodes[node]
+        view = nodes[node]
         if op.tolerations is not None and first_untolerated(view.taints, op.tolerations):
             return False
         labels = requirements.from_labels(dict(view.labels))
         return any(labels.compatible(wanted) for wanted in op.alternatives)
 
-    hosts, counted = constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)
-    return np.vstack([hosts[: len(constraints.groups.hosts)], _attached(p, room)]), counted
+    return constraints.groups.counts(constraints.running(nodes), domains.__getitem__, passes, room)
 
 
 def _attached(p: Problem, room: int) -> NDArray[np.int32]:
