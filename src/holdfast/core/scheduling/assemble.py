@@ -108,7 +108,7 @@ def refreshed(w: World, shapes: Shapes) -> World:
     return w._replace(**shapes.arrays())
 
 
-def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) -> World:
+def with_verdict(w: World, asked: tuple[int, int, int, int], answer: int) -> World:
     """The world that remembers an answer about minValues; the table grows when it is half full."""
     verdicts = w.verdicts
     if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):

@@ -21,6 +21,8 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 
 PodsByNode = dict[int, list[str]]
+_Written = tuple[Requirements, tuple[str, ...], tuple[str, ...], bool]
+"""Requirements, instance types, reservations, and whether minValues were lowered."""
 
 
 def planned(p: Problem, outcome: Outcome, nodes: Nodes, pods: PodsByNode) -> tuple[PlannedClaim, ...]:
@@ -51,14 +53,14 @@ class _Writer:
         self._problem = p
         self._outcome = outcome
         self._nodes = nodes
-        self._written: dict[tuple[int, int, int], tuple[Requirements, tuple[str, ...], tuple[str, ...]]] = {}
+        self._written: dict[tuple[int, int, int], _Written] = {}
 
     def claim(self, i: int, pods: list[str]) -> PlannedClaim:
         p, nodes = self._problem, self._nodes
         t = nodes.template[i]
         template = p.templates[t]
         offering = template.rows.offerings[nodes.row[i]]
-        wanted, types, ids = self._requirements(i)
+        wanted, types, ids, relaxed = self._requirements(i)
         reserved = template.kind == RESERVED
         return PlannedClaim(
             node_pool=p.pools[template.pool].name,
@@ -72,9 +74,10 @@ class _Writer:
             pods=tuple(sorted(pods)),
             slot=offering.reservation_id,
             reservation_ids=ids,
+            min_values_relaxed=relaxed,
         )
 
-    def _requirements(self, i: int) -> tuple[Requirements, tuple[str, ...], tuple[str, ...]]:
+    def _requirements(self, i: int) -> _Written:
         nodes = self._nodes
         shape = int(self._outcome.n_shape[self._outcome.existing + i])
         key = (nodes.template[i], shape, id(nodes.rows[i]))
@@ -82,9 +85,7 @@ class _Writer:
             self._written[key] = self._write(nodes.template[i], shape, nodes.rows[i])
         return self._written[key]
 
-    def _write(
-        self, t: int, shape: int, rows: tuple[int, ...]
-    ) -> tuple[Requirements, tuple[str, ...], tuple[str, ...]]:
+    def _write(self, t: int, shape: int, rows: tuple[int, ...]) -> _Written:
         p = self._problem
         of = p.templates[t].rows
         types = tuple(dict.fromkeys(of.types[of.row_type[row]].name for row in rows))
@@ -95,7 +96,8 @@ class _Writer:
         capacity_types = {o.capacity_type for o in offerings}
         extra = list(self._pins(types, capacity_types, ids))
         wanted = pins.pinned(p, self._outcome.shapes, shape).add(*extra)
-        return _without_broken_min_values(wanted) if ids else wanted, types, ids
+        relaxed = _asks_for_less(self._outcome.shapes.all[shape].requirements, p.templates[t].requirements)
+        return _without_broken_min_values(wanted) if ids else wanted, types, ids, relaxed
 
     def _pins(
         self, types: tuple[str, ...], capacity_types: set[str], ids: tuple[str, ...]
@@ -139,3 +141,8 @@ def _without_broken_min_values(wanted: Requirements) -> Requirements:
         for key, r in wanted.by_key.items()
     }
     return Requirements(kept)
+
+
+def _asks_for_less(written: Requirements, asked: Requirements) -> bool:
+    """Whether a best effort lowered minValues of the pool (S-68)."""
+    return any((written.get(r.key).min_values or 0) < (r.min_values or 0) for r in asked)

@@ -5,7 +5,8 @@ asks here for the shape after one more requirement set, or after its domains are
 once. What must hold: a shape never gains rows.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -150,6 +151,16 @@ class Shapes:
         wanted = requirement.of(self._axis.keys[key], Operator.IN, (value,))
         old = self.all[shape]
         return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
+
+    def with_min_values(self, shape: int, lowered: Mapping[str, int]) -> int:
+        """The shape with these minValues; none where nothing is left to count."""
+        old = self.all[shape]
+        assert old.mask is not None
+        changed = {
+            key: dataclasses.replace(old.requirements.by_key[key], min_values=least or None)
+            for key, least in lowered.items()
+        }
+        return self._intern(old.template, Requirements({**old.requirements.by_key, **changed}), old.mask)
 
     def restriction(self, shape: int, key: int, domain: int) -> None:
         """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
