@@ -14,7 +14,7 @@ from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import of
 from planner_builders import fake_types, is_in, pods, pool, reasons, request, reservation, selector, shape
 
-BEST_EFFORT = {"min_values_policy": MinValuesPolicy.BEST_EFFORT}
+BEST_EFFORT: dict[str, Any] = {"min_values_policy": MinValuesPolicy.BEST_EFFORT}
 
 
 def at_least(key: str, least: int) -> Requirement:

@@ -27,7 +27,7 @@ from planner_builders import (
     shape,
 )
 
-IGNORED = {"preference_policy": PreferencePolicy.IGNORE}
+IGNORED: dict[str, Any] = {"preference_policy": PreferencePolicy.IGNORE}
 RATHER_NOT = Taint("spare", Effect.PREFER_NO_SCHEDULE)
 
 
