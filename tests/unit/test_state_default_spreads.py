@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
+from builders import nodepool
 from holdfast import errors, names
 from holdfast.api import scheduler_config
 from holdfast.api.cluster import Service
 from holdfast.api.workloads import ReplicaSet, ReplicationController, StatefulSet
 from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import TopologySpread
 from holdfast.state import default_spreads, pod_shapes
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.pod_shapes import Surroundings
 from holdfast.state.pods import PodConverter
-from objects import NOW_S, owned, pod, read
+from objects import NOW_S, deployment, owned, pod, read
+from scenarios import built, instance_type, offering
 
 CONFIG: dict[str, Any] = {
     "podTopologySpread": {
@@ -24,6 +27,7 @@ CONFIG: dict[str, Any] = {
         ]
     }
 }
+DO_NOT_SCHEDULE = {"maxSkew": 1, "topologyKey": names.ZONE, "whenUnsatisfiable": "DoNotSchedule"}
 CONSTRAINTS = [
     pod_shapes.spread(c) for c in scheduler_config.read(CONFIG).pod_topology_spread.default_constraints
 ]
@@ -141,6 +145,19 @@ def test_what_was_read_before_is_read_again_when_services_or_defaults_change() -
     assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
     keep.use(Surroundings(spreads=default_spreads.defaults(CONSTRAINTS, [service("a", app="web")])))
     assert selects(keep.view(one, now_s=NOW_S)[0].shape.spreads, app="web")
+
+
+@pytest.mark.fact("S-85")
+def test_a_plan_spreads_a_deployment_over_zones_because_the_cluster_would() -> None:
+    def zones(**spec: Any) -> list[str]:
+        web = deployment("web", 3, selector={"matchLabels": {"app": "web"}})
+        types = [instance_type(offerings=[offering(f"us-west-2{z}") for z in "abc"])]
+        plan = solve(built(nodepool(), web, instanceTypes=types, **spec).request)
+        return sorted(claim.zone for claim in plan.claims for _ in claim.pods)
+
+    config = {"podTopologySpread": {"defaultConstraints": [DO_NOT_SCHEDULE]}}
+    assert zones(schedulerConfig=config) == ["us-west-2a", "us-west-2b", "us-west-2c"]
+    assert len(set(zones())) < 3
 
 
 @pytest.mark.parametrize(
