@@ -12,11 +12,9 @@ from holdfast.core.scheduling.solve import solve
 from holdfast.model import resources
 from holdfast.model.requirements import from_labels
 from holdfast.model.resources import Resources
-from holdfast.state import nodepools
 from planner_builders import (
     fake_types,
     instance_type,
-    node,
     one_per_node,
     pods,
     pool,
@@ -52,13 +50,6 @@ def test_what_nodes_of_the_pool_have_is_no_longer_free() -> None:
     assert len(plan_for(5, limits=cores(9), used=cores(4)).claims) == 1
     assert not plan_for(5, limits=cores(9), used=cores(6)).claims
     assert not plan_for(5, limits=cores(9), used=cores(20)).claims
-
-
-@pytest.mark.fact("S-70")
-def test_a_node_counts_with_its_capacity_and_as_one_node_until_it_is_going() -> None:
-    nodes = [node("a", cpu=4), node("b", cpu=2), node("c", cpu=8, deleting=True)]
-    used = nodepools.used([*nodes, node("e", labels={names.NODEPOOL: "other"})], "default")
-    assert (used["cpu"], used["nodes"]) == (6000, 2)
 
 
 @pytest.mark.fact("S-71")
