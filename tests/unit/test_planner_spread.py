@@ -26,6 +26,7 @@ from planner_builders import (
     pool,
     reasons,
     request,
+    reservation,
     running,
     selector,
     shape,
@@ -130,6 +131,25 @@ def test_constraints_that_select_the_same_pods_count_together() -> None:
     pending = (*pods(2, large, "a"), *pods(1, small, "b"))
     plan = solve(request([pool("default", ONE_POD)], pending))
     assert zones(plan) == {"z1": 1, "z2": 1, "z3": 1}
+
+
+@pytest.mark.fact("S-75", "S-79")
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (names.CAPACITY_TYPE, {"spot": 3, "on-demand": 3, "reserved": 2}),  # two slots, and no more
+        (names.NODEPOOL, {"a": 4, "b": 4}),
+        (names.INSTANCE_TYPE, {"amd": 4, "arm": 4}),
+    ],
+)
+def test_any_label_that_nodes_differ_in_can_be_spread_over(key: str, expected: dict[str, int]) -> None:
+    kept = [reservation("cr-1", "amd", available=2)]
+    types = [
+        instance_type("amd", 1, 2, 1.0, kept),
+        instance_type("arm", 1, 2, 2.0, labels={names.ARCH: "arm64"}),
+    ]
+    plan = solve(request([pool("a", types), pool("b", types)], pods(8, spread(over(key))), kept))
+    assert Counter(min(claim.requirements.get(key).values) for claim in plan.claims) == expected
 
 
 # --- Hosts ------------------------------------------------------------------------------------------

@@ -213,7 +213,7 @@ class Shapes:
         added = fitting[0].without(absent) if absent else fitting[0]
         template = self.templates[old.template]
         mask, unsaid = old.mask, old.unsaid
-        ports = op.ports if any(template.daemon_ports) else ()
+        ports = op.ports if op.ports and any(template.daemon_ports) else ()
         if absent or ports:
             unsaid = unsaid.beside(ports, fitting[0].without(set(fitting[0].by_key) - absent))
             mask = mask & template.open_to(unsaid)
