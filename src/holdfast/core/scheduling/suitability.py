@@ -64,7 +64,7 @@ def _unsuited(
 ) -> Reason | None:
     """What about the pod or the pool keeps it out of a reservation, free or not."""
     id_ = offering.reservation_id or ""
-    rung, request = p.rungs[c][-1], p.classes[c].shape.requests
+    rung, request = p.last_rung(c), p.classes[c].shape.requests
     slot = type_.requirements.union(offering.requirements)
     if not pool.requirements.compatible(slot, p.well_known):
         return Reason(ReasonCode.POOL_EXCLUDES_RESERVED, f"NodePool {pool.name} does not allow it", id_)
