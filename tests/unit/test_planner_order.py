@@ -232,3 +232,9 @@ def test_of_equal_pods_the_oldest_are_placed_first() -> None:
     pending = [replace(pod, created_s=100 - i) for i, pod in enumerate(pods(3, of))]
     plan = solve(request([], pending, nodes=(node("n1", cpu=2),)))
     assert placed(plan) == {"n1": ("pod-000002",)}
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_without_pods_there_is_nothing_to_do(packing: Packing) -> None:
+    plan = solve(request([pool("default", fake_types(5))], (), nodes=(node("n1"),), packing=packing))
+    assert (plan.claims, plan.placed, plan.unplaced) == ((), (), ())

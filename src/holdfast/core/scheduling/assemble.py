@@ -73,14 +73,7 @@ def world(
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
         ),
-        g_filter=np.array(
-            [
-                g.filter_op + variants.first_filter if g.filter_op >= 0 else -1
-                for g in p.constraints.groups.domains
-            ]
-            or [-1],
-            dtype=np.int64,
-        ),
+        g_filter=_filters(p, variants),
         uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
         n_load=np.zeros((room, p.resources.size), dtype=np.int64),
@@ -176,6 +169,13 @@ def _stages(p: Problem, *, fill: bool) -> Ints:
     if slots:
         stages += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
     return np.array([*stages, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
+
+
+def _filters(p: Problem, variants: Variants) -> Ints:
+    """[domain group] the op that nodes must pass to count, or -1."""
+    groups = p.constraints.groups.domains
+    found = [g.filter_op + variants.first_filter if g.filter_op >= 0 else -1 for g in groups]
+    return np.array(found or [-1], dtype=np.int64)
 
 
 def _limits(p: Problem) -> Ints:
