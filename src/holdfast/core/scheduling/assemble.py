@@ -73,14 +73,7 @@ def world(
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
         ),
-        g_filter=np.array(
-            [
-                g.filter_op + variants.first_filter if g.filter_op >= 0 else -1
-                for g in p.constraints.groups.domains
-            ]
-            or [-1],
-            dtype=np.int64,
-        ),
+        g_filter=_filters(p, variants),
         uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
         n_load=np.zeros((room, p.resources.size), dtype=np.int64),
@@ -121,7 +114,7 @@ def refreshed(w: World, shapes: Shapes) -> World:
     return w._replace(**shapes.arrays())
 
 
-def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) -> World:
+def with_verdict(w: World, asked: tuple[int, int, int, int], answer: int) -> World:
     """The world that remembers an answer about minValues; the table grows when it is half full."""
     verdicts = w.verdicts
     if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):
@@ -176,6 +169,13 @@ def _stages(p: Problem, *, fill: bool) -> Ints:
     if slots:
         stages += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
     return np.array([*stages, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
+
+
+def _filters(p: Problem, variants: Variants) -> Ints:
+    """[domain group] the op that nodes must pass to count, or -1."""
+    groups = p.constraints.groups.domains
+    found = [g.filter_op + variants.first_filter if g.filter_op >= 0 else -1 for g in groups]
+    return np.array(found or [-1], dtype=np.int64)
 
 
 def _limits(p: Problem) -> Ints:
@@ -258,17 +258,20 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 
 def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
-    """What the pods that run add to the groups."""
-    domains = [
-        [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
-    ]
+    """What the pods that run add to the groups. Those that stay on a node that goes still count in its domains."""
+    hosts, counted = _counted(p, p.nodes, room)
+    _, staying = _counted(p, p.leaving, len(p.leaving))
+    return np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)]), counted + staying
+
+
+def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[np.int32], Ints]:
+    domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
 
     def passes(node: int, filter_op: int) -> bool:
-        return constraints.passes(p.constraints.filters[filter_op], p.nodes[node])
+        return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
-    groups = p.constraints.groups
-    hosts, counted = groups.counts(p.constraints.running(), domains.__getitem__, passes, room)
-    return np.vstack([hosts[: len(groups.hosts)], _attached(p, room)]), counted
+    running = p.constraints.running(nodes)
+    return p.constraints.groups.counts(running, domains.__getitem__, passes, room)
 
 
 def _attached(p: Problem, room: int) -> NDArray[np.int32]:

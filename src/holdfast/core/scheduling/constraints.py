@@ -3,7 +3,7 @@
 Built by `problem`. It decides which groups exist, which of them a pod must look at, and which count it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from holdfast.core.scheduling.groups import Group, Groups, Sort
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Bytes
 from holdfast.model import requirements
-from holdfast.model.pods import PodShape, PodTerm, TopologySpread
+from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.snapshot import NodePoolView, NodeView
 from holdfast.model.taints import TOLERATE_PREFERENCES, Toleration, first_untolerated
 
 Row = tuple[int, ...]
+Running = tuple[int, str, Labels, tuple[PodTerm, ...]]
+"""A pod that runs: its node, namespace, labels and anti-affinity."""
 _Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
 
 
@@ -34,6 +36,7 @@ class Constraints:
         ladders: Sequence[Ladder],
         axis: DomainAxis,
         nodes: Sequence[NodeView],
+        leaving: Sequence[NodeView],
         pools: Sequence[NodePoolView],
         pending: frozenset[str],
     ) -> None:
@@ -44,6 +47,7 @@ class Constraints:
         self._eligible: dict[tuple[object, ...], int] = {}
         self._sets: list[NDArray[np.uint8]] = []
         self._nodes = nodes
+        self._leaving = leaving
         self._pools = pools
         self._pending = pending
         for ladder in ladders:
@@ -82,7 +86,12 @@ class Constraints:
     def _register_owners(self, shapes: Sequence[PodShape]) -> None:
         """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
         owners = {term for shape in shapes for term in shape.anti_affinity}
-        owners |= {term for node in self._nodes for pod in node.pods for term in pod.shape.anti_affinity}
+        owners |= {
+            term
+            for node in (*self._nodes, *self._leaving)
+            for pod in node.pods
+            for term in pod.shape.anti_affinity
+        }
         placed = sorted({(shape.namespace, shape.labels) for shape in shapes}) if owners else []
         for term in sorted(owners, key=repr):
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
@@ -174,14 +183,12 @@ class Constraints:
                 found |= axes.pool_values(pool, key)
         return found
 
-    def running(self) -> list[tuple[int, str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]]:
-        """The pods that run on nodes and are not about to be placed anew."""
-        return [
-            (n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity)
-            for n, node in enumerate(self._nodes)
-            for pod in node.pods
-            if pod.uid not in self._pending
-        ]
+    def running(self, nodes: Sequence[NodeView]) -> Iterator[Running]:
+        """The pods on nodes that count: not about to be placed anew, and not on their way out (S-77)."""
+        for n, node in enumerate(nodes):
+            for pod in node.pods:
+                if pod.uid not in self._pending and not pod.terminating:
+                    yield n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity
 
 
 def passes(op: Op, node: NodeView) -> bool:

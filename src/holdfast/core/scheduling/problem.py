@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast import names
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling import axes, classes, daemons, offers
+from holdfast.core.scheduling import axes, classes, daemons, displaced, offers
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
 from holdfast.core.scheduling.classes import Ladder, PodClass, Rung
 from holdfast.core.scheduling.columns import Memory
@@ -45,6 +45,7 @@ class Problem:
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
     nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
+    leaving: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
@@ -62,10 +63,12 @@ class Problem:
 def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
-    pods = classes.group(snapshot.pending)
+    to_place = (*snapshot.pending, *displaced.displaced(snapshot))
+    pods = classes.group(to_place)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
     nodes = tuple(sorted((n for n in snapshot.nodes if not n.deleting), key=_node_order))
+    leaving = tuple(n for n in snapshot.nodes if n.deleting)
     axis = _resource_axis(pods, pools, nodes)
     ids = (
         tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
@@ -77,9 +80,9 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
     templates = _templates(pools, snapshot, ledger, measures, memory)
     if settings.reserved_before_weight:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
-    domains = _domain_axis(ladders, pools, nodes)
+    domains = _domain_axis(ladders, pools, nodes, leaving)
     ports = _ports(pods, nodes)
-    pending = frozenset(pod.uid for pod in snapshot.pending)
+    pending = frozenset(pod.uid for pod in to_place)
     return Problem(
         snapshot=snapshot,
         settings=settings,
@@ -94,9 +97,10 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
         reservation_ids=ids,
         limited=limited,
         nodes=nodes,
+        leaving=leaving,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
-        constraints=Constraints(ladders, domains, nodes, pools, pending),
+        constraints=Constraints(ladders, domains, nodes, leaving, pools, pending),
         pending=pending,
     )
 
@@ -122,7 +126,10 @@ def _resource_axis(
 
 
 def _domain_axis(
-    ladders: Sequence[Ladder], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
+    ladders: Sequence[Ladder],
+    pools: Sequence[NodePoolView],
+    nodes: Sequence[NodeView],
+    leaving: Sequence[NodeView],
 ) -> DomainAxis:
     """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
     keys = {
@@ -135,7 +142,7 @@ def _domain_axis(
             *(t.key for t in rung.anti_affinity),
         )
     }
-    keys |= {t.key for node in nodes for pod in node.pods for t in pod.shape.anti_affinity}
+    keys |= {t.key for node in (*nodes, *leaving) for pod in node.pods for t in pod.shape.anti_affinity}
     keys.discard(names.HOSTNAME)
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
