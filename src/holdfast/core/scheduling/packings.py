@@ -2,7 +2,8 @@
 
 Called by `solve` with `packing: cost`. First fit fills a node while any type still fits, so nodes grow until only the
 largest and dearest types are left. A cap on the size of what is bought keeps them smaller; afterwards every node is
-right-sized against all types. Slots are never capped: they are paid for.
+right-sized against all types. Slots are never capped: they are paid for. No packing may go round the weight of a
+NodePool to be cheaper.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from holdfast.core.scheduling.offers import Mask
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.world import BOUGHT
+from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources
 
 MILLIS = 1000
@@ -29,6 +31,25 @@ def candidates(p: Problem, whole: list[Mask], most: int) -> Iterator[tuple[str, 
             for template, mask, of_rows in zip(p.templates, whole, sizes, strict=True)
         ]
         yield f"cap-{cap // MILLIS}", masks, False
+
+
+def on_lighter_pools(p: Problem, outcome: Outcome) -> Ints:
+    """How many pods are on new nodes of pools below each weight there is; slots, where they come first, apart."""
+    weights = sorted({pool.weight for pool in p.pools})[1:]
+    of_pods = outcome.n_template[outcome.log_node[outcome.log_node >= outcome.existing]]
+    counts = np.bincount(of_pods, minlength=len(p.templates))
+    return np.array(
+        [
+            sum(
+                int(count)
+                for count, t in zip(counts, p.templates, strict=True)
+                if p.pools[t.pool].weight < weight
+                and (t.kind == BOUGHT or not p.settings.reserved_before_weight)
+            )
+            for weight in weights
+        ],
+        dtype=np.int64,
+    )
 
 
 def _sizes(p: Problem, t: int) -> NDArray[np.int64]:

@@ -57,7 +57,7 @@ def solve(request: SolveRequest) -> Plan:
     if request.settings.packing is Packing.COST:
         for name, masks, by_price in packings.candidates(p, whole, request.settings.packing_candidates):
             tried.append(_pack(name, p, of_pods, masks, whole, waiting, by_price=by_price))
-    best = min(tried, key=lambda packed: packed.rank)
+    best = min(_within_weights(p, tried), key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
@@ -86,6 +86,18 @@ def _pack(
 ) -> Packed:
     outcome = run.place(p, of_pods, masks, whole, waits.flags(p, waiting), by_price=by_price)
     return Packed(name, outcome, finalize.choose(p, outcome))
+
+
+def _within_weights(p: Problem, tried: list[Packed]) -> list[Packed]:
+    """First fit, and the packings that place more pods or put no more of them on lighter NodePools."""
+    first = tried[0]
+    most = packings.on_lighter_pools(p, first.outcome)
+    return [
+        packed
+        for packed in tried
+        if packed.outcome.left.sum() < first.outcome.left.sum()
+        or (packings.on_lighter_pools(p, packed.outcome) <= most).all()
+    ]
 
 
 def _whole(p: Problem) -> list[Mask]:
