@@ -70,7 +70,7 @@ def solve(request: SolveRequest) -> Plan:
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
-        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan))
+        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan, best.outcome.limits))
     return plan
 
 
