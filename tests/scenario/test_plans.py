@@ -27,7 +27,7 @@ SECTIONS = {"claims", "nodes", "unplaced", "waiting", "notReserved", "slotsLeft"
 CASES = [
     pytest.param("q-06-many-reservations-serve-one-nodepool", marks=pytest.mark.fact("Q-6", "R-18")),
     pytest.param("q-08-reserved-before-spot-and-on-demand", marks=pytest.mark.fact("Q-8")),
-    pytest.param("q-11-reserved-only-never-buys", marks=pytest.mark.fact("Q-11", "R-53")),
+    pytest.param("q-11-reserved-only-never-buys", marks=pytest.mark.fact("Q-11")),
     pytest.param(
         "q-12-on-demand-and-reserved-falls-back-to-on-demand", marks=pytest.mark.fact("Q-12", "R-9")
     ),
@@ -73,7 +73,7 @@ def test_a_scenario_gives_the_plan_that_was_worked_out_for_it(name: str, packing
     assert check.check(documents(name), made) == []
 
 
-@pytest.mark.fact("Q-32", "R-7")
+@pytest.mark.fact("Q-32")
 @pytest.mark.parametrize("packing", ["karpenter", "cost"])
 def test_where_no_slot_is_free_the_plan_is_the_one_without_reservations(packing: str) -> None:
     name = "q-32-full-reservations-change-nothing"

@@ -132,7 +132,6 @@ UNPLACED = [
 ]
 
 
-@pytest.mark.fact("R-39")
 @pytest.mark.parametrize(("of", "code", "subject", "fact"), UNPLACED)
 def test_a_pod_without_a_place_is_told_why(
     of: SolveRequest, code: ReasonCode, subject: str, fact: str

@@ -51,8 +51,19 @@ def reservations_for(p: Problem, c: int, pool: NodePoolView) -> tuple[str, ...]:
     found = (
         (offering.reservation_id, _unsuited(p, c, pool, type_, offering))
         for type_, offering in _slots_of(pool)
+        if offering.healthy
     )
     return tuple(sorted({id_ for id_, why in found if id_ in p.ledger and why is None}))
+
+
+def can_buy(p: Problem, c: int, pool: NodePoolView) -> bool:
+    """Whether the pool has something else than slots for a pod of the class."""
+    return any(
+        offering.launchable and offering.reservation_id is None
+        for type_ in pool.instance_types
+        for offering in type_.offerings
+        if _unsuited(p, c, pool, type_, offering) is None
+    )
 
 
 def not_reserved(p: Problem, plan: Plan, limits: Ints) -> tuple[NotReserved, ...]:
@@ -118,7 +129,7 @@ def _slots_of(pool: NodePoolView) -> Iterator[tuple[InstanceType, Offering]]:
 def _unsuited(
     p: Problem, c: int, pool: NodePoolView, type_: InstanceType, offering: Offering
 ) -> Reason | None:
-    """What about the pod or the pool keeps it out of a reservation, free or not."""
+    """What about the pod or the pool keeps it from an offering, free or not; of slots it is told."""
     id_ = offering.reservation_id or ""
     slot = type_.requirements.union(offering.requirements)
     if not pool.requirements.compatible(slot, p.well_known):
