@@ -40,7 +40,7 @@ CASES = [
     pytest.param("q-15-a-node-keeps-its-last-slot", marks=pytest.mark.fact("Q-15", "R-21")),
     pytest.param("q-18-availability-is-a-count", marks=pytest.mark.fact("Q-18")),
     pytest.param("q-19-ten-thousand-pods-and-one-slot", marks=pytest.mark.fact("Q-19")),
-    pytest.param("q-32-full-reservations-change-nothing", marks=pytest.mark.fact("Q-32", "R-24")),
+    pytest.param("q-32-full-reservations-change-nothing", marks=pytest.mark.fact("Q-32")),
     pytest.param(
         "q-34-seed-004-a-nodepool-of-capacity-blocks", marks=pytest.mark.fact("Q-34", "Q-46", "R-8")
     ),
@@ -61,6 +61,9 @@ CASES = [
     pytest.param("decision-21-a-held-slot-means-falling-back-at-once", marks=pytest.mark.fact("R-22")),
     pytest.param("decision-21-waiting-for-a-held-slot-is-bounded", marks=pytest.mark.fact("R-22")),
     pytest.param("decision-21-patience-ends", marks=pytest.mark.fact("R-22")),
+    pytest.param("q-34-seed-004-the-status-of-an-ec2nodeclass", marks=pytest.mark.fact("Q-34", "Q-46")),
+    pytest.param("decision-06-a-block-is-left-alone-from-forty-minutes-before-its-end"),
+    pytest.param("reasons-why-pods-are-in-no-slot", marks=pytest.mark.fact("Q-14")),
 ]
 
 

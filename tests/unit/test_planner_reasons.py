@@ -94,6 +94,12 @@ UNPLACED = [
     ),
     (asked(shape(100_000)), ReasonCode.RESOURCES, "default", "has room for cpu 100"),
     (asked(types=sold_out()), ReasonCode.OFFERINGS, "default", "nothing is available"),
+    (
+        asked(shape(node_selector=of(is_in(RESERVATION_ID, "cr-9"))), kept=[FREE]),
+        ReasonCode.OFFERINGS,
+        "default",
+        "nothing is available where cloud.example/reservation-id In [cr-9]",
+    ),
     (asked(shape(volumes=ELSEWHERE)), ReasonCode.VOLUMES, "default", "volumes"),
     (asked(shape(volumes=TWO_VOLUMES), types=with_volume_limit()), ReasonCode.VOLUMES, "default", "attach"),
     (

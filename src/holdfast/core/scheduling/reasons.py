@@ -177,5 +177,7 @@ def _no_offering(p: Problem, pool: NodePoolView, wanted: Requirements) -> Reason
         return Reason(
             ReasonCode.WAITS_FOR_SLOT, f"reservation {', '.join(full)} has no free slot ({state})", full[0]
         )
-    asked = wanted.get(names.CAPACITY_TYPE)
-    return Reason(ReasonCode.OFFERINGS, f"nothing is available where {asked}", pool.name)
+    stated = {key for t in pool.instance_types for o in t.offerings for key in o.requirements.by_key}
+    asked = wanted.without([key for key in wanted.by_key if key not in stated])
+    text = f"nothing is available where {asked}" if len(asked) else "nothing is available"
+    return Reason(ReasonCode.OFFERINGS, text, pool.name)
