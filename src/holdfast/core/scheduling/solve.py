@@ -16,7 +16,6 @@ from holdfast.core.scheduling import (
     problem,
     reasons,
     run,
-    suitability,
     types_left,
     variants,
 )
@@ -27,6 +26,7 @@ from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
 from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.suitability import Suitability
 from holdfast.core.scheduling.variants import Variants
 
 FIRST_FIT = "first-fit"
@@ -70,7 +70,7 @@ def solve(request: SolveRequest) -> Plan:
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
-        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan, best.outcome.limits))
+        return dataclasses.replace(plan, not_reserved=Suitability(p).not_reserved(plan, best.outcome.limits))
     return plan
 
 

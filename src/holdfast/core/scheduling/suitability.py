@@ -1,11 +1,11 @@
 """Whether a class could use a reservation, and why not: one reason for each reservation.
 
 Called by `waiting`, and on demand by whoever explains a plan. Equal pods have equal answers, so they are computed for
-a class.
+a class; what classes have in common is computed once.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,6 @@ from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import State
 from holdfast.model.resources import Resources
-from holdfast.model.snapshot import NodePoolView
 from holdfast.model.taints import first_untolerated
 
 # Where a pod and a slot do not go together, by the label; any other label: WrongReservation.
@@ -36,6 +35,19 @@ _CODES: Final = {
 _SUITED: Final = 2  # how near a pod came to a slot: kept out by the pool, by itself, or only by what is free
 
 
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """An offering of a pool, with what pods are compared with."""
+
+    pool: int
+    type: InstanceType
+    offering: Offering
+    id: str  # of its reservation; empty: it is bought
+    allowed: bool  # by the pool
+    node: Requirements  # what a node there is
+    room: Resources  # what pods can have there once DaemonSets have theirs
+
+
 @dataclass(frozen=True)
 class _Settled:
     """What the plan came to, as far as reasons depend on it."""
@@ -43,107 +55,117 @@ class _Settled:
     limits: Ints  # [pool, limited resource] what is left of them
     slots_used: Counter[str | None]  # by reservation, by nodes of this plan
     node_of: dict[str, str]  # the node that exists on which a pod goes
-    pool_of: dict[str, str]  # the NodePool of the node that is bought for a pod
+    pool_of: dict[str, str]  # the NodePool of the node that is launched for a pod
 
 
-def reservations_for(p: Problem, c: int, pool: NodePoolView) -> tuple[str, ...]:
-    """The reservations of a pool that a pod of the class could go into if there were a free slot."""
-    found = (
-        (offering.reservation_id, _unsuited(p, c, pool, type_, offering))
-        for type_, offering in _slots_of(pool)
-        if offering.healthy
-    )
-    return tuple(sorted({id_ for id_, why in found if id_ in p.ledger and why is None}))
+class Suitability:
+    """Answers about the reservations of one problem."""
 
+    def __init__(self, p: Problem) -> None:
+        self._problem = p
+        self._known: dict[tuple[int, bool], tuple[_Way, ...]] = {}
+        self._misfits: dict[tuple[int, _Way], Reason | None] = {}
 
-def can_buy(p: Problem, c: int, pool: NodePoolView) -> bool:
-    """Whether the pool has something else than slots for a pod of the class."""
-    return any(
-        offering.launchable and offering.reservation_id is None
-        for type_ in pool.instance_types
-        for offering in type_.offerings
-        if _unsuited(p, c, pool, type_, offering) is None
-    )
+    def reservations_for(self, c: int, pool: int) -> tuple[str, ...]:
+        """The reservations of a pool that a pod of the class could go into if there were a free slot."""
+        slots = [way for way in self._ways(pool, reserved=True) if way.offering.healthy]
+        return tuple(sorted({way.id for way in slots if self._unsuited(c, way) is None}))
 
+    def can_buy(self, c: int, pool: int) -> bool:
+        """Whether the pool has something else than slots for a pod of the class."""
+        bought = self._ways(pool, reserved=False)
+        return any(way.offering.launchable and self._unsuited(c, way) is None for way in bought)
 
-def not_reserved(p: Problem, plan: Plan, limits: Ints) -> tuple[NotReserved, ...]:
-    """For each pod that is in no slot, the reason of each reservation; nothing where reservations are not used."""
-    if not p.settings.reserved_capacity:
-        return ()
-    settled = _settled(plan, limits)
-    reserved_nodes = {
-        node.name for node in p.nodes if dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED
-    }
-    in_slots = {uid for claim in plan.claims if claim.slot for uid in claim.pods}
-    in_slots |= {uid for uid, node in settled.node_of.items() if node in reserved_nodes}
-    found = []
-    for c, pod_class in enumerate(p.classes):
-        by_place: dict[tuple[str | None, str | None], list[str]] = {}
-        for pod in pod_class.pods:
-            if pod.uid not in in_slots:
-                place = settled.node_of.get(pod.uid), settled.pool_of.get(pod.uid)
-                by_place.setdefault(place, []).append(pod.uid)
-        for uids in by_place.values():
-            reasons = tuple(_reasons(p, c, uids[0], settled))
-            found += [NotReserved(uid, reasons) for uid in uids if reasons]
-    return tuple(sorted(found, key=lambda one: one.pod))
+    def not_reserved(self, plan: Plan, limits: Ints) -> tuple[NotReserved, ...]:
+        """For each pod that is in no slot, the reason of each reservation; none where reservations are not used."""
+        p = self._problem
+        if not p.settings.reserved_capacity:
+            return ()
+        settled = _settled(plan, limits)
+        in_slots = _in_slots(p, plan)
+        found = []
+        for c, pod_class in enumerate(p.classes):
+            by_place: dict[tuple[str | None, str | None], list[str]] = {}
+            for pod in pod_class.pods:
+                if pod.uid not in in_slots:
+                    place = settled.node_of.get(pod.uid), settled.pool_of.get(pod.uid)
+                    by_place.setdefault(place, []).append(pod.uid)
+            for uids in by_place.values():
+                reasons = tuple(self._reasons(c, uids[0], settled))
+                found += [NotReserved(uid, reasons) for uid in uids if reasons]
+        return tuple(sorted(found, key=lambda one: one.pod))
 
-
-def _settled(plan: Plan, limits: Ints) -> _Settled:
-    return _Settled(
-        limits=limits,
-        slots_used=Counter(claim.slot for claim in plan.claims),
-        node_of={uid: placed.node for placed in plan.placed for uid in placed.pods},
-        pool_of={uid: claim.node_pool for claim in plan.claims for uid in claim.pods},
-    )
-
-
-def _reasons(p: Problem, c: int, pod: str, settled: _Settled) -> Iterator[Reason]:
-    """One for each reservation: of the pool in which least was missing."""
-    best: dict[str, tuple[int, Reason]] = {}
-    for index, pool in enumerate(p.pools):
-        for type_, offering in _slots_of(pool):
-            id_ = offering.reservation_id
-            if id_ not in p.ledger:
-                continue
-            why = _unsuited(p, c, pool, type_, offering)
+    def _reasons(self, c: int, pod: str, settled: _Settled) -> Iterator[Reason]:
+        """One for each reservation: of the pool in which least was missing."""
+        p = self._problem
+        best: dict[str, tuple[int, Reason]] = {}
+        for way in (way for pool in range(len(p.pools)) for way in self._ways(pool, reserved=True)):
+            why = self._unsuited(c, way)
             if why is not None:
                 near = int(why.code is not ReasonCode.POOL_EXCLUDES_RESERVED)
             else:
-                why = _not_free(p, id_, offering, settled) or _passed_by(p, index, pod, type_, id_, settled)
-                near = _SUITED
-            if id_ not in best or near > best[id_][0]:
-                best[id_] = near, why
-    unselected = "the class of no NodePool selects it"
-    for id_ in p.ledger:
-        yield best[id_][1] if id_ in best else Reason(ReasonCode.NO_RESERVATION_SELECTED, unselected, id_)
+                why, near = _not_free(p, way, settled) or _passed_by(p, way, pod, settled), _SUITED
+            if way.id not in best or near > best[way.id][0]:
+                best[way.id] = near, why
+        unselected = "the class of no NodePool selects it"
+        for id_ in p.ledger:
+            yield best[id_][1] if id_ in best else Reason(ReasonCode.NO_RESERVATION_SELECTED, unselected, id_)
+
+    def _ways(self, pool: int, *, reserved: bool) -> tuple[_Way, ...]:
+        """The slots of a pool that are counted, or what it can buy."""
+        key = pool, reserved
+        if key not in self._known:
+            found = _ways(self._problem, pool, reserved=reserved)
+            self._known[key] = tuple(way for way in found if not reserved or way.id in self._problem.ledger)
+        return self._known[key]
+
+    def _unsuited(self, c: int, way: _Way) -> Reason | None:
+        """What about the pod or the pool keeps it from an offering, free or not; of slots it is told."""
+        rungs, request = self._problem.rungs[c], self._problem.classes[c].shape.requests
+        key = (id(rungs), way)  # classes that differ in size alone share their rungs
+        if key not in self._misfits:
+            self._misfits[key] = _misfit(self._problem, rungs, way)
+        why = self._misfits[key]
+        if why is None and not request.fits(way.room):
+            return Reason(
+                ReasonCode.TOO_SMALL, f"it asks for {request}, {way.type.name} has {way.room}", way.id
+            )
+        return why
 
 
-def _slots_of(pool: NodePoolView) -> Iterator[tuple[InstanceType, Offering]]:
-    for type_ in pool.instance_types:
+def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
+    """The slots of a pool, or what it can buy."""
+    of_pool = p.pools[pool]
+    suiting = [d for d in p.snapshot.daemon_sets if daemons.suits_pool(d, of_pool, p.well_known)]
+    for type_ in of_pool.instance_types:
+        taken: Resources | None = None
         for offering in type_.offerings:
-            if offering.reservation_id is not None:
-                yield type_, offering
+            if (offering.reservation_id is not None) != reserved:
+                continue
+            if taken is None:
+                taken = daemons.requests(daemons.of_type(suiting, of_pool, type_, p.well_known))
+            there = type_.requirements.union(offering.requirements)
+            yield _Way(
+                pool=pool,
+                type=type_,
+                offering=offering,
+                id=offering.reservation_id or "",
+                allowed=of_pool.requirements.compatible(there, p.well_known),
+                node=of_pool.requirements.union(there),
+                room=type_.allocatable_of(offering).subtract(taken),
+            )
 
 
-def _unsuited(
-    p: Problem, c: int, pool: NodePoolView, type_: InstanceType, offering: Offering
-) -> Reason | None:
-    """What about the pod or the pool keeps it from an offering, free or not; of slots it is told."""
-    id_ = offering.reservation_id or ""
-    slot = type_.requirements.union(offering.requirements)
-    if not pool.requirements.compatible(slot, p.well_known):
-        return Reason(ReasonCode.POOL_EXCLUDES_RESERVED, f"NodePool {pool.name} does not allow it", id_)
-    taint = first_untolerated(pool.taints, p.rungs[c][-1].tolerations)
+def _misfit(p: Problem, rungs: Sequence[Rung], way: _Way) -> Reason | None:
+    """What keeps pods of any size from an offering: the pool, its taints, or what they ask for."""
+    pool = p.pools[way.pool]
+    if not way.allowed:
+        return Reason(ReasonCode.POOL_EXCLUDES_RESERVED, f"NodePool {pool.name} does not allow it", way.id)
+    taint = first_untolerated(pool.taints, rungs[-1].tolerations)
     if taint is not None:
-        return Reason(ReasonCode.TAINT, f"it does not tolerate {taint} of NodePool {pool.name}", id_)
-    code = _conflict(pool.requirements.union(slot), p.rungs[c], p.well_known)
-    if code is not None:
-        return Reason(code, f"it asks for {p.rungs[c][-1].strict}", id_)
-    request, room = p.classes[c].shape.requests, _room(p, pool, type_, offering)
-    if not request.fits(room):
-        return Reason(ReasonCode.TOO_SMALL, f"it asks for {request}, {type_.name} has {room}", id_)
-    return None
+        return Reason(ReasonCode.TAINT, f"it does not tolerate {taint} of NodePool {pool.name}", way.id)
+    code = _conflict(way.node, rungs, p.well_known)
+    return None if code is None else Reason(code, f"it asks for {rungs[-1].strict}", way.id)
 
 
 def _conflict(slot: Requirements, rungs: Iterable[Rung], well_known: frozenset[str]) -> ReasonCode | None:
@@ -157,45 +179,53 @@ def _conflict(slot: Requirements, rungs: Iterable[Rung], well_known: frozenset[s
     return code
 
 
-def _room(p: Problem, pool: NodePoolView, type_: InstanceType, offering: Offering) -> Resources:
-    """What pods can have in a slot once DaemonSets have theirs."""
-    suiting = [d for d in p.snapshot.daemon_sets if daemons.suits_pool(d, pool, p.well_known)]
-    taken = daemons.requests(daemons.of_type(suiting, pool, type_, p.well_known))
-    return type_.allocatable_of(offering).subtract(taken)
+def _settled(plan: Plan, limits: Ints) -> _Settled:
+    return _Settled(
+        limits=limits,
+        slots_used=Counter(claim.slot for claim in plan.claims),
+        node_of={uid: placed.node for placed in plan.placed for uid in placed.pods},
+        pool_of={uid: claim.node_pool for claim in plan.claims for uid in claim.pods},
+    )
 
 
-def _not_free(p: Problem, id_: str, offering: Offering, settled: _Settled) -> Reason | None:
+def _in_slots(p: Problem, plan: Plan) -> set[str]:
+    """Pods whose node is reserved, to be launched or there already."""
+    reserved = {node.name for node in p.nodes if dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED}
+    found = {uid for claim in plan.claims if claim.slot for uid in claim.pods}
+    return found | {uid for placed in plan.placed if placed.node in reserved for uid in placed.pods}
+
+
+def _not_free(p: Problem, way: _Way, settled: _Settled) -> Reason | None:
     """Why a reservation that suits has no slot for it: its time, its health or its count."""
-    entry, used = p.ledger[id_], settled.slots_used[id_]
+    entry, used = p.ledger[way.id], settled.slots_used[way.id]
     match reservations.window(entry.reservation, p.snapshot.taken_s):
         case reservations.Upcoming(starts_s):
             in_s = starts_s - p.snapshot.taken_s
-            return Reason(ReasonCode.NOT_STARTED, f"it starts in {in_s:,} seconds", id_)
+            return Reason(ReasonCode.NOT_STARTED, f"it starts in {in_s:,} seconds", way.id)
         case reservations.Draining() | reservations.Reclaiming() | reservations.Ended():
-            return Reason(ReasonCode.DRAINING, "its drain has begun", id_)
+            return Reason(ReasonCode.DRAINING, "its drain has begun", way.id)
     if entry.reservation.state is not State.ACTIVE:
-        return Reason(ReasonCode.UNHEALTHY, f"it is {entry.reservation.state}, not active", id_)
-    if not offering.healthy:
-        return Reason(ReasonCode.UNHEALTHY, "nothing can be launched into it at the moment", id_)
+        return Reason(ReasonCode.UNHEALTHY, f"it is {entry.reservation.state}, not active", way.id)
+    if not way.offering.healthy:
+        return Reason(ReasonCode.UNHEALTHY, "nothing can be launched into it at the moment", way.id)
     if entry.free > used:
         return None
     if used:
-        return Reason(ReasonCode.HELD, f"its {used} free slots go to other nodes of this plan", id_)
+        return Reason(ReasonCode.HELD, f"its {used} free slots go to other nodes of this plan", way.id)
     if entry.held:
-        return Reason(ReasonCode.HELD, f"{entry.held} of its slots are held by other NodeClaims", id_)
-    return Reason(ReasonCode.FULL, f"all of its {entry.reservation.total} slots are in use", id_)
+        return Reason(ReasonCode.HELD, f"{entry.held} of its slots are held by other NodeClaims", way.id)
+    return Reason(ReasonCode.FULL, f"all of its {entry.reservation.total} slots are in use", way.id)
 
 
-def _passed_by(p: Problem, pool: int, pod: str, type_: InstanceType, id_: str, settled: _Settled) -> Reason:
+def _passed_by(p: Problem, way: _Way, pod: str, settled: _Settled) -> Reason:
     """Why a pod that suits a slot that is still free is not in it."""
-    node, got = settled.node_of.get(pod), settled.pool_of.get(pod)
+    node, got, pool = settled.node_of.get(pod), settled.pool_of.get(pod), p.pools[way.pool]
     if node is not None:
-        return Reason(ReasonCode.EXISTING_NODE, f"node {node} has room for it", id_)
-    capacity = np.array([1 if name == resources.NODES else type_.capacity[name] for name in p.limited])
-    if (capacity > settled.limits[pool]).any():
-        of = p.pools[pool]
-        return Reason(ReasonCode.LIMITS, f"the limits of NodePool {of.name}, {of.limits}, are reached", id_)
-    before = [one.name for one in p.pools[:pool]]
-    if got in before and not p.settings.reserved_before_weight:
-        return Reason(ReasonCode.HEAVIER_POOL, f"NodePool {got} comes before {p.pools[pool].name}", id_)
-    return Reason(ReasonCode.TOPOLOGY, "where other pods are keeps it from there", id_)
+        return Reason(ReasonCode.EXISTING_NODE, f"node {node} has room for it", way.id)
+    capacity = np.array([1 if name == resources.NODES else way.type.capacity[name] for name in p.limited])
+    if (capacity > settled.limits[way.pool]).any():
+        text = f"the limits of NodePool {pool.name}, {pool.limits}, are reached"
+        return Reason(ReasonCode.LIMITS, text, way.id)
+    if not p.settings.reserved_before_weight and got in [one.name for one in p.pools[: way.pool]]:
+        return Reason(ReasonCode.HEAVIER_POOL, f"NodePool {got} comes before {pool.name}", way.id)
+    return Reason(ReasonCode.TOPOLOGY, "where other pods are keeps it from there", way.id)

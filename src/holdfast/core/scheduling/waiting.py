@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling import suitability
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import ReservedMode
+from holdfast.core.scheduling.suitability import Suitability
 from holdfast.model.snapshot import NodePoolView
 
 
@@ -35,7 +35,8 @@ def waits(p: Problem) -> dict[int, Wait]:
     if not strict and not any(_patience_s(p, pool) for pool in p.pools):
         return {}
     of_class = _strictly if strict else _patiently
-    found = ((c, next(of_class(p, c), None)) for c in range(len(p.classes)))
+    suitable = Suitability(p)
+    found = ((c, next(of_class(p, c, suitable), None)) for c in range(len(p.classes)))
     return {c: wait for c, wait in found if wait is not None}
 
 
@@ -45,24 +46,24 @@ def flags(p: Problem, waiting: dict[int, Wait]) -> NDArray[np.uint8]:
     return marked
 
 
-def _patiently(p: Problem, c: int) -> Iterator[Wait]:
+def _patiently(p: Problem, c: int, suitable: Suitability) -> Iterator[Wait]:
     """What a class may wait for, the pool that is tried first in front."""
     oldest_s = p.classes[c].pods[0].created_s
-    for pool in p.pools:
+    for index, pool in enumerate(p.pools):
         patience_s = _patience_s(p, pool)
         until_s = oldest_s + patience_s
         if patience_s and p.snapshot.taken_s < until_s:
-            for id_ in suitability.reservations_for(p, c, pool):
+            for id_ in suitable.reservations_for(c, index):
                 if _comes_back(p.ledger[id_]):
                     yield Wait(id_, until_s)
 
 
-def _strictly(p: Problem, c: int) -> Iterator[Wait]:
+def _strictly(p: Problem, c: int, suitable: Suitability) -> Iterator[Wait]:
     """What a class waits for in strict mode; a pool that has something else for it ends the search."""
-    for pool in p.pools:
-        usable = [id_ for id_ in suitability.reservations_for(p, c, pool) if p.ledger[id_].usable]
+    for pool in range(len(p.pools)):
+        usable = [id_ for id_ in suitable.reservations_for(c, pool) if p.ledger[id_].usable]
         yield from (Wait(id_, None) for id_ in usable if p.ledger[id_].free)
-        if suitability.can_buy(p, c, pool):
+        if suitable.can_buy(c, pool):
             return
         yield from (Wait(id_, None) for id_ in usable)
 
