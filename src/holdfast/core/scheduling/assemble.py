@@ -34,7 +34,6 @@ from holdfast.core.scheduling.world import (
 from holdfast.model import requirements, resources
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView
-from holdfast.model.taints import first_untolerated
 
 A = TypeVar("A", bound=np.generic)
 
@@ -259,12 +258,7 @@ def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[
     domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
 
     def passes(node: int, filter_op: int) -> bool:
-        op = constraints.filters[filter_op]
-        view = nodes[node]
-        if op.tolerations is not None and first_untolerated(view.taints, op.tolerations):
-            return False
-        labels = requirements.from_labels(dict(view.labels))
-        return any(labels.compatible(wanted) for wanted in op.alternatives)
+        return constraints.passes(nodes[node], filter_op)
 
     return constraints.groups.counts(constraints.running(nodes), domains.__getitem__, passes, room)
 

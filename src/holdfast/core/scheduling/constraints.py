@@ -14,6 +14,7 @@ from holdfast.core.scheduling.classes import PodClass, Rung
 from holdfast.core.scheduling.groups import Group, Groups, Sort
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Bytes
+from holdfast.model import requirements
 from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
@@ -45,6 +46,8 @@ class Constraints:
         self._filter_index: dict[Op, int] = {}
         self._eligible: dict[tuple[object, ...], int] = {}
         self._sets: list[NDArray[np.uint8]] = []
+        self._of_pools: dict[str, list[set[str]]] = {}
+        self._knowing: dict[tuple[object, ...], frozenset[str]] = {}
         self._nodes = nodes
         self._leaving = leaving
         self._pools = pools
@@ -122,13 +125,14 @@ class Constraints:
     # --- Rows --------------------------------------------------------------------------------------------
 
     def _spread_row(self, spread: TopologySpread, shape: PodShape, rung: Rung) -> Row:
-        group = self.groups.of_spread(spread, shape.namespace, self._filter(spread, shape, rung))
+        filter_op = self._filter(spread, shape, rung)
+        group = self.groups.of_spread(spread, shape.namespace, filter_op)
         itself = spread.selector is not None and spread.selector.matches(dict(shape.labels))
         eligible = 0
         if spread.key != names.HOSTNAME:
             wanted = (rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None,)
             tolerations = _lasting(rung) if spread.honors_node_taints else None
-            eligible = self._eligible_set(spread.key, wanted, tolerations)
+            eligible = self._eligible_set(spread.key, wanted, self._known(spread.key, filter_op, tolerations))
         key = self.groups.key_index(spread.key)
         return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
 
@@ -168,38 +172,48 @@ class Constraints:
         return rows
 
     def _eligible_set(
-        self, key: str, wanted: tuple[Requirement | None, ...], tolerations: tuple[Toleration, ...] | None
+        self, key: str, wanted: tuple[Requirement | None, ...], known: frozenset[str] | None
     ) -> int:
-        """The domains over which a global minimum is taken: those the pod could be in at all (S-79)."""
-        known = self._eligible.get((key, wanted, tolerations))
-        if known is None:
-            known = self._eligible[key, wanted, tolerations] = len(self._sets)
-            reachable = None if tolerations is None else self._tolerated(key, tolerations)
+        """The domains over which a global minimum is taken: those the pod could be in at all, of those `known` (S-79)."""
+        index = self._eligible.get((key, wanted, known))
+        if index is None:
+            index = self._eligible[key, wanted, known] = len(self._sets)
             row = np.zeros(self.axis.size, dtype=np.uint8)
             k = self.axis.key_index(key)
             for i, domain in enumerate(self.axis.domains[k]):
                 allowed = any(one is None or one.has(domain) for one in wanted)
-                row[self.axis.first[k] + i] = allowed and (reachable is None or domain in reachable)
+                row[self.axis.first[k] + i] = allowed and (known is None or domain in known)
             self._sets.append(row)
-        return known
+        return index
 
-    def _tolerated(self, key: str, tolerations: tuple[Toleration, ...]) -> set[str]:
-        """The domains of nodes and pools whose taints are tolerated."""
-        found = {
-            value
-            for node in self._nodes
-            if not first_untolerated(node.taints, tolerations)
-            for k, value in node.labels
-            if k == key
-        }
-        for pool in self._pools:
-            if not first_untolerated(pool.taints, tolerations):
-                found |= {
-                    d
-                    for d in self.axis.domains[self.axis.key_index(key)]
-                    if pool.requirements.get(key).has(d)
-                }
-        return found
+    def _known(self, key: str, filter_op: int, tolerations: tuple[Toleration, ...] | None) -> frozenset[str]:
+        """The domains that a spread constraint knows: of pools, and of nodes that it looks at (S-75)."""
+        asked = (key, filter_op, tolerations)
+        if asked not in self._knowing:
+            if key not in self._of_pools:
+                self._of_pools[key] = [pool_values(pool, key) for pool in self._pools]
+            found = {
+                value
+                for pool, values in zip(self._pools, self._of_pools[key], strict=True)
+                if tolerations is None or not first_untolerated(pool.taints, tolerations)
+                for value in values
+            }
+            for node in self._nodes:
+                value = next((v for k, v in node.labels if k == key), None)
+                if value is not None and value not in found and self.passes(node, filter_op):
+                    found.add(value)
+            self._knowing[asked] = frozenset(found)
+        return self._knowing[asked]
+
+    def passes(self, node: NodeView, filter_op: int) -> bool:
+        """Whether pods on a node that exists count for groups with this filter (S-78)."""
+        if filter_op < 0:
+            return True
+        op = self.filters[filter_op]
+        if op.tolerations is not None and first_untolerated(node.taints, op.tolerations):
+            return False
+        labels = requirements.from_labels(dict(node.labels))
+        return any(labels.compatible(wanted) for wanted in op.alternatives)
 
     def running(self, nodes: Sequence[NodeView]) -> Iterator[Running]:
         """The pods on nodes that count: not about to be placed anew, and not on their way out (S-77)."""
@@ -212,3 +226,19 @@ class Constraints:
 def _lasting(rung: Rung) -> tuple[Toleration, ...]:
     """Tolerations that decide which nodes count: a taint that is a mere preference keeps no node from counting."""
     return tuple(dict.fromkeys((*rung.tolerations, TOLERATE_PREFERENCES)))
+
+
+def pool_values(pool: NodePoolView, key: str) -> set[str]:
+    """What nodes of a pool can have under a key: offerings do not have to be available for that (S-75)."""
+    wanted = pool.requirements.get(key)
+    if not wanted.complement:
+        return set(wanted.values)
+    return {
+        value
+        for t in pool.instance_types
+        for holder in (t.requirements, *(o.requirements for o in t.offerings))
+        for r in (holder.by_key.get(key),)
+        if r is not None and not r.complement
+        for value in r.values
+        if wanted.has(value)
+    }

@@ -80,9 +80,9 @@ class _Chooser:
             if limited and of_shape.template == template and of_shape.mask is not None:
                 known = of_shape.mask
             else:
-                known = types_left.satisfying(
-                    p.templates[template].rows, pins.pinned(p, self.outcome.shapes, shape)
-                )
+                of = p.templates[template]
+                wanted = pins.pinned(p, self.outcome.shapes, shape)
+                known = types_left.satisfying(of.rows, wanted) & of.open_to(of_shape.unsaid)
             self._masks[template, shape] = known
         return known
 

@@ -103,10 +103,10 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
 
 def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> int:
     """The shape with what costs no more: whatever else fits on the node later must not make it dearer."""
-    mask = shapes.all[shape].mask
-    assert mask is not None
+    old = shapes.all[shape]
+    assert old.mask is not None
     cheap = np.array([0 < (o.price_nano_usd_per_hour or 0) <= price for o in p.templates[t].rows.offerings])
-    return shapes.of(t, shapes.all[shape].requirements, mask & cheap)
+    return shapes.of(t, old.requirements, old.mask & cheap, old.unsaid)
 
 
 def _node(w: World, t: int, shape: int, pods: Ints, sizes: Ints, waiting: list[Iterator[int]]) -> World:

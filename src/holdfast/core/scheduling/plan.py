@@ -7,6 +7,7 @@ once: on a node that exists, in a claim, or unplaced with a reason.
 import enum
 from dataclasses import dataclass
 
+from holdfast import names
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 
@@ -70,6 +71,12 @@ class PlannedClaim:
     slot: str | None = None
     reservation_ids: tuple[str, ...] = ()  # every reservation that would do, the slot's included
     min_values_relaxed: bool = False
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What the plan has to say on the claim itself: whether minValues were lowered, and the slot it holds."""
+        relaxed = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
+        return relaxed | ({names.SLOT: self.slot} if self.slot is not None else {})
 
 
 @dataclass(frozen=True, slots=True)

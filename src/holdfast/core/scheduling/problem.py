@@ -15,7 +15,7 @@ from holdfast.core.reservations.ledger import Entry
 from holdfast.core.scheduling import axes, classes, daemons, displaced, offers
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
 from holdfast.core.scheduling.classes import PodClass, Rung
-from holdfast.core.scheduling.constraints import Constraints
+from holdfast.core.scheduling.constraints import Constraints, pool_values
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.shapes import Op, Template
 from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints, Words
@@ -146,25 +146,9 @@ def _domain_axis(
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
         for pool in pools:
-            found.update(_pool_values(pool, key))
+            found.update(pool_values(pool, key))
         found.update(value for node in nodes for k, value in node.labels if k == key)
     return axes.domain_axis(values)
-
-
-def _pool_values(pool: NodePoolView, key: str) -> set[str]:
-    """What nodes of a pool can have under a key: offerings do not have to be available for that (S-75)."""
-    wanted = pool.requirements.get(key)
-    if not wanted.complement:
-        return set(wanted.values)
-    return {
-        value
-        for t in pool.instance_types
-        for holder in (t.requirements, *(o.requirements for o in t.offerings))
-        for r in (holder.by_key.get(key),)
-        if r is not None and not r.complement
-        for value in r.values
-        if wanted.has(value)
-    }
 
 
 def _templates(

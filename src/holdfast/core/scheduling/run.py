@@ -131,8 +131,10 @@ def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
     for n in range(len(p.nodes), int(w.reg[NODES])):
         t, pool = int(w.n_template[n]), p.templates[int(w.n_template[n])].pool
         charged = w.s_most[w.n_shape[n]]
+        unsaid = shapes.all[w.n_shape[n]].unsaid
         within = (p.templates[t].rows.capacity <= charged + w.limits[pool]).all(axis=1)
-        wider = shapes.of(t, pins.pinned(p, shapes, int(w.n_shape[n])), within)
+        within &= p.templates[t].open_to(unsaid)
+        wider = shapes.of(t, pins.pinned(p, shapes, int(w.n_shape[n])), within, unsaid)
         w.limits[pool] -= shapes.s_most[wider] - charged
         w.n_shape[n] = wider
         w = assemble.refreshed(w, shapes)

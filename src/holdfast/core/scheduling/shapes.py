@@ -21,7 +21,7 @@ from holdfast.core.scheduling.world import NO, RESERVED, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator
-from holdfast.model.requirements import Requirements
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
@@ -46,11 +46,29 @@ class Op:
 
 
 @dataclass(frozen=True)
+class Unsaid:
+    """What the pods of a node rule out and its requirements do not say."""
+
+    ports: tuple[HostPort, ...] = ()  # on types whose DaemonSets have one of these
+    absent: Requirements = NO_REQUIREMENTS  # on labels that the node will not have, but a type may
+
+    def beside(self, ports: tuple[HostPort, ...], absent: Requirements) -> "Unsaid":
+        both = {*self.ports, *ports}
+        return Unsaid(
+            tuple(sorted(both, key=lambda p: (p.port, p.protocol, p.ip))), self.absent.union(absent)
+        )
+
+
+NOTHING_UNSAID: Final = Unsaid()
+
+
+@dataclass(frozen=True)
 class Shape:
     template: int  # EXISTING_TEMPLATE: the labels of nodes that exist
     requirements: Requirements
     taints: tuple[Taint, ...]
     mask: Mask | None
+    unsaid: Unsaid = NOTHING_UNSAID
 
 
 @dataclass(frozen=True)
@@ -63,6 +81,13 @@ class Template:
     taints: tuple[Taint, ...]
     rows: Rows
     daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, what DaemonSets take on its nodes
+
+    def open_to(self, unsaid: Unsaid) -> Mask:
+        """The rows that are not ruled out without a requirement saying so."""
+        mask = self.free_of(unsaid.ports) if unsaid.ports else np.ones(len(self.rows), dtype=bool)
+        for wanted in unsaid.absent:
+            mask = mask & self.rows.satisfying(wanted)
+        return mask
 
     def free_of(self, ports: Sequence[HostPort]) -> Mask:
         """The rows of types on which no DaemonSet is in the way of these ports."""
@@ -88,7 +113,7 @@ class Shapes:
         self._ops = ops
         self._axis = axis
         self._well_known = well_known
-        self._index: dict[tuple[int, Requirements, bytes], int] = {}
+        self._index: dict[tuple[int, Requirements, Unsaid, bytes], int] = {}
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
@@ -114,14 +139,14 @@ class Shapes:
 
     def base(self, template: int, mask: Mask) -> int:
         """The shape of an empty node of a template with these of its rows; NO when none is left."""
-        return self._intern(template, self.templates[template].requirements, mask)
+        return self._intern(template, self.templates[template].requirements, mask, NOTHING_UNSAID)
 
-    def of(self, template: int, requirements: Requirements, mask: Mask) -> int:
+    def of(self, template: int, requirements: Requirements, mask: Mask, unsaid: Unsaid) -> int:
         """The shape of a node of a template with these requirements and each of the rows that satisfies them."""
         rows = self.templates[template].rows
         for wanted in requirements.by_key.values():
             mask = mask & rows.satisfying(wanted)
-        return self._intern(template, requirements, mask)
+        return self._intern(template, requirements, mask, unsaid)
 
     def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
         """The shape of nodes that exist and have these labels and taints."""
@@ -150,7 +175,8 @@ class Shapes:
         value = self._axis.domains[key][domain - self._axis.first[key]]
         wanted = requirement.of(self._axis.keys[key], Operator.IN, (value,))
         old = self.all[shape]
-        return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
+        assert old.mask is not None
+        return self._narrow(old, old.requirements.add(wanted), (wanted.key,), old.mask, old.unsaid)
 
     def with_min_values(self, shape: int, lowered: Mapping[str, int]) -> int:
         """The shape with these minValues; none where nothing is left to count."""
@@ -160,7 +186,8 @@ class Shapes:
             key: dataclasses.replace(old.requirements.by_key[key], min_values=least or None)
             for key, least in lowered.items()
         }
-        return self._intern(old.template, Requirements({**old.requirements.by_key, **changed}), old.mask)
+        lower = Requirements({**old.requirements.by_key, **changed})
+        return self._intern(old.template, lower, old.mask, old.unsaid)
 
     def restriction(self, shape: int, key: int, domain: int) -> None:
         """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
@@ -185,31 +212,31 @@ class Shapes:
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
         template = self.templates[old.template]
-        mask = old.mask & template.free_of(op.ports) if op.ports else old.mask
-        for key in sorted(absent):
-            mask = mask & template.rows.satisfying(fitting[0].by_key[key])
-        return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
+        mask, unsaid = old.mask, old.unsaid
+        ports = op.ports if op.ports and any(template.daemon_ports) else ()
+        if absent or ports:
+            unsaid = unsaid.beside(ports, fitting[0].without(set(fitting[0].by_key) - absent))
+            mask = mask & template.open_to(unsaid)
+        return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask, unsaid)
 
     def _narrow(
-        self, old: Shape, requirements: Requirements, keys: Sequence[str], mask: Mask | None = None
+        self, old: Shape, requirements: Requirements, keys: Sequence[str], mask: Mask, unsaid: Unsaid
     ) -> int:
-        kept = old.mask if mask is None else mask
-        assert kept is not None
         rows = self.templates[old.template].rows
         for key in keys:
-            kept = kept & rows.satisfying(requirements.by_key[key])
-        return self._intern(old.template, requirements, kept)
+            mask = mask & rows.satisfying(requirements.by_key[key])
+        return self._intern(old.template, requirements, mask, unsaid)
 
-    def _intern(self, template: int, requirements: Requirements, mask: Mask) -> int:
+    def _intern(self, template: int, requirements: Requirements, mask: Mask, unsaid: Unsaid) -> int:
         if not mask.any():
             return NO
         packed = np.packbits(mask).tobytes()
-        known = self._index.get((template, requirements, packed))
+        known = self._index.get((template, requirements, unsaid, packed))
         if known is None:
             t = self.templates[template]
             domains = offers.possible_domains(t.rows, mask, requirements, self._axis)
-            known = self._append(Shape(template, requirements, t.taints, mask), domains)
-            self._index[template, requirements, packed] = known
+            known = self._append(Shape(template, requirements, t.taints, mask, unsaid), domains)
+            self._index[template, requirements, unsaid, packed] = known
             self._describe(known, t, mask, packed)
         return known
 

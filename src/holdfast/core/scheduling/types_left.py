@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.core.scheduling.offers import Mask, Rows
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.shapes import Shapes, Template
+from holdfast.core.scheduling.shapes import NOTHING_UNSAID, Shapes, Template, Unsaid
 from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model.requirements import MinValuesGap, Requirements
 
@@ -19,18 +19,24 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     own = p.templates[of_shape.template]
     # With limits, what its claim will list: other rows might break them.
     limited = own.kind == BOUGHT and p.pools[own.pool].limits.amounts
-    return missing(p, own, of_shape.requirements, load, of_shape.mask if limited else None)
+    kept = of_shape.mask if limited else None
+    return missing(p, own, of_shape.requirements, load, of_shape.unsaid, kept)
 
 
 def missing(
-    p: Problem, own: Template, wanted: Requirements, load: Ints, kept: Mask | None = None
+    p: Problem,
+    own: Template,
+    wanted: Requirements,
+    load: Ints,
+    unsaid: Unsaid = NOTHING_UNSAID,
+    kept: Mask | None = None,
 ) -> tuple[MinValuesGap, ...]:
     """Which minValues of these requirements a node of a template misses; `kept` are the rows that it may still use."""
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
     for template in p.templates:
         if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
             continue
-        mask = satisfying(template.rows, wanted) if kept is None else kept
+        mask = satisfying(template.rows, wanted) & template.open_to(unsaid) if kept is None else kept
         mask = mask & template.rows.fitting(load)
         if own.kind == BOUGHT:
             mask = _listed(template.rows, mask, p.settings.max_instance_types)
