@@ -19,10 +19,9 @@ def pinned(p: Problem, shapes: Shapes, shape: int) -> Requirements:
     again, it must be said.
     """
     of_shape = shapes.all[shape]
-    template = p.templates[of_shape.template]
+    rows = p.templates[of_shape.template].rows
     wanted = of_shape.requirements
-    mask = types_left.satisfying(template.rows, wanted) & template.open_to(of_shape.unsaid)
-    possible = offers.possible_domains(template.rows, mask, wanted, p.domains)
+    possible = offers.possible_domains(rows, types_left.satisfying(rows, wanted), wanted, p.domains)
     counted = shapes.s_domains[shape]
     for k, key in enumerate(p.domains.keys):
         begin, end = p.domains.first[k], p.domains.first[k + 1]

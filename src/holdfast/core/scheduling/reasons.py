@@ -13,7 +13,8 @@ import numpy as np
 from holdfast import names
 from holdfast.core.scheduling import problem, types_left
 from holdfast.core.scheduling.classes import Rung
-from holdfast.core.scheduling.offers import Mask, Rows
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.plan import Reason, ReasonCode, Unplaced
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy
@@ -22,6 +23,7 @@ from holdfast.core.scheduling.shapes import Template
 from holdfast.core.scheduling.waiting import Wait
 from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources
+from holdfast.model.host_ports import HostPort
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodePoolView
@@ -57,7 +59,7 @@ def _reasons(p: Problem, outcome: Outcome, c: int) -> Iterator[Reason]:
 
 def _of_pool(p: Problem, outcome: Outcome, c: int, index: int, pool: NodePoolView) -> Reason:
     """What keeps the pods of a class off the nodes of a pool."""
-    rung = p.rungs[c][-1]
+    rung = p.last_rung(c)
     taint = first_untolerated(pool.taints, rung.tolerations)
     if taint is not None:
         return Reason(ReasonCode.TAINT, f"it does not tolerate {taint}", pool.name)
@@ -82,7 +84,7 @@ def _of_rows(
 ) -> Reason | None:
     """What about the pod keeps it off every node that the pool could open, were it alone there."""
     shape = p.classes[c].shape
-    request = problem.request_vector(shape, p.resources)
+    request = problem.requests([shape], p.resources)[0]
     volumes = shape.volumes.alternatives
     if volumes and not any(_any_row(t.rows, mask, wanted, place) for t, mask in suiting for place in volumes):
         return Reason(ReasonCode.VOLUMES, "its volumes cannot be where a node would be", pool.name)
@@ -91,7 +93,7 @@ def _of_rows(
         return Reason(ReasonCode.RESOURCES, _too_large(p, shape.requests), pool.name)
     if not any((mask & t.rows.fitting(request)).any() for t, mask in roomy):
         return Reason(ReasonCode.VOLUMES, "it has more volumes than a node can attach", pool.name)
-    if not any((mask & t.rows.fitting(request) & t.free_of(shape.host_ports)).any() for t, mask in roomy):
+    if not any((mask & t.rows.fitting(request) & _free_of(t, shape.host_ports)).any() for t, mask in roomy):
         return Reason(ReasonCode.HOST_PORTS, "a DaemonSet has its ports on every node", pool.name)
     gaps = [types_left.missing(p, t, wanted, request) for t, _ in suiting]
     if all(gaps) and p.settings.min_values_policy is MinValuesPolicy.STRICT:
@@ -103,13 +105,13 @@ def _of_rows(
 
 def _of_others(p: Problem, outcome: Outcome, c: int, index: int, suiting: _Fitting) -> Reason:
     """What else there is keeps it from where it could be: the limits of the pool, or other pods."""
-    request = problem.request_vector(p.classes[c].shape, p.resources)
+    request = problem.requests([p.classes[c].shape], p.resources)[0]
     pool, left = p.pools[index], outcome.limits[index]
     within = [mask & t.rows.fitting(request) & (t.rows.capacity <= left).all(axis=1) for t, mask in suiting]
     if not any(mask.any() for mask in within):
         return Reason(ReasonCode.LIMITS, f"its limits of {pool.limits} are reached", pool.name)
     rows = [(t, mask) for (t, _), mask in zip(suiting, within, strict=True)]
-    return _no_slot(p, outcome, rows) or _apart(p.rungs[c][-1], pool)
+    return _no_slot(p, outcome, rows) or _apart(p.last_rung(c), pool)
 
 
 def _no_slot(p: Problem, outcome: Outcome, suiting: _Fitting) -> Reason | None:
@@ -138,6 +140,13 @@ def _apart(rung: Rung, pool: NodePoolView) -> Reason:
 
 def _any_row(rows: Rows, mask: Mask, wanted: Requirements, place: Requirements) -> bool:
     return wanted.intersects(place) and bool((mask & types_left.satisfying(rows, wanted.union(place))).any())
+
+
+def _free_of(template: Template, ports: Sequence[HostPort]) -> Mask:
+    """The rows of types on which no DaemonSet has one of these ports."""
+    clashing = set(template.clashing_types(ports))
+    free = [type_.name not in clashing for type_ in template.rows.types]
+    return np.array(free, dtype=bool)[template.rows.row_type]
 
 
 def _without_volumes(p: Problem, request: Ints) -> Ints:

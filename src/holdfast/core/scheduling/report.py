@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import names
-from holdfast.core.scheduling.constraints import pool_values
+from holdfast.core.scheduling.axes import pool_values
 from holdfast.core.scheduling.plan import Plan
 from holdfast.model.pods import PodShape
 from holdfast.model.requirements import NO_REQUIREMENTS

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.scheduling import assemble, compiled, opening, pins, settling, types_left
-from holdfast.core.scheduling.offers import Mask
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy
-from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.shapes import Extent, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
     ARG_A,
@@ -55,36 +56,31 @@ class Outcome:
 
 
 def place(
-    p: Problem,
-    variants: Variants,
-    allowed: Sequence[Mask],
-    whole: Sequence[Mask],
-    waits: NDArray[np.uint8],
-    *,
-    by_price: bool = False,
+    p: Problem, variants: Variants, candidate: Candidate, whole: Sequence[Mask], waits: NDArray[np.uint8]
 ) -> Outcome:
     """Places every pod that has a place.
 
-    `allowed` are the rows that each template may use; what finds no place with these tries again with the `whole`.
-    `waits` are the classes that take a slot or nothing new. `by_price`: pods that nothing ties are packed by what
-    nodes cost, once nodes that exist and slots are used up.
+    What finds no place with the rows of the candidate tries again with the `whole`. `waits` are the classes that take
+    a slot or nothing new.
     """
     shapes = Shapes(
         p.templates,
         variants.ops,
         p.domains,
         p.well_known,
-        len(p.limited),
-        p.resources.size,
-        len(p.reservation_ids),
+        Extent(len(p.limited), p.resources.size, len(p.reservation_ids)),
+        priced=candidate.fill,
     )
-    masks = list(allowed)
-    w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
+    masks = list(candidate.masks)
+    bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
+    w = assemble.world(p, variants, shapes, bases, fill=candidate.fill)
     w.c_waits[:] = waits
-    if by_price:
+    if candidate.order is not None:
+        w.order[:] = candidate.order
+    if candidate.by_price:
         w = _priced(p, w, shapes, masks, variants)
     w = _to_the_end(p, w, shapes, masks, variants)
-    if w.c_left.any() and any((a != b).any() for a, b in zip(allowed, whole, strict=True)):
+    if w.c_left.any() and any((a != b).any() for a, b in zip(candidate.masks, whole, strict=True)):
         masks = list(whole)
         w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
     return _outcome(p, w, shapes)
@@ -97,8 +93,6 @@ def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: V
     w = _to_the_end(p, w, shapes, masks, variants)
     w.t_shape[:] = bases
     w = opening.open_patterns(p, variants, w, shapes, bases)
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
     return _again(w, np.flatnonzero(w.c_left))
 
 
@@ -120,6 +114,8 @@ def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variant
 
 def _again(w: World, classes: NDArray[np.intp]) -> World:
     w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+    w.t_rejects[:] = -1
+    w.n_rejects[:] = -1
     return w._replace(order=classes.astype(np.int64))
 
 
@@ -131,15 +127,11 @@ def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
     for n in range(len(p.nodes), int(w.reg[NODES])):
         t, pool = int(w.n_template[n]), p.templates[int(w.n_template[n])].pool
         charged = w.s_most[w.n_shape[n]]
-        unsaid = shapes.all[w.n_shape[n]].unsaid
         within = (p.templates[t].rows.capacity <= charged + w.limits[pool]).all(axis=1)
-        within &= p.templates[t].open_to(unsaid)
-        wider = shapes.of(t, pins.pinned(p, shapes, int(w.n_shape[n])), within, unsaid)
+        wider = shapes.of(t, pins.pinned(p, shapes, int(w.n_shape[n])), within)
         w.limits[pool] -= shapes.s_most[wider] - charged
         w.n_shape[n] = wider
         w = assemble.refreshed(w, shapes)
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
     return _again(w, np.flatnonzero(w.c_left))
 
 

@@ -121,10 +121,10 @@ class Suitability:
 
     def _unsuited(self, c: int, way: _Way) -> Reason | None:
         """What about the pod or the pool keeps it from an offering, free or not; of slots it is told."""
-        rungs, request = self._problem.rungs[c], self._problem.classes[c].shape.requests
-        key = (id(rungs), way)  # classes that differ in size alone share their rungs
+        p, request = self._problem, self._problem.classes[c].shape.requests
+        key = (p.ladder_of[c], way)  # classes that differ in size alone share a ladder
         if key not in self._misfits:
-            self._misfits[key] = _misfit(self._problem, rungs, way)
+            self._misfits[key] = _misfit(p, p.ladders[p.ladder_of[c]].rungs, way)
         why = self._misfits[key]
         if why is None and not request.fits(way.room):
             return Reason(
@@ -136,14 +136,12 @@ class Suitability:
 def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
     """The slots of a pool, or what it can buy."""
     of_pool = p.pools[pool]
-    suiting = [d for d in p.snapshot.daemon_sets if daemons.suits_pool(d, of_pool, p.well_known)]
-    for type_ in of_pool.instance_types:
-        taken: Resources | None = None
+    by_type = daemons.by_type(p.snapshot.daemon_sets, of_pool, p.well_known)
+    for type_, found in zip(of_pool.instance_types, by_type, strict=True):
+        taken = daemons.requests(found)
         for offering in type_.offerings:
             if (offering.reservation_id is not None) != reserved:
                 continue
-            if taken is None:
-                taken = daemons.requests(daemons.of_type(suiting, of_pool, type_, p.well_known))
             there = type_.requirements.union(offering.requirements)
             yield _Way(
                 pool=pool,

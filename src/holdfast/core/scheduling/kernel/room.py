@@ -1,4 +1,4 @@
-"""Whether the pods of a node, and one more, have room in a shape, and enough instance types to choose from."""
+"""Whether the pods of a node, and one more, have room in a row, and enough instance types to choose from."""
 
 import numpy as np
 
@@ -7,21 +7,10 @@ from holdfast.core.scheduling.world import (
     ARG_B,
     ARG_C,
     EMPTY,
-    FREE_SLOTS,
     NEED,
     NEEDS_VERDICT,
-    RESERVED,
     World,
 )
-
-
-def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
-    if kind == RESERVED and n >= 0 and w.reg[FREE_SLOTS] == 0:
-        return keeps_slot(w, v, shape, n)
-    for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
-        if row_holds(w, w.frontier, row, v, n):
-            return True
-    return False
 
 
 def keeps_slot(w: World, v: int, shape: int, n: int) -> bool:
