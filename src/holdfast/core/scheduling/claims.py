@@ -21,7 +21,7 @@ from holdfast.core.scheduling.world import RESERVED
 from holdfast.model import requirement, resources
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
-from holdfast.model.resources import Resources
+from holdfast.model.resources import NOTHING, Resources
 
 PodsByNode = dict[int, list[str]]
 
@@ -68,6 +68,7 @@ class _Writer:
         self._shapes: list[int] = outcome.n_shape[outcome.existing :].tolist()
         self._loads: list[list[int]] = outcome.n_load[outcome.existing :].tolist()
         self._written: dict[tuple[int, int, int], _Written] = {}
+        self._pinned: dict[int, Requirements] = {}
 
     def claim(self, i: int, pods: list[str]) -> PlannedClaim:
         p, nodes = self._problem, self._nodes
@@ -104,19 +105,28 @@ class _Writer:
         found = np.array(rows)
         of_rows = template.rows.row_type[found]
         types = list(dict.fromkeys(of_rows.tolist()))[: p.settings.max_instance_types]
-        listed = found if len(types) < p.settings.max_instance_types else found[np.isin(of_rows, types)]
+        is_listed = np.zeros(len(template.rows.types), dtype=bool)
+        is_listed[types] = True
+        listed = found[is_listed[of_rows]]
         reserved = np.unique(template.rows.reservation[listed]).tolist()
         ids = tuple(p.reservation_ids[i] for i in reserved if i >= 0)  # sorted, as their indexes are
-        type_names = tuple([template.rows.types[type_].name for type_ in types])
+        type_names = tuple(map(template.rows.columns.type_names.__getitem__, types))
         extra = self._pins(type_names, template.rows.capacity_types(listed), ids)
-        wanted = pins.pinned(p, self._outcome.shapes, shape).add(*extra)
+        wanted = self._pinned_shape(shape).add(*extra)
         return _Written(
             _without_broken_min_values(wanted) if ids else wanted,
             type_names,
             ids,
-            resources.minimum(*{template.overhead[type_] for type_ in types}),
+            resources.minimum(*(template.overhead[type_] for type_ in types))
+            if template.overhead
+            else NOTHING,
             _asks_for_less(self._outcome.shapes.all[shape].requirements, template.requirements),
         )
+
+    def _pinned_shape(self, shape: int) -> Requirements:
+        if shape not in self._pinned:
+            self._pinned[shape] = pins.pinned(self._problem, self._outcome.shapes, shape)
+        return self._pinned[shape]
 
     def _pins(
         self, types: tuple[str, ...], capacity_types: Sequence[str], ids: tuple[str, ...]

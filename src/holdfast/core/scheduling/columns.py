@@ -4,7 +4,7 @@ Built by `offers`, kept by a `Memory`. The rule: nothing here depends on a reque
 right for every solve with the same instance types.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,7 @@ from holdfast.core.scheduling.world import Ints
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
+from holdfast.model.requirements import go_together
 from holdfast.model.resources import Resources
 
 Mask = NDArray[np.bool_]
@@ -26,13 +27,38 @@ _REMEMBERED_MAX: Final = 64  # catalogs: one a node class
 
 
 @dataclass(frozen=True)
+class Values:
+    """The different requirements at one key, those of one value by that value: most labels have just one."""
+
+    all: tuple[Requirement | None, ...]
+    single: Mapping[str, int]
+    others: tuple[int, ...]
+
+    def going_with(self, wanted: Requirement) -> Mask:
+        """[i] whether each of them goes together with a requirement."""
+        if wanted.lower is not None or wanted.upper is not None:
+            return np.array([u is None or go_together(wanted, u) for u in self.all], dtype=bool)
+        found = np.full(len(self.all), wanted.complement)
+        found[[self.single[value] for value in wanted.values if value in self.single]] = not wanted.complement
+        for i in self.others:
+            one = self.all[i]
+            found[i] = one is None or go_together(wanted, one)
+        return found
+
+    def having(self, domains: Sequence[str]) -> Mask:
+        """[i, domain] whether each of them allows a domain."""
+        table = np.array([[u is None or u.has(d) for d in domains] for u in self.all], dtype=bool)
+        return table.reshape(len(self.all), len(domains))
+
+
+@dataclass(frozen=True)
 class Codes:
     """Which of the different requirements at one key each type has, and each offering."""
 
     of_type: NDArray[np.int32]
-    type_values: tuple[Requirement | None, ...]
+    types: Values
     of_offering: NDArray[np.int32]
-    offering_values: tuple[Requirement | None, ...]
+    offerings: Values
 
 
 @dataclass
@@ -51,6 +77,7 @@ class Columns:
     capacity_type: Ints  # [offering] index in names.CAPACITY_TYPES
     room_type: Ints  # [room] index in `types`
     _rooms: tuple[Resources, ...]  # allocatable; offerings of a type share one unless they override it
+    type_names: tuple[str, ...]
     _by_name: dict[str, Ints] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict)
 
@@ -135,13 +162,18 @@ def columns(types: tuple[InstanceType, ...]) -> Columns:
         ),
         room_type=np.array(room_type, dtype=np.int64),
         _rooms=tuple(rooms),
+        type_names=tuple(t.name for t in types),
     )
 
 
-def _encoded(
-    found: Sequence[Requirement | None],
-) -> tuple[NDArray[np.int32], tuple[Requirement | None, ...]]:
+def _encoded(found: Sequence[Requirement | None]) -> tuple[NDArray[np.int32], Values]:
     """Which of the different requirements each one is."""
     index: dict[Requirement | None, int] = {}
     codes = np.array([index.setdefault(one, len(index)) for one in found], dtype=np.int32)
-    return codes, tuple(index)
+    single = {
+        next(iter(one.values)): i
+        for one, i in index.items()
+        if one is not None and not one.complement and len(one.values) == 1 and one.min_values is None
+    }
+    others = sorted(set(index.values()) - set(single.values()))
+    return codes, Values(tuple(index), single, tuple(others))

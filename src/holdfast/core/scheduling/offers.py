@@ -17,7 +17,7 @@ from holdfast.core.scheduling.columns import Columns, Mask
 from holdfast.core.scheduling.world import Ints
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
-from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 
 
@@ -78,8 +78,7 @@ class Rows:
         mask = self._masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            types_ok = np.array([u is None or go_together(wanted, u) for u in codes.type_values])
-            rows_ok = np.array([u is None or go_together(wanted, u) for u in codes.offering_values])
+            types_ok, rows_ok = codes.types.going_with(wanted), codes.offerings.going_with(wanted)
             mask = types_ok[codes.of_type[self.row_type]] & rows_ok[codes.of_offering[self.picked]]
             self._masks[wanted] = mask
         return mask
@@ -87,7 +86,7 @@ class Rows:
     def defines(self, key: str) -> bool:
         """Whether the cloud, not the NodePool, gives nodes this label."""
         codes = self.columns.codes(key)
-        return any(u is not None for u in (*codes.type_values, *codes.offering_values))
+        return any(u is not None for u in (*codes.types.all, *codes.offerings.all))
 
     def in_domain(self, key: str, domains: Sequence[str]) -> NDArray[np.bool_] | None:
         """[row, domain]: whether a node of the row can be in the domain; None when no row defines the key."""
@@ -96,16 +95,10 @@ class Rows:
             if not self.defines(key):
                 self._domains[key] = None
             else:
-                by_type, by_row = _has(codes.type_values, domains), _has(codes.offering_values, domains)
+                by_type, by_row = codes.types.having(domains), codes.offerings.having(domains)
                 table = by_type[codes.of_type[self.row_type]]
                 self._domains[key] = table & by_row[codes.of_offering[self.picked]]
         return self._domains[key]
-
-
-def _has(values: Sequence[Requirement | None], domains: Sequence[str]) -> NDArray[np.bool_]:
-    """[value, domain]"""
-    table = np.array([[u is None or u.has(d) for d in domains] for u in values], dtype=bool)
-    return table.reshape(len(values), len(domains))
 
 
 @dataclass(frozen=True)
@@ -118,10 +111,10 @@ class Measures:
 
 
 def rows(columns: Columns, picked: Ints, measures: Measures, overhead: Sequence[Resources]) -> Rows:
-    """The rows of a template: the offerings that are picked. Overhead is what DaemonSets take, by type."""
+    """The rows of a template: the offerings that are picked. Overhead is what DaemonSets take, by type, if anything."""
     axis, reservations, limited = measures.axis, measures.reservations, measures.limited
     rooms = [columns.allocatable(name) for name in axis.names]
-    if any(one.amounts for one in overhead):
+    if overhead:
         taken = np.array([[one[name] for name in axis.names] for one in overhead], dtype=np.int64)
         rooms = [room - taken[columns.room_type, i] for i, room in enumerate(rooms)]
     rooms += [columns.attachable(driver) for driver in axis.drivers]

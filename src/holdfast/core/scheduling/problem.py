@@ -164,7 +164,7 @@ def _templates(
     well_known = snapshot.cloud_labels.well_known
     for p, pool in enumerate(pools):
         by_type = daemons.by_type(snapshot.daemon_sets, pool, well_known)
-        overhead = tuple(daemons.requests(found) for found in by_type)
+        overhead = tuple(daemons.requests(found) for found in by_type) if any(by_type) else ()
         ports = tuple(tuple(port for d in found for port in d.pod.host_ports) for found in by_type)
         columns = memory.columns(pool.instance_types)
         slots = [

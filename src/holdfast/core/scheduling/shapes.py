@@ -65,7 +65,7 @@ class Template:
     requirements: Requirements
     taints: tuple[Taint, ...]
     rows: Rows
-    overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes
+    overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes; nothing: none is there
     daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the ports they take there
 
     def clashing_types(self, ports: Sequence[HostPort]) -> list[str]:
@@ -358,12 +358,12 @@ def index_of_rows(template: Template) -> int:
 
 def pareto(rows: Ints) -> Ints:
     """The rows that no other row is at least as large as in everything: enough to answer what fits."""
-    unique = np.unique(rows, axis=0)[::-1]
-    kept: list[NDArray[np.int64]] = []
-    for row in unique:
-        if not kept or not (np.array(kept) >= row).all(axis=1).any():
-            kept.append(row)
-    return np.array(kept, dtype=np.int64)
+    left, kept = rows, []
+    while len(left):
+        top = left[np.argmax(left.astype(float).sum(axis=1))]  # what is larger in everything has a larger sum
+        kept.append(top)
+        left = left[(left > top).any(axis=1)]
+    return np.array(kept, dtype=np.int64).reshape(len(kept), rows.shape[1])
 
 
 def _doubled(array: NDArray[A]) -> NDArray[A]:
