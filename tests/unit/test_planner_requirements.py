@@ -68,7 +68,7 @@ def test_a_claim_has_the_labels_of_its_pool_and_class_and_what_the_pool_requires
     [
         (is_in(names.INSTANCE_TYPE, "no-such-type"), ReasonCode.REQUIREMENTS),
         (is_in(names.ARCH, "arm64"), ReasonCode.REQUIREMENTS),
-        (is_in(names.CAPACITY_TYPE, "reserved"), ReasonCode.OFFERINGS),
+        (is_in(names.CAPACITY_TYPE, "reserved"), ReasonCode.NO_RESERVATION_SELECTED),
     ],
 )
 def test_a_pool_that_goes_together_with_no_type_opens_nothing_and_nodes_are_still_used(

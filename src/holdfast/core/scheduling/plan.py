@@ -33,6 +33,7 @@ class ReasonCode(enum.StrEnum):
     NO_RESERVATION_SELECTED = "NoReservationSelected"
     WRONG_INSTANCE_TYPE = "WrongInstanceType"
     WRONG_ZONE = "WrongZone"
+    WRONG_PLATFORM = "WrongPlatform"
     WRONG_RESERVATION = "WrongReservation"
     TOO_SMALL = "TooSmall"
     FULL = "Full"
@@ -41,6 +42,8 @@ class ReasonCode(enum.StrEnum):
     DRAINING = "Draining"
     UNHEALTHY = "Unhealthy"
     POOL_EXCLUDES_RESERVED = "PoolExcludesReserved"
+    EXISTING_NODE = "ExistingNode"
+    HEAVIER_POOL = "HeavierPool"
 
 
 @dataclass(frozen=True, slots=True)

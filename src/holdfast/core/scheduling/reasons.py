@@ -1,8 +1,8 @@
 """Why a pod has no place: for each NodePool the first thing that stands in the way.
 
 Called by `solve` for classes that were not placed; equal pods have equal reasons, so it costs little. The order of
-checks is the order in which a node is judged: taints, requirements, offerings, size, limits, then everything that
-depends on where other pods are.
+checks is the order in which a node is judged: taints, requirements, offerings, size, limits, slots, then everything
+that depends on where other pods are (R-39).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast import names
 from holdfast.core.scheduling import problem, types_left
+from holdfast.core.scheduling.classes import Rung
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.plan import Reason, ReasonCode, Unplaced
@@ -20,7 +21,7 @@ from holdfast.core.scheduling.request import MinValuesPolicy
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.shapes import Template
 from holdfast.core.scheduling.waiting import Wait
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirements import Requirements
@@ -68,6 +69,8 @@ def _of_pool(p: Problem, outcome: Outcome, c: int, index: int, pool: NodePoolVie
     if conflicts:
         return Reason(ReasonCode.REQUIREMENTS, str(conflicts[0]), pool.name)
     wanted = pool.requirements.union(rung.strict)
+    if wanted.get(names.CAPACITY_TYPE).values == {names.RESERVED} and not _has_reservations(pool):
+        return Reason(ReasonCode.NO_RESERVATION_SELECTED, "its class selects no reservation", pool.name)
     if not any(t.requirements.intersects(wanted) for t in pool.instance_types):
         return Reason(ReasonCode.REQUIREMENTS, f"no instance type is {wanted}", pool.name)
     fitting = [(t, types_left.satisfying(t.rows, wanted)) for t in p.templates if t.pool == index]
@@ -107,7 +110,32 @@ def _of_others(p: Problem, outcome: Outcome, c: int, index: int, suiting: _Fitti
     within = [mask & t.rows.fitting(request) & (t.rows.capacity <= left).all(axis=1) for t, mask in suiting]
     if not any(mask.any() for mask in within):
         return Reason(ReasonCode.LIMITS, f"its limits of {pool.limits} are reached", pool.name)
-    return Reason(ReasonCode.TOPOLOGY, "other pods keep it from every place that suits it", pool.name)
+    rows = [(t, mask) for (t, _), mask in zip(suiting, within, strict=True)]
+    return _no_slot(p, outcome, rows) or _apart(p.last_rung(c), pool)
+
+
+def _no_slot(p: Problem, outcome: Outcome, suiting: _Fitting) -> Reason | None:
+    """When only slots would do and all of them went to other nodes of this plan."""
+    if any(t.kind == BOUGHT and mask.any() for t, mask in suiting):
+        return None
+    found = {int(r) for t, mask in suiting for r in t.rows.reservation[mask]}
+    if any(outcome.r_free[r] for r in found):
+        return None
+    ids = sorted(p.reservation_ids[r] for r in found)
+    text = f"the free slots of {', '.join(ids)} go to other nodes of this plan"
+    return Reason(ReasonCode.WAITS_FOR_SLOT, text, ids[0])
+
+
+def _apart(rung: Rung, pool: NodePoolView) -> Reason:
+    """It would fit if it were alone."""
+    ties = {
+        "spread over": [s.key for s in rung.spreads],
+        "near others on": [t.key for t in rung.affinity],
+        "apart from others on": [t.key for t in rung.anti_affinity],
+    }
+    said = [f"{how} {key}" for how, keys in ties.items() for key in dict.fromkeys(keys)]
+    text = "other pods keep it from every place that suits it"
+    return Reason(ReasonCode.TOPOLOGY, f"{text}: {', '.join(said)}" if said else text, pool.name)
 
 
 def _any_row(rows: Rows, mask: Mask, wanted: Requirements, place: Requirements) -> bool:
@@ -137,6 +165,10 @@ def _too_large(p: Problem, asked: Resources) -> str:
     return text
 
 
+def _has_reservations(pool: NodePoolView) -> bool:
+    return any(o.reservation_id is not None for t in pool.instance_types for o in t.offerings)
+
+
 def _no_offering(p: Problem, pool: NodePoolView, wanted: Requirements) -> Reason:
     """Nothing can be launched: a full reservation is said to be full, anything else to be unavailable."""
     full = sorted(
@@ -148,11 +180,13 @@ def _no_offering(p: Problem, pool: NodePoolView, wanted: Requirements) -> Reason
             if o.reservation_id is not None and wanted.compatible(o.requirements, p.well_known)
         }
     )
-    if full:
+    if full and p.settings.reserved_capacity:
         entry = p.ledger.get(full[0])
         state = f"{entry.held} held, {entry.releasing} being released" if entry else "not known"
         return Reason(
             ReasonCode.WAITS_FOR_SLOT, f"reservation {', '.join(full)} has no free slot ({state})", full[0]
         )
-    asked = wanted.get(names.CAPACITY_TYPE)
-    return Reason(ReasonCode.OFFERINGS, f"nothing is available where {asked}", pool.name)
+    stated = {key for t in pool.instance_types for o in t.offerings for key in o.requirements.by_key}
+    asked = wanted.without([key for key in wanted.by_key if key not in stated])
+    text = f"nothing is available where {asked}" if len(asked) else "nothing is available"
+    return Reason(ReasonCode.OFFERINGS, text, pool.name)
