@@ -1,7 +1,6 @@
 """User data: each family's way of telling an instance which cluster it joins, and as what."""
 
 import email
-import email.message
 import json
 import shlex
 import tomllib
@@ -55,7 +54,7 @@ def parts(text: str) -> list[tuple[str, str]]:
     return [
         (part.get_content_type(), str(part.get_payload()).strip())
         for part in message.walk()
-        if isinstance(part, email.message.Message) and not part.is_multipart()
+        if not part.is_multipart()
     ]
 
 

@@ -89,6 +89,8 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     found = dict(under)
     for key, value in over.items():
         below = found.get(key)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        found[key] = _merged(below, value) if both else value
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            found[key] = _merged(below, value)
+        else:
+            found[key] = value
     return found

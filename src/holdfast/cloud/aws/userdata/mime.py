@@ -8,7 +8,6 @@ import email
 import email.policy
 from collections.abc import Iterable
 from dataclasses import dataclass
-from email.message import EmailMessage
 from typing import Final
 
 SHELL: Final = "text/x-shellscript"
@@ -38,7 +37,7 @@ def parts(text: str) -> tuple[Part, ...]:
     return tuple(
         Part(part.get("Content-Type", SHELL), str(part.get_payload(decode=False)))
         for part in message.walk()
-        if isinstance(part, EmailMessage) and not part.is_multipart()
+        if not part.is_multipart()
     )
 
 
