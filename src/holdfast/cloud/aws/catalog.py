@@ -24,9 +24,9 @@ from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo, Zone
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.reservations import Reservation, launches_into
+from holdfast.state import selection
 
 DEFAULT_SETTINGS: Final = Settings()
-_EXPIRING: Final = "expiring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def build(
         zones=_zones(supply, node_class),
         subnets=_subnets(node_class),
         buys=_buys(node_class),
-        expiring=_expiring(node_class),
+        expiring=selection.expiring(node_class),
         now_s=now_s,
     )
     shape = node_shape.of(node_class)
@@ -170,8 +170,3 @@ def _buys(node_class: EC2NodeClass | None) -> tuple[str, ...]:
     direct = node_class.spec.capacity_reservation_spec if node_class else None
     targeted = direct is not None and direct.capacity_reservation_target is not None
     return (names.ON_DEMAND,) if targeted else (names.ON_DEMAND, names.SPOT)
-
-
-def _expiring(node_class: EC2NodeClass | None) -> AbstractSet[str]:
-    listed = node_class.status.capacity_reservations if node_class else ()
-    return frozenset(entry.id for entry in listed if entry.state == _EXPIRING)

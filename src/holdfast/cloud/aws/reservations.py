@@ -5,18 +5,18 @@ end, and that a capacity block comes before an ordinary reservation on a tie, ar
 values; a reservation that two terms select is selected once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
 from holdfast.model.reservations import Reservation, State
+from holdfast.state import selection
+from holdfast.state.selection import Traits
 
 DEFAULT: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
 TIE_RANKS: Final = {CAPACITY_BLOCK: 0, DEFAULT: 1}
-ANY_VALUE: Final = "*"
 
 _MINUTE_S: Final = 60
 
@@ -70,6 +70,10 @@ class CapacityReservation:
     end_s: int | None = None
     ultraserver: bool = False  # a capacity block of UltraServers, which EC2 takes back earlier
 
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.id, self.owner, self.match_criteria, dict(self.tags))
+
 
 def to_model(reservation: CapacityReservation) -> Reservation:
     """What core is told of it."""
@@ -101,34 +105,6 @@ def lead_times(reservation: CapacityReservation) -> LeadTimes:
 def selected(
     node_class: EC2NodeClass | None, reservations: Iterable[CapacityReservation]
 ) -> tuple[CapacityReservation, ...]:
-    """Those that a class may use, by id: what its status lists or, where it lists none yet, what its terms
-    select. No class, or one without terms, may use none."""
-    if node_class is None:
-        return ()
-    by_id = {reservation.id: reservation for reservation in reservations}
-    ordered = [by_id[reservation_id] for reservation_id in sorted(by_id)]
-    listed = {entry.id for entry in node_class.status.capacity_reservations}
-    if listed:
-        return tuple(reservation for reservation in ordered if reservation.id in listed)
-    terms = node_class.spec.capacity_reservation_selector_terms
-    return tuple(reservation for reservation in ordered if matches_any(terms, reservation))
-
-
-def matches_any(terms: Sequence[CapacityReservationSelectorTerm], reservation: CapacityReservation) -> bool:
-    return any(matches(term, reservation) for term in terms)
-
-
-def matches(term: CapacityReservationSelectorTerm, reservation: CapacityReservation) -> bool:
-    """Whether all that a term names is so. A term that names nothing selects nothing."""
-    tags = dict(reservation.tags)
-    named = [
-        wanted == found
-        for wanted, found in (
-            (term.id, reservation.id),
-            (term.owner_id, reservation.owner),
-            (term.instance_match_criteria, reservation.match_criteria),
-        )
-        if wanted
-    ]
-    named += [key in tags and value in (ANY_VALUE, tags[key]) for key, value in term.tags.items()]
-    return bool(named) and all(named)
+    """Those that a class may use, each once, sorted by id."""
+    by_id = {one.id: one for one in reservations if selection.selects(node_class, one.traits)}
+    return tuple(by_id[reservation_id] for reservation_id in sorted(by_id))
