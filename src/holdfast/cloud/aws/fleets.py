@@ -171,18 +171,19 @@ def _overrides_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return overrides
 
 
-def error(choice: Choice, failures: Sequence[Failure]) -> errors.HoldfastError:
+def error(choice: Choice, failures: Sequence[Failure], target: tuple[str, ...] = ()) -> errors.HoldfastError:
     """What a claim that got nothing is told (aws-5.8.8). A new value each time: each claim has its own.
 
     Something that is no verdict on capacity, such as throttling, may have hidden what could have been had:
     then the launch is tried again. A reservation that is full is only named full by EC2's own word for it.
+    `target`: the reservation that direct mode targets, which is in no offering.
     """
     if not failures:
         return errors.Retryable("EC2 launched fewer instances than were asked for, and did not say why")
     undecided = [f for f in failures if f.meaning not in error_codes.UNFULFILLABLE]
     full = [f for f in failures if f.meaning is Meaning.RESERVATION_FULL]
     first = (undecided or full or failures)[0]
-    return error_codes.error(first.code, _words(failures), full_reservations(choice, failures))
+    return error_codes.error(first.code, _words(failures), full_reservations(choice, failures) or target)
 
 
 def full_reservations(choice: Choice, failures: Iterable[Failure]) -> tuple[str, ...]:
@@ -193,6 +194,11 @@ def full_reservations(choice: Choice, failures: Iterable[Failure]) -> tuple[str,
             pick = choice.pick(failure.instance_type or "", failure.zone or "")
             found |= {pick.offering.reservation_id} if pick else set(choice.reservation_ids)
     return tuple(sorted(reservation_id for reservation_id in found if reservation_id))
+
+
+def reservation_of(choice: Choice, found: Launched) -> str | None:
+    pick = choice.pick(found.instance_type, found.zone)
+    return pick.offering.reservation_id if pick else None
 
 
 def _words(failures: Sequence[Failure]) -> str:
