@@ -2,18 +2,20 @@
 
 import asyncio
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import botocore.loaders
 import botocore.session
 from botocore.config import Config
 
 from holdfast.sim.aws import eks, iam, pricing, sqs, ssm, sts
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.errors import ApiError
-from holdfast.sim.aws.faults import Fault
+from holdfast.sim.aws.faults import Fault, NoFaults
 from holdfast.sim.aws.fronts import before_call, before_send, http
 from holdfast.sim.aws.service import Service
 
@@ -62,15 +64,30 @@ class RealClock:
         await asyncio.sleep(seconds)
 
 
-class Scheduled:
-    """Faults for the next calls of an operation, in order."""
+class On(NoFaults):
+    """One thing goes wrong, with every call of one operation."""
 
-    def __init__(self, latency_s: float = 0, **faults: list[Fault | ApiError | None]) -> None:
-        self._faults = faults
+    def __init__(self, operation: str, fault: Fault | ApiError) -> None:
+        self._operation = operation
+        self._fault = fault
+
+    def fault(self, _: str, operation: str, __: Mapping[str, Any]) -> Fault | ApiError | None:
+        return self._fault if operation == self._operation else None
+
+
+class Always(NoFaults):
+    """The same goes wrong with every call."""
+
+    def __init__(self, fault: Fault | ApiError) -> None:
+        self._fault = fault
+
+    def fault(self, _: str, __: str, ___: Mapping[str, Any]) -> Fault | ApiError:
+        return self._fault
+
+
+class Slow(NoFaults):
+    def __init__(self, latency_s: float) -> None:
         self._latency_s = latency_s
-
-    def fault(self, service: str, operation: str, params: Mapping[str, Any]) -> Fault | ApiError | None:
-        return self._faults[operation].pop(0) if self._faults.get(operation) else None
 
     def latency_s(self) -> float:
         return self._latency_s
@@ -107,26 +124,31 @@ class Clients:
                 region_name=REGION,
                 endpoint_url=self._url,
                 aws_access_key_id="AKIATEST",
-                aws_secret_access_key="secret",
+                aws_secret_access_key="secret",  # noqa: S106 - nobody checks it
                 config=Config(retries={"total_max_attempts": 1}),
             )
         return self._made[service]
+
+    def close(self) -> None:
+        for client in self._made.values():
+            client.close()
 
 
 @contextlib.contextmanager
 def clients(front: str, world: Endpoint) -> Iterator[Clients]:
     session = botocore.session.Session()
+    session.register_component("data_loader", _loader())
     events = session.get_component("event_emitter")
-    match front:
-        case "before_call":
-            before_call.install(events, world)
-            yield Clients(session, None)
-        case "before_send":
-            before_send.install(events, world)
-            yield Clients(session, None)
-        case _:
-            with served(world) as url:
-                yield Clients(session, url)
+    with contextlib.ExitStack() as stack:
+        url = None
+        match front:
+            case "before_call":
+                before_call.install(events, world)
+            case "before_send":
+                before_send.install(events, world)
+            case _:
+                url = stack.enter_context(served(world))
+        yield stack.enter_context(contextlib.closing(Clients(session, url)))
 
 
 @contextlib.contextmanager
@@ -138,11 +160,17 @@ def served(world: Endpoint) -> Iterator[str]:
     serving = http.serving(world)
     try:
         yield asyncio.run_coroutine_threadsafe(serving.__aenter__(), loop).result(10)
-        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result(10)
     finally:
+        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+@functools.cache
+def _loader() -> Any:
+    """One for all sessions: the model of EC2 takes long to read."""
+    return botocore.loaders.create_loader()
 
 
 def without_metadata(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ Called by the two fronts that have a wire. The service is known from the scope o
 address serves them all.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -43,5 +42,5 @@ def answer(endpoint: Endpoint, request: Request) -> Response:
     except ApiError as error:
         return codec.error(error, request_id)
     except HalfResponse as half:
-        return dataclasses.replace(codec.answer(model, half.result, request_id), cut=True)
+        return codec.half_answer(model, half.result, request_id)
     return codec.answer(model, result, request_id)

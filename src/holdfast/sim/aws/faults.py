@@ -20,7 +20,7 @@ class Fault(enum.Enum):
 
 
 class Faults(Protocol):
-    def fault(self, service: str, operation: str, params: Mapping[str, Any]) -> Fault | ApiError | None:
+    def fault(self, service: str, operation: str, params: Mapping[str, Any], /) -> Fault | ApiError | None:
         """What happens to this call; an ApiError is answered instead of a call."""
 
     def latency_s(self) -> float:
@@ -28,8 +28,10 @@ class Faults(Protocol):
 
 
 class NoFaults:
-    def fault(self, service: str, operation: str, params: Mapping[str, Any]) -> None:
-        """Nothing ever goes wrong."""
+    """Nothing ever goes wrong, and nothing takes time."""
+
+    def fault(self, _service: str, _operation: str, _params: Mapping[str, Any], /) -> Fault | ApiError | None:
+        return None
 
     def latency_s(self) -> float:
         return 0.0

@@ -28,6 +28,11 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False  # the connection ends in the middle of the body
 
+    @property
+    def arriving(self) -> bytes:
+        """What the client gets of the body."""
+        return self.body[: len(self.body) // 2] if self.cut else self.body
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

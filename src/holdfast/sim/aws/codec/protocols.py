@@ -6,6 +6,7 @@ service has for it) or raises (in a result); an answer carries a request id wher
 """
 
 import abc
+import dataclasses
 import functools
 import json
 import re
@@ -15,6 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 import botocore.exceptions
 import botocore.loaders
+import botocore.model
 from botocore.model import OperationModel, ServiceModel, Shape
 
 from holdfast.sim.aws.codec import json_values, query, shapes, xml
@@ -52,10 +54,13 @@ class Codec(abc.ABC):
     @abc.abstractmethod
     def error(self, error: ApiError, request_id: str) -> Response: ...
 
+    def half_answer(self, operation: OperationModel, result: Mapping[str, Any], request_id: str) -> Response:
+        return dataclasses.replace(self.answer(operation, result, request_id), cut=True)
+
     def operation_model(self, name: str) -> OperationModel:
         try:
             return self.model.operation_model(name)
-        except botocore.exceptions.OperationNotFoundError:
+        except botocore.model.OperationNotFoundError:
             raise self.no_such_action(name) from None
 
     def no_such_action(self, name: str) -> ApiError:
@@ -220,8 +225,8 @@ class _JsonCodec(Codec):
         )
         if "awsQueryCompatible" not in self.model.metadata:
             return response
-        # SDKs that knew the service as a query service go on to see the codes of that time.
-        code = self._modeled_errors.get(error.code, {}).get("code", error.code)
+        # SDKs that knew SQS as a query service go on to see the codes of that time.
+        code = _SQS_CODES.get(error.code, error.code)
         return Response(
             status, response.body, {**response.headers, "x-amzn-query-error": f"{code};{_fault(status)}"}
         )
@@ -337,6 +342,21 @@ def _pattern(request_uri: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+# The codes of SQS before it spoke JSON; botocore's model has them no more, AWS still sends them.
+_SQS_CODES: Final = {
+    name: f"AWS.SimpleQueueService.{name}"
+    for name in (
+        "BatchEntryIdsNotDistinct",
+        "BatchRequestTooLong",
+        "EmptyBatchRequest",
+        "InvalidBatchEntryId",
+        "MessageNotInflight",
+        "PurgeQueueInProgress",
+        "QueueDeletedRecently",
+        "TooManyEntriesInBatchRequest",
+        "UnsupportedOperation",
+    )
+} | {"QueueDoesNotExist": "AWS.SimpleQueueService.NonExistentQueue", "QueueNameExists": "QueueAlreadyExists"}
 _NOTHING: Final = botocore.model.StructureShape("Nothing", {"type": "structure", "members": {}})
 _CODECS: Final[Mapping[str, Callable[[ServiceModel], Codec]]] = {
     "ec2": _Ec2Codec,

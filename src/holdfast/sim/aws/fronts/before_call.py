@@ -16,7 +16,8 @@ from botocore.parsers import create_parser
 
 from holdfast.sim.aws.codec import protocols, shapes
 from holdfast.sim.aws.endpoint import Endpoint
-from holdfast.sim.aws.errors import ApiError, LostResponse, Unreached
+from holdfast.sim.aws.errors import ApiError, HalfResponse, LostResponse, Unreached
+from holdfast.sim.aws.wire import Response
 
 _PARAMS = "holdfast_params"
 
@@ -50,14 +51,17 @@ class BeforeCall:
         request_id = self._endpoint.request_id()
         caller = self._endpoint.caller(_access_key(request_signer), params["headers"].get("User-Agent", ""))
         asked = self._copy(model)(context[_PARAMS])
+        codec = protocols.codec(service)
         try:
             result = self._endpoint.call(service, model.name, asked, caller)
         except ApiError as error:
-            return _error(model, error, request_id, params["url"])
+            return _parsed(model, codec.error(error, request_id), params["url"])
+        except HalfResponse as half:
+            return _parsed(model, codec.half_answer(model, half.result, request_id), params["url"])
         except (LostResponse, Unreached) as broken:
             raise ConnectionClosedError(endpoint_url=params["url"]) from broken
         metadata = {"RequestId": request_id, "HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
-        return _http(params["url"], 200, {}), {**result, "ResponseMetadata": metadata}
+        return AWSResponse(params["url"], 200, {}, None), {**result, "ResponseMetadata": metadata}
 
     def _copy(self, model: OperationModel) -> shapes.Convert:
         key = (model.service_model.service_name, model.name)
@@ -66,20 +70,17 @@ class BeforeCall:
         return self._copies[key]
 
 
-def _error(
-    model: OperationModel, error: ApiError, request_id: str, url: str
-) -> tuple[AWSResponse, dict[str, Any]]:
-    """An error as botocore reads it from the wire: the codes that clients see depend on the protocol."""
-    response = protocols.codec(model.service_model.service_name).error(error, request_id)
+def _parsed(model: OperationModel, response: Response, url: str) -> tuple[AWSResponse, dict[str, Any]]:
+    """An answer as botocore reads it from the wire: for errors and for half an answer that depends on the
+    protocol."""
     parser = create_parser(model.service_model.resolved_protocol)
-    answer = {"body": response.body, "headers": response.headers, "status_code": response.status}
+    answer = {"body": response.arriving, "headers": response.headers, "status_code": response.status}
     parsed: dict[str, Any] = parser.parse(answer, model.output_shape)
+    modeled = model.service_model.shape_for_error_code(parsed.get("Error", {}).get("Code"))
+    if modeled is not None:
+        parsed |= parser.parse(answer, modeled)
     parsed["ResponseMetadata"]["RetryAttempts"] = 0
-    return _http(url, response.status, response.headers), parsed
-
-
-def _http(url: str, status: int, headers: Mapping[str, str]) -> AWSResponse:
-    return AWSResponse(url, status, headers, None)
+    return AWSResponse(url, response.status, response.headers, None), parsed
 
 
 def _access_key(request_signer: Any) -> str:

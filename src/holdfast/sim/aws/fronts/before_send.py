@@ -42,9 +42,7 @@ class BeforeSend:
             response = dispatch.answer(self._endpoint, asked)
         except (LostResponse, Unreached) as broken:
             raise ConnectionClosedError(endpoint_url=request.url) from broken
-        if response.cut:
-            raise ConnectionClosedError(endpoint_url=request.url)
-        return AWSResponse(request.url, response.status, response.headers, _Body(response.body))
+        return AWSResponse(request.url, response.status, response.headers, _Body(response.arriving))
 
 
 class _Body:

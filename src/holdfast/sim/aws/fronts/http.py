@@ -64,7 +64,7 @@ async def _half(request: web.Request, response: Response) -> web.StreamResponse:
     stream = web.StreamResponse(status=response.status, headers=dict(response.headers))
     stream.content_length = len(response.body)
     await stream.prepare(request)
-    await stream.write(response.body[: len(response.body) // 2])
+    await stream.write(response.arriving)
     if request.transport:
         request.transport.close()
     return stream
