@@ -70,6 +70,7 @@ def test_a_reserved_offering_names_its_reservation() -> None:
         aws.CAPACITY_RESERVATION_ID: {"cr-9"},
         aws.CAPACITY_RESERVATION_TYPE: {"capacity-block"},
         aws.CAPACITY_RESERVATION_INTERRUPTIBLE: {"true"},
+        aws.INSTANCE_TENANCY: {"default"},
     }
     assert (offering.reservation_id, offering.count) == ("cr-9", 3)
 

@@ -4,6 +4,8 @@ Called by `catalog`, for scenarios, and by the cloud that reads reservations, so
 Terms are ORed, the fields of a term are ANDed, and an id stands alone: it already names one reservation.
 """
 
+import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +13,8 @@ from typing import Final
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
 
-ANY_VALUE: Final = "*"
+_PARTS: Final = re.compile(r"\\.?|\*|\?|[^\\*?]+", re.DOTALL)
+_WILD: Final = {"*": ".*", "?": "."}
 _EXPIRING: Final = "expiring"
 
 
@@ -59,5 +62,18 @@ def matches(term: CapacityReservationSelectorTerm, traits: Traits) -> bool:
 
 
 def tags_match(wanted: Mapping[str, str], tags: Mapping[str, str]) -> bool:
-    """Whether every tag is there with its value, or with any where `*` is asked for."""
-    return all(key in tags and value in (ANY_VALUE, tags[key]) for key, value in wanted.items())
+    """Whether every tag is there with its value; `*` is any value, also a part of one."""
+    return all(key in tags and wildcard(value, tags[key]) for key, value in wanted.items())
+
+
+def wildcard(pattern: str, text: str) -> bool:
+    """As EC2 matches filters: `*` is any text, `?` any letter, and a backslash makes either plain."""
+    if not any(special in pattern for special in "*?\\"):
+        return pattern == text
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = _PARTS.findall(pattern)
+    return re.compile("".join(_WILD.get(p) or re.escape(p.removeprefix("\\")) for p in parts), re.DOTALL)

@@ -16,6 +16,8 @@ from holdfast.state.selection import Traits
 
 DEFAULT: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
+LINUX: Final = "Linux/UNIX"
+DEFAULT_TENANCY: Final = "default"
 TIE_RANKS: Final = {CAPACITY_BLOCK: 0, DEFAULT: 1}
 
 _MINUTE_S: Final = 60
@@ -57,7 +59,7 @@ class CapacityReservation:
 
     id: str
     instance_type: str
-    zone: str  # by the name this account knows it by
+    zone: str  # by a name; where the owner is another account, perhaps by that account's
     total: int
     available: int
     kind: str = DEFAULT
@@ -69,6 +71,12 @@ class CapacityReservation:
     start_s: int | None = None
     end_s: int | None = None
     ultraserver: bool = False  # a capacity block of UltraServers, which EC2 takes back earlier
+    zone_id: str | None = None  # the same for all accounts
+    platform: str = LINUX
+    tenancy: str = DEFAULT_TENANCY
+    placement_group: str = ""  # the name of the group it was made in
+    outpost: bool = False
+    launchable: bool = True  # EC2 says so of UltraServers that are whole
 
     @property
     def traits(self) -> Traits:
