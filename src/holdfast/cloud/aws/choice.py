@@ -24,6 +24,7 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.resources import NOTHING, Resources
 
 TYPES_MAX: Final = 60
+POOLS_MAX: Final = 300  # as many overrides as EC2 takes
 _METAL: Final = "metal"
 _EXOTIC: Final = (
     capacity.NVIDIA_GPU,
@@ -236,4 +237,5 @@ def _at_most(choice: Choice, wanted: Requirements) -> Choice:
     if gaps:
         words = ", ".join(f"{gap.key}: {gap.found} of {gap.wanted}" for gap in gaps)
         raise errors.InsufficientCapacity(f"too few different values are left to choose from ({words})")
-    return Choice(choice.market, tuple(pick for pick in choice.picks if pick.instance_type.name in kept))
+    picks = [pick for pick in choice.picks if pick.instance_type.name in kept]
+    return Choice(choice.market, tuple(picks[:POOLS_MAX]))

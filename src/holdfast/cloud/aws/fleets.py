@@ -176,13 +176,14 @@ def error(choice: Choice, failures: Sequence[Failure], target: tuple[str, ...] =
 
     Something that is no verdict on capacity, such as throttling, may have hidden what could have been had:
     then the launch is tried again. A reservation that is full is only named full by EC2's own word for it.
-    `target`: the reservation that direct mode targets, which is in no offering.
+    `target`: the reservation that direct mode targets. It is in no offering, and pools that do not suit it
+    are refused as invalid, which says nothing when the one that does is full.
     """
     if not failures:
         return errors.Retryable("EC2 launched fewer instances than were asked for, and did not say why")
     undecided = [f for f in failures if f.meaning not in error_codes.UNFULFILLABLE]
     full = [f for f in failures if f.meaning is Meaning.RESERVATION_FULL]
-    first = (undecided or full or failures)[0]
+    first = (full if full and target else undecided or full or failures)[0]
     return error_codes.error(first.code, _words(failures), full_reservations(choice, failures) or target)
 
 

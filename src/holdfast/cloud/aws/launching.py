@@ -38,23 +38,22 @@ from holdfast.cloud.aws.fleets import Answer, Order
 from holdfast.cloud.aws.labels import one_of
 from holdfast.cloud.aws.launch_groups import Group, Member
 from holdfast.cloud.aws.machines import Machines
-from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.template_store import TemplateStore
 from holdfast.cloud.aws.templates import Surroundings, Template
 from holdfast.model.instances import Instance
-from holdfast.ports import LaunchRequest
+from holdfast.model.reservations import launches_into
+from holdfast.ports import LaunchRequest, ReservationCounts
 
 ATTEMPTS: Final = 4
 PAUSE_S: Final = 0.2  # before a launch is tried again; doubled each time
 # A call that differs from an earlier one of the same name: when to look for what that one launched.
 SETTLES_S: Final = (1.0, 2.0, 4.0, 8.0)
 DEALT_MAX: Final = 10_000
-_ACTIVE: Final = "active"
 
 Outcome = Instance | errors.HoldfastError
 Why = Callable[[], errors.HoldfastError]
 """The reason why a claim got nothing, made anew for each claim."""
-Counts = Callable[[], Awaitable[Sequence[CapacityReservation]]]
+Counts = Callable[[], Awaitable[ReservationCounts]]
 """All reservations, from a reading that begins after it is asked for."""
 
 
@@ -83,6 +82,7 @@ class Launcher:
         *,
         around: Surroundings,
         clock: ports.Clock,
+        ids: ports.Ids,
         machines: Machines,
         books: Bookkeeping,
         counts: Counts,
@@ -93,7 +93,7 @@ class Launcher:
         self._machines = machines
         self._books = books
         self._counts = counts
-        self.templates = TemplateStore(aws, around.cluster)
+        self.templates = TemplateStore(aws, around.cluster, ids)
         self._dealt: dict[str, str] = {}  # by instance id, the claim that was told of it
 
     async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
@@ -200,7 +200,7 @@ class Launcher:
         except errors.NotFound:
             self.templates.forget(made)
             await self.templates.ensure(made)
-            return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
+        return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
 
     def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> None:
         """Deals the machines out, one a claim. EC2 never launches more than it was asked for; if it did, those
@@ -223,12 +223,14 @@ class Launcher:
         if not refused or any(f.meaning not in error_codes.UNFULFILLABLE for f in answer.failures):
             return False
         try:
-            seen = await self._counts()
+            counts = await self._counts()
         except errors.HoldfastError:
             return False  # EC2 said full, and nothing says otherwise
         used = Counter(fleets.reservation_of(picked, one) for one in answer.launched)
+        now_s = self._clock.now_s()
         launch.free |= {
-            one.id: max(0, one.available - used[one.id]) if one.state == _ACTIVE else 0 for one in seen
+            one.id: max(0, one.available - used[one.id]) if launches_into(one, now_s) else 0
+            for one in counts.reservations
         }
         self._books.full([key for key in refused if not launch.free.get(key)])
         if launch.wanted.slot is not None:

@@ -86,13 +86,14 @@ class Machines:
         await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
 
     async def drifted(
-        self, claim: NodeClaim, node_class: EC2NodeClass, instance_type: InstanceType | None
+        self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
     ) -> str | None:
         """Why a claim's machine is no longer what its class would launch; None: it still is."""
         assert claim.status.provider_id is not None, "only what was launched can drift"
         found = await self.machine(claim.status.provider_id)
+        known = types.get(found.instance.instance_type)
         ca_bundle = self._cluster.ca_bundle
-        return drift.reason(claim, node_class, found, instance_type=instance_type, ca_bundle=ca_bundle)
+        return drift.reason(claim, node_class, found, instance_type=known, ca_bundle=ca_bundle)
 
     async def _describe(self, ids: Sequence[str]) -> Mapping[str, Machine]:
         return {machine.id: machine for machine in await self._read(instances.by_id(ids))}

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast import errors
+from holdfast import errors, ports
 from holdfast.api import aws as tags
 from holdfast.cloud.aws import calls
 from holdfast.cloud.aws.calls import Calls
@@ -20,8 +20,9 @@ _PAGE: Final = 200
 
 
 class TemplateStore:
-    def __init__(self, aws: Calls, cluster: Cluster) -> None:
+    def __init__(self, aws: Calls, cluster: Cluster, ids: ports.Ids) -> None:
         self._aws = aws
+        self._ids = ids
         self._cluster = cluster
         self._known: set[str] = set()
         self._making: dict[str, asyncio.Lock] = {}
@@ -57,6 +58,10 @@ class TemplateStore:
             if template.name in self._known:
                 return
             with contextlib.suppress(errors.AlreadyExists):  # by an earlier life, or by another replica
-                await self._aws.call(calls.EC2, "CreateLaunchTemplate", **template.creation())
+                # A token of its own each time: with an old one EC2 would not make again what was deleted.
+                token = self._ids.token()
+                await self._aws.call(
+                    calls.EC2, "CreateLaunchTemplate", ClientToken=token, **template.creation()
+                )
             self._known.add(template.name)
         self._making.pop(template.name, None)

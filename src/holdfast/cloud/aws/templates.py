@@ -37,6 +37,7 @@ TARGET: Final = "target"
 _MARKET_TYPES: Final = (Market.BLOCK, Market.INTERRUPTIBLE)  # the others have no market of their own
 _TENANCIES: Final = ("default", "dedicated")
 _NAME_BYTES: Final = 8
+_TEMPLATES_MAX: Final = 50  # as many as one fleet takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ def templates(
             f"EC2NodeClass/{node_class.metadata.name} has no image for any of the instance types that will do"
         )
     return tuple(
-        _template(group, tuple(picks), choice, claim, node_class, around) for group, picks in groups.items()
+        _template(group, tuple(picks), choice, claim, node_class, around)
+        for group, picks in list(groups.items())[:_TEMPLATES_MAX]
     )
 
 
