@@ -5,7 +5,7 @@ A test makes a `World`, adds reservations behind EC2's back, and asks the produc
 
 import asyncio
 import functools
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.sim.aws import iam, pricing, ssm
 from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.faults import Fault, NoFaults
 from holdfast.sim.aws.fronts import before_send
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
@@ -192,3 +193,17 @@ def condition(node_class: EC2NodeClass, name: str) -> tuple[str, str, str]:
 
 def listed(node_class: EC2NodeClass) -> list[str]:
     return [entry.id for entry in node_class.status.capacity_reservations]
+
+
+class LostOnce(NoFaults):
+    """The answer of the first call of an operation is lost, after it took effect."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self._left = 1
+
+    def fault(self, _: str, operation: str, __: Mapping[str, Any]) -> Fault | None:
+        if operation != self._operation or not self._left:
+            return None
+        self._left -= 1
+        return Fault.LOST

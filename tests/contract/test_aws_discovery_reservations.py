@@ -1,6 +1,6 @@
 """Which reservations a class gets, asked over the full wire of a simulated EC2."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,8 @@ from holdfast.cloud.aws import discovery
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.resolve import RESERVATIONS, SLOTS
 from holdfast.model.reservations import State
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
 
@@ -354,7 +356,7 @@ def test_with_the_gate_off_nothing_is_read_and_the_status_stays() -> None:
     assert world.asked(DESCRIBE) == 0
 
 
-@pytest.mark.fact("Q-4", "AW-03")
+@pytest.mark.fact("Q-4")
 @pytest.mark.parametrize(
     "fault",
     [
@@ -369,7 +371,6 @@ def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
     world = World(rules=[replace(fault, from_s=start_s + 30)])
     made = world.reserve()
     node_class = world.selecting({"id": made.id})
-    before = run(world.discovery.reservations())
     control.take(world.ec2.world, made.id, 1)
     world.clock.advance(2 * MINUTE)
     after = world.resolve(node_class)
@@ -377,9 +378,37 @@ def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
     assert condition(after, RESERVATIONS) == condition(node_class, RESERVATIONS)
     with pytest.raises(errors.HoldfastError):
         run(world.discovery.reservations())
-    offered = run(world.discovery.instance_types(after))
-    (slots,) = [o for it in offered for o in it.offerings if o.reservation_id == made.id]
-    assert slots.count == before.reservations[0].available == 2
-    restarted = world.restarted()
-    with pytest.raises(errors.HoldfastError):  # a guess of 0 would buy what is paid for already
-        run(restarted.instance_types(after))
+
+
+@pytest.mark.fact("Q-4", "AW-03")
+def test_the_catalog_keeps_the_last_counts_and_waits_for_the_first() -> None:
+    world = World(rules=[faults.Broken(operation=DESCRIBE, from_s=World().clock.now_s() + 30)])
+    made = world.reserve()
+    node_class = world.selecting({"id": made.id})
+    control.take(world.ec2.world, made.id, 1)
+    world.clock.advance(2 * MINUTE)
+    offered = run(world.discovery.instance_types(node_class))
+    assert [o.count for it in offered for o in it.offerings if o.reservation_id == made.id] == [2]
+    with pytest.raises(errors.Unreachable):  # a guess of 0 would buy what is paid for already
+        run(world.restarted().instance_types(node_class))
+
+
+class SecondPageFails(NoFaults):
+    """Every listing ends in the middle."""
+
+    def fault(self, _: str, __: str, params: Mapping[str, Any]) -> ApiError | None:
+        return ApiError("InternalError", "no", 500) if "NextToken" in params else None
+
+
+@pytest.mark.fact("Q-4")
+def test_half_a_listing_changes_nothing() -> None:
+    world = World()
+    for _ in range(1001):  # a page is a thousand
+        world.reserve(total=1)
+    node_class = world.selecting({"ownerID": ACCOUNT})
+    assert len(listed(node_class)) == 1001
+    world.endpoint.faults = SecondPageFails()
+    world.clock.advance(2 * MINUTE)
+    assert world.resolve(node_class).status.capacity_reservations == node_class.status.capacity_reservations
+    with pytest.raises(errors.Unreachable):
+        run(world.discovery.reservations())
