@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import functools
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -51,14 +50,14 @@ class JumpingClock:
         self.passed_s = max(self.passed_s, until)
 
 
-class RealClock:
-    """For the front with a socket, where time cannot jump."""
+class LoopClock:
+    """The event loop's own time, for the front with a socket, where time cannot jump."""
 
     def now_s(self) -> int:
-        return int(time.time())
+        return NOW_S
 
     def monotonic_s(self) -> float:
-        return time.monotonic()
+        return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

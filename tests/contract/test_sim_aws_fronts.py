@@ -75,7 +75,7 @@ def test_parameters_arrive_the_same_through_every_front(front: str) -> None:
         aws["ec2"].create_fleet(**FLEET)
     (asked,) = toy.asked
     assert asked == {**FLEET, "ValidUntil": NOON.replace(microsecond=123000)}
-    assert toy.callers[0].account_id == "123456789012"
+    assert toy.callers[0].account_id == "111122223333"
     assert toy.callers[0].access_key == "AKIATEST"
     assert "Botocore" in toy.callers[0].user_agent
 
@@ -330,7 +330,7 @@ def test_half_of_a_calls_latency_passes_before_its_effect(front: str) -> None:
 
 
 def test_a_long_poll_over_http_ends_with_the_message_that_comes() -> None:
-    with sim_aws.clients("http", sim_aws.endpoint(clock=sim_aws.RealClock())) as aws:
+    with sim_aws.clients("http", sim_aws.endpoint(clock=sim_aws.LoopClock())) as aws:
         assert aws["sqs"]  # made before the clock runs
         received: list[str] = []
         poll = threading.Thread(target=lambda: received.extend(receive(aws)))
@@ -343,7 +343,7 @@ def test_a_long_poll_over_http_ends_with_the_message_that_comes() -> None:
 
 
 def test_latency_over_http_is_real() -> None:
-    world = sim_aws.endpoint(clock=sim_aws.RealClock(), faults=sim_aws.Slow(0.2))
+    world = sim_aws.endpoint(clock=sim_aws.LoopClock(), faults=sim_aws.Slow(0.2))
     with sim_aws.clients("http", world) as aws:
         client = aws["sts"]
         began = time.monotonic()

@@ -28,7 +28,7 @@ def refusal(call: Any, **params: Any) -> tuple[str, int]:
 
 
 def test_sts_says_whose_key_it_is(aws: sim_aws.Clients) -> None:
-    assert aws["sts"].get_caller_identity()["Account"] == "123456789012"
+    assert aws["sts"].get_caller_identity()["Account"] == "111122223333"
 
 
 def test_ssm_knows_the_images_of_eks_and_says_which_it_does_not(aws: sim_aws.Clients) -> None:
@@ -62,7 +62,7 @@ def test_an_instance_profile_lives_and_ends_with_the_codes_of_iam(aws: sim_aws.C
     assert refusal(iam.get_instance_profile, **named) == ("NoSuchEntity", 404)
     tags = [{"Key": "team", "Value": "<a&b>"}]
     made = iam.create_instance_profile(**named, Path="/karpenter/", Tags=tags)["InstanceProfile"]
-    assert made["Arn"] == "arn:aws:iam::123456789012:instance-profile/karpenter/nodes"
+    assert made["Arn"] == "arn:aws:iam::111122223333:instance-profile/karpenter/nodes"
     assert refusal(iam.create_instance_profile, **named) == ("EntityAlreadyExists", 409)
     assert refusal(iam.add_role_to_instance_profile, **named, RoleName="nobody") == ("NoSuchEntity", 404)
     iam.add_role_to_instance_profile(**named, RoleName="node-role")

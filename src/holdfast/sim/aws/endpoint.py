@@ -18,7 +18,7 @@ from holdfast.sim.aws.errors import ApiError, HalfResponse, LostResponse, NoSuch
 from holdfast.sim.aws.faults import Fault, Faults, NoFaults, throttling
 from holdfast.sim.aws.service import Caller, Service
 
-ACCOUNT_ID: Final = "123456789012"
+ACCOUNT_ID: Final = "111122223333"
 LOG_MAX: Final = 100_000
 
 

@@ -1,17 +1,16 @@
-"""The calls about instances: describe, status, terminate, reboot, tag. Called by `service`.
+"""The calls about instances: describe, terminate, reboot. Called by `service`, and by its neighbours for the asking.
 
 The rules: groups, the reservation specification and tags are on every instance, since clients read them without
 asking; an id that is unknown fails the whole call; a terminated instance is described for a while.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, instances, pages, times
 from holdfast.sim.ec2.entities import STATE_CODES, Instance
-from holdfast.sim.ec2.requests import Request, invalid, tag_list
+from holdfast.sim.ec2.requests import Request, tag_list
 from holdfast.sim.ec2.world import World
 
 _SPECIFICATION: Final = "capacity-reservation-specification.capacity-reservation"
@@ -60,24 +59,10 @@ _FILTERS: Final = {
     "virtualization-type": "VirtualizationType",
     "vpc-id": "VpcId",
 }
-_STATUS_FILTERS: Final = {
-    "availability-zone": "AvailabilityZone",
-    "availability-zone-id": "AvailabilityZoneId",
-    "event.code": "Events.Code",
-    "event.description": "Events.Description",
-    "event.instance-event-id": "Events.InstanceEventId",
-    "event.not-before": "Events.NotBefore",
-    "instance-state-code": "InstanceState.Code",
-    "instance-state-name": "InstanceState.Name",
-    "instance-status.reachability": "InstanceStatus.Details.Status",
-    "instance-status.status": "InstanceStatus.Status",
-    "system-status.reachability": "SystemStatus.Details.Status",
-    "system-status.status": "SystemStatus.Status",
-}
 
 
 def describe(world: World, request: Request) -> dict[str, Any]:
-    found = _asked(world, request, request.get("InstanceIds", ()))
+    found = asked(world, request, request.get("InstanceIds", ()))
     by_id = {each.id: each for each in found}
     whole = (render(world, each) | {"Batch": each.batch_id} for each in found)
     answers = filters.keep(whole, request, _FILTERS)
@@ -96,16 +81,8 @@ def describe(world: World, request: Request) -> dict[str, Any]:
     return page | {"Reservations": list(batches.values())}
 
 
-def describe_status(world: World, request: Request) -> dict[str, Any]:
-    found = _asked(world, request, request.get("InstanceIds", ()))
-    if not request.get("IncludeAllInstances"):
-        found = [each for each in found if each.state == "running"]
-    answers = filters.keep((_status(world, each) for each in found), request, _STATUS_FILTERS, tags="")
-    return pages.page(answers, request, "InstanceStatuses", lambda i: str(i["InstanceId"]), ids="InstanceIds")
-
-
 def terminate(world: World, request: Request) -> dict[str, Any]:
-    found = _asked(world, request, request.need("InstanceIds"))
+    found = asked(world, request, request.need("InstanceIds"))
     request.proceed()
     changes = []
     for instance in found:
@@ -118,8 +95,8 @@ def terminate(world: World, request: Request) -> dict[str, Any]:
         changes.append(
             {
                 "InstanceId": instance.id,
-                "PreviousState": _state(instance.state),
-                "CurrentState": _state(world.instances[instance.id].state),
+                "PreviousState": state(instance.state),
+                "CurrentState": state(world.instances[instance.id].state),
             }
         )
     return {"TerminatingInstances": changes}
@@ -127,7 +104,7 @@ def terminate(world: World, request: Request) -> dict[str, Any]:
 
 def reboot(world: World, request: Request) -> dict[str, Any]:
     """In place: it keeps its slot, and what ailed it is gone, unless nothing on it ever answered."""
-    found = _asked(world, request, request.need("InstanceIds"))
+    found = asked(world, request, request.need("InstanceIds"))
     for instance in found:
         if not instance.live:
             raise ApiError(
@@ -141,37 +118,13 @@ def reboot(world: World, request: Request) -> dict[str, Any]:
     return {}
 
 
-def create_tags(world: World, request: Request) -> dict[str, Any]:
-    tags = {tag["Key"]: tag.get("Value", "") for tag in request.need("Tags")}
-    if any(key.startswith("aws:") for key in tags):
-        raise invalid("Tag keys starting with 'aws:' are reserved for internal use")
-    resources = request.need("Resources")
-    for resource in resources:
-        _taggable(world, request.account, resource)
-    request.proceed()
-    for resource in resources:
-        _retag(world, resource, tags, ())
-    return {}
-
-
-def delete_tags(world: World, request: Request) -> dict[str, Any]:
-    keys = tuple(tag["Key"] for tag in request.need("Tags"))
-    resources = request.need("Resources")
-    for resource in resources:
-        _taggable(world, request.account, resource)
-    request.proceed()
-    for resource in resources:
-        _retag(world, resource, {}, keys)
-    return {}
-
-
 def set_reservation(world: World, request: Request) -> dict[str, Any]:
     """ModifyInstanceCapacityReservationAttributes: for stopped instances, which there are none of."""
-    (instance,) = _asked(world, request, [request.need("InstanceId")])
+    (instance,) = asked(world, request, [request.need("InstanceId")])
     raise ApiError("IncorrectInstanceState", f"The instance '{instance.id}' is not stopped.")
 
 
-def _asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
+def asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
     """Those, or all of the account's, as old as the call reads them."""
     moment_s = world.now_s - request.stale_s
     then = world.instances.as_of(moment_s) if request.stale_s else iter(world.instances)
@@ -200,7 +153,7 @@ def render(world: World, instance: Instance) -> dict[str, Any]:
         "ImageId": spec.image_id,
         "InstanceType": instance.instance_type,
         "Architecture": spec.architecture,
-        "State": _state(instance.state),
+        "State": state(instance.state),
         "LaunchTime": times.when(instance.launched_s),
         "Placement": {
             "AvailabilityZone": account.zone_name(instance.zone_id),
@@ -303,58 +256,5 @@ def _interfaces(
     ]
 
 
-def _status(world: World, instance: Instance) -> dict[str, Any]:
-    status = "impaired" if instance.impaired_s else "ok"
-    check: dict[str, Any] = {"Name": "reachability", "Status": "failed" if instance.impaired_s else "passed"}
-    if instance.impaired_s:
-        check["ImpairedSince"] = times.when(instance.impaired_s)
-    code, at_s = instance.event
-    answer: dict[str, Any] = {
-        "InstanceId": instance.id,
-        "AvailabilityZone": world.account(instance.account).zone_name(instance.zone_id),
-        "AvailabilityZoneId": instance.zone_id,
-        "InstanceState": _state(instance.state),
-        "InstanceStatus": {"Status": status, "Details": [check]},
-        "SystemStatus": {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]},
-        "Events": [],
-    }
-    if code:
-        answer["Events"] = [
-            {
-                "InstanceEventId": f"instance-event-{instance.id[2:]}",
-                "Code": code,
-                "NotBefore": times.when(at_s),
-            }
-        ]
-    return answer
-
-
-def _state(name: str) -> dict[str, Any]:
+def state(name: str) -> dict[str, Any]:
     return {"Code": STATE_CODES[name], "Name": name}
-
-
-def _taggable(world: World, account: str, resource: str) -> None:
-    kinds: dict[str, tuple[Any, str]] = {
-        "i": (world.instances, "InvalidInstanceID.NotFound"),
-        "cr": (world.reservations, "InvalidCapacityReservationId.NotFound"),
-        "lt": (world.templates, "InvalidLaunchTemplateId.NotFound"),
-        "fleet": (world.fleets, "InvalidFleetId.NotFound"),
-    }
-    table, code = kinds.get(resource.partition("-")[0], (None, "InvalidID"))
-    found = table.get(resource) if table is not None else None
-    if found is None or getattr(found, "account", getattr(found, "owner", "")) != account:
-        raise ApiError(code, f"The ID '{resource}' does not exist")
-
-
-def _retag(world: World, resource: str, added: dict[str, str], removed: tuple[str, ...]) -> None:
-    def of(tags: dict[str, str]) -> dict[str, str]:
-        return {key: value for key, value in tags.items() if key not in removed} | added
-
-    if resource in world.instances:
-        world.put_instance(world.instances[resource], tags=of(world.instances[resource].tags))
-    elif resource in world.reservations:
-        world.put_reservation(world.reservations[resource], tags=of(world.reservations[resource].tags))
-    elif resource in world.templates:
-        world.templates.put(replace(world.templates[resource], tags=of(world.templates[resource].tags)))
-    else:
-        world.fleets.put(replace(world.fleets[resource], tags=of(world.fleets[resource].tags)))

@@ -7,7 +7,7 @@ not visible does not exist; counts may be as old as the staleness of the call.
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
-from holdfast.sim.ec2 import control, filters, instances, pages, reservations, times
+from holdfast.sim.ec2 import control, filters, pages, reservations, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Reservation
 from holdfast.sim.ec2.requests import Request, clash, invalid, tag_list
 from holdfast.sim.ec2.world import World
@@ -89,11 +89,11 @@ def create(world: World, request: Request) -> dict[str, Any]:
 
 
 def modify(world: World, request: Request) -> dict[str, Any]:
-    reservation = _owned(world, request)
+    reservation = owned(world, request)
     if reservation.kind == CAPACITY_BLOCK or reservation.interruptible:
         raise ApiError("UnsupportedOperation", "This Capacity Reservation cannot be modified.")
     if not reservation.active:
-        raise _wrong_state(reservation)
+        raise wrong_state(reservation)
     changes: dict[str, Any] = {}
     held = reservation.total - reservation.available
     if (count := request.get("InstanceCount")) is not None:
@@ -115,11 +115,11 @@ def modify(world: World, request: Request) -> dict[str, Any]:
 
 
 def cancel(world: World, request: Request) -> dict[str, Any]:
-    reservation = _owned(world, request)
+    reservation = owned(world, request)
     if reservation.kind == CAPACITY_BLOCK:
         raise ApiError("UnsupportedOperation", "A Capacity Block cannot be cancelled.")
     if reservation.state in _GONE or reservation.lent:
-        raise _wrong_state(reservation)
+        raise wrong_state(reservation)
     request.proceed()
     reservations.end(world, reservation, "cancelled")
     return {"Return": True}
@@ -174,74 +174,6 @@ def blocks(world: World, request: Request) -> dict[str, Any]:
     return pages.page(
         answers, request, "CapacityBlocks", lambda b: str(b["CapacityBlockId"]), sizes=pages.Sizes(least=1)
     )
-
-
-def lend(world: World, request: Request) -> dict[str, Any]:
-    """CreateInterruptibleCapacityReservationAllocation: free slots become a reservation that can be taken back."""
-    source, count = _owned(world, request), request.need("InstanceCount")
-    if not source.active or source.end_s or source.lent_to or source.kind == CAPACITY_BLOCK:
-        raise _wrong_state(source)
-    if not 1 <= count <= source.available:
-        raise invalid(f"InstanceCount must be between 1 and the {source.available} that are not in use")
-    request.proceed()
-    world.put_reservation(source, available=source.available - count, lent=count)
-    lent = control.add_reservation(
-        world,
-        owner=source.owner,
-        instance_type=source.instance_type,
-        zone_id=source.zone_id,
-        total=count,
-        criteria="targeted",
-        platform=source.platform,
-        tenancy=source.tenancy,
-        interruptible=True,
-        source_id=source.id,
-        tags=request.tags("capacity-reservation"),
-    )
-    world.put_reservation(world.reservations[source.id], lent_to=lent.id)
-    return {
-        "SourceCapacityReservationId": source.id,
-        "TargetInstanceCount": count,
-        "Status": "active",
-        "InterruptionType": "adhoc",
-    }
-
-
-def take_back(world: World, request: Request) -> dict[str, Any]:
-    """UpdateInterruptibleCapacityReservationAllocation: more slots, or fewer, with a warning to who is inside."""
-    source, wanted = _owned(world, request), request.need("TargetInstanceCount")
-    lent = world.reservations.get(source.lent_to)
-    if lent is None or lent.target >= 0:
-        raise _wrong_state(source)
-    if not 0 <= wanted <= lent.total + source.available:
-        raise invalid(f"TargetInstanceCount must be between 0 and {lent.total + source.available}")
-    request.proceed()
-    if wanted >= lent.total:
-        more = wanted - lent.total
-        world.put_reservation(source, available=source.available - more, lent=source.lent + more)
-        world.put_reservation(lent, total=wanted, available=lent.available + more)
-    else:
-        _shrink(world, lent, wanted)
-    return {
-        "InterruptibleCapacityReservationId": lent.id,
-        "SourceCapacityReservationId": source.id,
-        "InstanceCount": lent.total,
-        "TargetInstanceCount": wanted,
-        "Status": "updating" if wanted != lent.total else "active",
-        "InterruptionType": "adhoc",
-    }
-
-
-def _shrink(world: World, lent: Reservation, wanted: int) -> None:
-    lent = world.put_reservation(lent, target=wanted)
-    free = min(lent.available, lent.total - wanted)
-    to_end = lent.total - free - wanted
-    for instance in reversed(reservations.inside(world, lent)):
-        if to_end > 0:
-            instances.warn_interruptible(world, instance)
-            to_end -= 1
-    if free:
-        instances.give_back(world, lent, free)
 
 
 def render(world: World, account: str, reservation: Reservation) -> dict[str, Any]:
@@ -329,7 +261,7 @@ def _visible(world: World, request: Request) -> Reservation:
     return reservation
 
 
-def _owned(world: World, request: Request) -> Reservation:
+def owned(world: World, request: Request) -> Reservation:
     reservation = _visible(world, request)
     if reservation.owner != request.account:
         raise ApiError(
@@ -346,5 +278,5 @@ def _not_found(key: str) -> ApiError:
     )
 
 
-def _wrong_state(reservation: Reservation) -> ApiError:
+def wrong_state(reservation: Reservation) -> ApiError:
     return ApiError("InvalidCapacityReservationState", f"The Capacity Reservation is {reservation.state}.")
