@@ -86,6 +86,7 @@ CODES: Final = {
             "InvalidGroup.NotFound",
             "InvalidSecurityGroupID.NotFound",
             "InvalidPlacementGroup.Unknown",
+            "InvalidPlacementGroupId.Unknown",
             "NoSuchEntity",
             "ParameterNotFound",
             "ResourceNotFoundException",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, pages, times
 from holdfast.sim.ec2.requests import Request, tag_list
-from holdfast.sim.ec2.setup import Image
+from holdfast.sim.ec2.setup import AMAZON, Image
 from holdfast.sim.ec2.world import World
 
 _SUBNET_FILTERS: Final = {
@@ -194,6 +194,8 @@ def _image(image: Image) -> dict[str, Any]:
         ],
         "Tags": tag_list(image.tags),
     }
+    if image.owner == AMAZON:
+        answer["ImageOwnerAlias"] = "amazon"
     if image.deprecated_s:
         answer["DeprecationTime"] = times.image_text(image.deprecated_s)
     if image.platform.startswith("Windows"):
