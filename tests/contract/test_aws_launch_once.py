@@ -129,6 +129,26 @@ def test_claims_that_ask_for_the_same_share_a_call_and_others_do_not(world: Laun
     assert len({each.provider_id for each in found if isinstance(each, Instance)}) == 5
 
 
+def test_claims_of_one_token_that_are_launched_apart_get_machines_of_their_own(world: LaunchWorld) -> None:
+    """EC2 tells the second call what it told the first, since both have one name."""
+    one, two = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=2)
+
+    async def apart() -> list[Instance | Exception]:
+        first, second = await asyncio.gather(world.cloud.launch([one]), world.cloud.launch([two]))
+        return [*first, *second]
+
+    assert len(set(ids(run(apart())))) == len(world.machines) == 2
+
+
+def test_after_a_crash_a_claim_is_not_told_of_a_machine_that_another_owns(world: LaunchWorld) -> None:
+    one, two = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=2)
+    (first,) = ids(world.launch([one]))
+    world.new_process()
+    (second,) = ids(world.launch([two], owned=[first]))
+    assert first != second
+    assert len(world.machines) == 2
+
+
 def test_machines_of_one_token_go_to_claims_they_suit(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     token = world.ids.token()
