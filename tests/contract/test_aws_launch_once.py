@@ -221,3 +221,38 @@ def test_a_pool_that_ec2_has_none_of_is_left_alone_for_a_while(world: LaunchWorl
     marked = world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
     assert marked
     assert {(name, kind) for name, _, kind in marked} == {("m5.large", "on-demand")}
+
+
+@pytest.mark.fact("aws-5.8.5")
+def test_an_account_that_may_not_use_spot_is_not_offered_any_for_a_while(world: LaunchWorld) -> None:
+    requests = world.requests(world.resolve(world.node_class()), capacity_type("spot"))
+    world.refuses(code="AuthFailure.ServiceLinkedRoleCreationNotPermitted")
+    (found,) = world.launch(requests)
+    assert type(found) is errors.InsufficientCapacity
+    assert world.discovery.unavailable.capacity_types.marked(world.clock.monotonic_s()) == {"spot"}
+
+
+def test_a_code_that_nobody_has_met_is_tried_again_and_counted(world: LaunchWorld) -> None:
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
+    world.refuses(code="BrandNewCode")
+    (found,) = world.launch(requests)
+    assert type(found) is errors.Retryable
+    assert world.records.total("holdfast_aws_unknown_error_codes_total", code="BrandNewCode") > 0
+    assert not world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
+
+
+@pytest.mark.fact("aws-5.8.1")
+def test_every_error_of_an_answer_is_counted(world: LaunchWorld) -> None:
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
+    world.refuses(code="InsufficientInstanceCapacity")
+    world.launch(requests)
+    counted = {
+        zone: world.records.total(
+            "karpenter_cloudprovider_instance_launch_failures_total",
+            zone=zone,
+            capacity_type="on-demand",
+            reason="InsufficientInstanceCapacity",
+        )
+        for zone in ("us-west-2a", "us-west-2b")
+    }
+    assert counted == {"us-west-2a": 1, "us-west-2b": 1}
