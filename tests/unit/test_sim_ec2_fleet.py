@@ -98,7 +98,7 @@ def test_prioritized_takes_the_lowest_number_first_and_none_last() -> None:
         config(template, "m5.xlarge/a", Priority=2.0),
         config(template, "m5.2xlarge/a", Priority=1.0),
     )
-    options = {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}
+    options: dict[str, Any] = {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}
     for name, left in (("m5.2xlarge", 1), ("m5.xlarge", 1)):
         control.limit_pool(region.world, name, ZONES["a"], "on-demand", left)
     answer = region.fleet(*configs, count=3, **options)
@@ -188,7 +188,7 @@ def test_an_interruptible_reservation_is_used_as_karpenter_asks_for_it() -> None
     region = Region()
     lent = interruptible(region)
     wanted = config(region.targeting(lent, ONLY, INTERRUPTIBLE), "m5.large/a")
-    options = {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
+    options: dict[str, Any] = {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
     answer = region.fleet(wanted, count=2, kind="reserved-capacity", **options)
     assert [i.reservation_id for i in region.launched(answer)] == [lent.id]
     assert answer["Instances"][0]["Lifecycle"] == INTERRUPTIBLE
@@ -301,7 +301,9 @@ def test_a_subnet_runs_out_of_addresses_and_gets_them_back_at_the_end_of_an_inst
         (shown,) = region.call("DescribeSubnets", SubnetIds=[subnet.id])["Subnets"]
         return int(shown["AvailableIpAddressCount"])
 
-    data = {"NetworkInterfaces": [{"DeviceIndex": 0, "Ipv4PrefixCount": 127}]}  # 1 + 16 * 127 addresses
+    data: dict[str, Any] = {
+        "NetworkInterfaces": [{"DeviceIndex": 0, "Ipv4PrefixCount": 127}]
+    }  # 1 + 16 * 127 addresses
     template = region.template(**data)
     answer = region.fleet(config(template, "m5.large/a", SubnetId=subnet.id), count=3)
     assert pools(answer) == {"m5.large/a": 2}

@@ -20,7 +20,7 @@ from holdfast.sim.ec2 import prices, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.faults import Faults
 from holdfast.sim.ec2.ledger import Charge, Ledger
-from holdfast.sim.ec2.setup import Account, Setup
+from holdfast.sim.ec2.setup import Account, Setup, Subnet
 from holdfast.sim.ec2.table import Table
 
 Event = dict[str, Any]
@@ -98,6 +98,15 @@ class World:
         region = ec2.region(self.setup.region)
         ids = {zone.name: str(zone.id) for zone in region.zones}
         return {name: tuple(ids[zone] for zone in zones) for name, zones in region.zones_by_type.items()}
+
+    @functools.cached_property
+    def subnets(self) -> dict[str, Subnet]:
+        return {subnet.id: subnet for subnet in self.setup.subnets}
+
+    @functools.cached_property
+    def group_names(self) -> dict[str, str]:
+        """Names of the security groups."""
+        return {group.id: group.name for group in self.setup.security_groups}
 
     def arn(self, account: str, resource: str) -> str:
         return f"arn:aws:ec2:{self.setup.region}:{account}:{resource}"
