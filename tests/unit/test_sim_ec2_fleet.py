@@ -16,7 +16,7 @@ DAY_S = 86400
 
 
 def block(region: Region, **fields: Any) -> Any:
-    plain = {"kind": BLOCK, "criteria": "targeted", "end_s": START_S + DAY_S}
+    plain: dict[str, Any] = {"kind": BLOCK, "criteria": "targeted", "end_s": START_S + DAY_S}
     return region.reserve("p5.48xlarge", "b", **(plain | fields))
 
 
