@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import ec2_shapes
@@ -11,7 +12,7 @@ from holdfast.sim.ec2 import control, setup
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.sim.ec2.faults import Fault
 from holdfast.sim.ec2.service import Ec2
-from holdfast.sim.ec2.setup import ACCOUNT, Setup, Timings
+from holdfast.sim.ec2.setup import ACCOUNT, Timings
 
 START_S = 1_800_000_000
 MINUTE_S = 60
@@ -46,11 +47,19 @@ class Region:
     """us-west-2 with two accounts. Every answer is held against botocore's model."""
 
     def __init__(
-        self, *, rules: Sequence[Fault] = (), seed: int = 7, throttled: bool = False, **timings: int
+        self,
+        *,
+        rules: Sequence[Fault] = (),
+        seed: int = 7,
+        throttled: bool = False,
+        profiles: tuple[str, ...] | None = None,
+        **timings: int,
     ) -> None:
         self.clock = Clock()
         self.events: list[dict[str, Any]] = []
-        self.setup = plain_setup(**timings)
+        self.setup = replace(
+            setup.plain(accounts=(ACCOUNT, OTHER)), profiles=profiles, timings=Timings(**timings)
+        )
         self.ec2 = Ec2(
             clock=self.clock,
             ids=Dice(seed),
@@ -179,15 +188,3 @@ def pools(answer: dict[str, Any]) -> dict[str, int]:
 
 def _pool(override: dict[str, Any]) -> str:
     return f"{override['InstanceType']}/{override['AvailabilityZone'][-1]}"
-
-
-def plain_setup(**timings: int) -> Setup:
-    plain = setup.plain(accounts=(ACCOUNT, OTHER))
-    return Setup(
-        region=plain.region,
-        accounts=plain.accounts,
-        subnets=plain.subnets,
-        security_groups=plain.security_groups,
-        images=plain.images,
-        timings=Timings(**timings),
-    )
