@@ -62,6 +62,15 @@ def test_a_pool_without_capacity_is_an_error_and_another_pool_takes_over() -> No
     assert errors(answer) == [("m5.large/a", "InsufficientInstanceCapacity")]
 
 
+def test_a_pool_can_fail_with_the_code_of_a_quota() -> None:
+    code = "MaxSpotInstanceCountExceeded"
+    region = Region(rules=[faults.NoCapacity(market="spot", code=code)])
+    assert errors(region.fleet(config(region.template(), "m5.large/a"), kind="spot")) == [
+        ("m5.large/a", code)
+    ]
+    assert errors(region.fleet(config(region.template(), "m5.large/a"))) == []
+
+
 def test_a_pool_without_spare_capacity_still_has_its_reserved_slots() -> None:
     region = Region(rules=[faults.NoCapacity()])
     reservation = region.reserve(criteria="targeted", total=1)

@@ -253,6 +253,18 @@ def test_nothing_is_launched_into_a_reservation_that_is_not_active(state: str) -
     assert region.described(reservation)["State"] == state
 
 
+def test_a_change_of_state_is_announced() -> None:
+    region = Region()
+    reservation = region.reserve(criteria="targeted", state="assessing")
+    for state in ("scheduled", "delayed", "active"):
+        control.set_state(region.world, reservation.id, state)
+    assert detail_types(region) == [
+        "EC2 Capacity Reservation Scheduled",
+        "EC2 Capacity Reservation Delayed",
+        "EC2 Capacity Reservation Active",
+    ]
+
+
 # --- Interruptible ----------------------------------------------------------------------------------
 
 
@@ -274,6 +286,36 @@ def test_lent_slots_are_a_reservation_of_their_own_and_no_longer_free_where_they
     shown = region.described(lent)
     assert shown["Interruptible"] is True
     assert shown["InterruptionInfo"]["SourceCapacityReservationId"] == source.id
+
+
+def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
+    region = Region()
+    source, lent = lend(region, total=2, count=1)
+    assert (
+        region.refusal("CancelCapacityReservation", CapacityReservationId=lent.id).code
+        == "UnsupportedOperation"
+    )
+    for operation in ("CancelCapacityReservation", "ModifyCapacityReservation"):
+        refused = region.refusal(operation, CapacityReservationId=source.id)
+        assert refused.code == "InvalidCapacityReservationState"
+    region.call(
+        "UpdateInterruptibleCapacityReservationAllocation",
+        CapacityReservationId=source.id,
+        TargetInstanceCount=0,
+    )
+    region.call("CancelCapacityReservation", CapacityReservationId=source.id)
+    assert region.described(source)["State"] == "cancelled"
+
+
+def test_lent_slots_can_become_more() -> None:
+    region = Region()
+    source, lent = lend(region, total=5, count=1)
+    more: dict[str, Any] = {"CapacityReservationId": source.id, "TargetInstanceCount": 4}
+    region.call("UpdateInterruptibleCapacityReservationAllocation", **more)
+    assert (region.available(source), region.available(lent)) == (1, 4)
+    more["TargetInstanceCount"] = 6
+    refused = region.refusal("UpdateInterruptibleCapacityReservationAllocation", **more)
+    assert refused.code == "InvalidParameterValue"
 
 
 def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
