@@ -53,12 +53,17 @@ class Region:
         seed: int = 7,
         throttled: bool = False,
         profiles: tuple[str, ...] | None = None,
+        vcpu_limit: int = 0,
         **timings: int,
     ) -> None:
         self.clock = Clock()
         self.events: list[dict[str, Any]] = []
+        plain = setup.plain(accounts=(ACCOUNT, OTHER))
         self.setup = replace(
-            setup.plain(accounts=(ACCOUNT, OTHER)), profiles=profiles, timings=Timings(**timings)
+            plain,
+            accounts=tuple(replace(account, vcpu_limit=vcpu_limit) for account in plain.accounts),
+            profiles=profiles,
+            timings=Timings(**timings),
         )
         self.ec2 = Ec2(
             clock=self.clock,

@@ -136,6 +136,10 @@ def test_a_client_cannot_reach_into_a_services_state(front: str) -> None:
         ),
         ({"Instances": [{"InstanceTypo": "m5"}]}, r"InstanceTypo: the service model has no such member"),
         ({"FleetId": None}, r"FleetId: None is not a string"),
+        (
+            {"Instances": [{"Lifecycle": "reserved"}]},
+            r"Lifecycle: 'reserved' is not one of InstanceLifecycle",
+        ),
     ],
 )
 @pytest.mark.parametrize("front", IN_PROCESS)
@@ -156,6 +160,17 @@ def test_botocore_checks_parameters_before_any_front(front: str) -> None:
     toy = Toy(CreateFleet={})
     with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ParamValidationError):
         aws["ec2"].create_fleet(**FLEET, Typo="x")
+    assert not toy.asked
+
+
+def test_a_value_that_ec2_does_not_list_is_refused(front: str) -> None:
+    toy = Toy(CreateFleet={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ClientError) as refused:
+        aws["ec2"].create_fleet(**{**FLEET, "Type": "instantly"})
+    assert refused.value.response["Error"] == {
+        "Code": "InvalidParameterValue",
+        "Message": "Value (instantly) for parameter Type is invalid.",
+    }
     assert not toy.asked
 
 

@@ -316,7 +316,7 @@ def test_a_token_belongs_to_an_account_and_a_refused_call_does_not_use_it_up() -
     region.fleet(config(region.template(), "m5.large/a"), ClientToken="t-1")
     region.fleet(config(region.template(OTHER), "m5.large/a"), account=OTHER, ClientToken="t-1", count=3)
     assert len(region.world.instances) == 4
-    gone = {
+    gone: dict[str, Any] = {
         "Type": "instant",
         "LaunchTemplateConfigs": [config("template/99", "m5.large/a")],
         "TargetCapacitySpecification": {"DefaultTargetCapacityType": "on-demand", "TotalTargetCapacity": 1},
@@ -343,7 +343,7 @@ def test_an_instance_has_what_clients_read_without_asking() -> None:
         "CapacityReservationPreference": "capacity-reservations-only",
         "CapacityReservationTarget": target,
     }
-    data = {
+    data: dict[str, Any] = {
         "CapacityReservationSpecification": spec,
         "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [group.id]}],
         "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20}}],
@@ -563,7 +563,12 @@ def test_a_gpu_type_is_described_with_what_a_node_is_computed_from() -> None:
 
 def test_a_block_is_described_with_its_reservations() -> None:
     region = Region()
-    fields = {"kind": "capacity-block", "block_id": "cb-1", "end_s": START_S + 86400, "ultraserver": True}
+    fields: dict[str, Any] = {
+        "kind": "capacity-block",
+        "block_id": "cb-1",
+        "end_s": START_S + 86400,
+        "ultraserver": True,
+    }
     parts = [region.reserve("p5.48xlarge", "b", **fields) for _ in range(2)]
     (shown,) = region.call("DescribeCapacityBlocks")["CapacityBlocks"]
     assert shown["CapacityReservationIds"] == [part.id for part in parts]

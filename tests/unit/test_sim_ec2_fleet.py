@@ -16,7 +16,7 @@ DAY_S = 86400
 
 
 def block(region: Region, **fields: Any) -> Any:
-    plain = {"kind": BLOCK, "criteria": "targeted", "end_s": START_S + DAY_S}
+    plain: dict[str, Any] = {"kind": BLOCK, "criteria": "targeted", "end_s": START_S + DAY_S}
     return region.reserve("p5.48xlarge", "b", **(plain | fields))
 
 
@@ -98,7 +98,7 @@ def test_prioritized_takes_the_lowest_number_first_and_none_last() -> None:
         config(template, "m5.xlarge/a", Priority=2.0),
         config(template, "m5.2xlarge/a", Priority=1.0),
     )
-    options = {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}
+    options: dict[str, Any] = {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}
     for name, left in (("m5.2xlarge", 1), ("m5.xlarge", 1)):
         control.limit_pool(region.world, name, ZONES["a"], "on-demand", left)
     answer = region.fleet(*configs, count=3, **options)
@@ -188,7 +188,7 @@ def test_an_interruptible_reservation_is_used_as_karpenter_asks_for_it() -> None
     region = Region()
     lent = interruptible(region)
     wanted = config(region.targeting(lent, ONLY, INTERRUPTIBLE), "m5.large/a")
-    options = {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
+    options: dict[str, Any] = {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
     answer = region.fleet(wanted, count=2, kind="reserved-capacity", **options)
     assert [i.reservation_id for i in region.launched(answer)] == [lent.id]
     assert answer["Instances"][0]["Lifecycle"] == INTERRUPTIBLE
@@ -301,7 +301,9 @@ def test_a_subnet_runs_out_of_addresses_and_gets_them_back_at_the_end_of_an_inst
         (shown,) = region.call("DescribeSubnets", SubnetIds=[subnet.id])["Subnets"]
         return int(shown["AvailableIpAddressCount"])
 
-    data = {"NetworkInterfaces": [{"DeviceIndex": 0, "Ipv4PrefixCount": 127}]}  # 1 + 16 * 127 addresses
+    data: dict[str, Any] = {
+        "NetworkInterfaces": [{"DeviceIndex": 0, "Ipv4PrefixCount": 127}]
+    }  # 1 + 16 * 127 addresses
     template = region.template(**data)
     answer = region.fleet(config(template, "m5.large/a", SubnetId=subnet.id), count=3)
     assert pools(answer) == {"m5.large/a": 2}
@@ -312,6 +314,48 @@ def test_a_subnet_runs_out_of_addresses_and_gets_them_back_at_the_end_of_an_inst
     assert free() == 4091 - 2 * 2033
     region.wait(30)
     assert free() == 4091 - 2033
+
+
+def test_reservations_count_against_the_quota_of_processors_and_instances_in_them_do_not_again() -> None:
+    region = Region(vcpu_limit=10)
+    reservation = region.reserve(criteria="targeted", total=2)  # 2 x 2 processors
+    inside = config(region.targeting(reservation), "m5.large/a")
+    assert errors(region.fleet(inside, count=2)) == []
+    outside = region.fleet(config(region.template(), "m5.large/a"), count=5)
+    assert pools(outside) == {"m5.large/a": 3}
+    assert errors(outside) == [("m5.large/a", "VcpuLimitExceeded")]
+    assert errors(region.fleet(config(region.template(), "m5.large/a"), kind="spot")) == []
+
+
+def test_a_reservation_in_a_placement_group_takes_only_instances_of_that_group() -> None:
+    region = Region()
+    arn = region.world.arn(ACCOUNT, "placement-group/ring")
+    reservation = region.reserve(placement_group_arn=arn)
+    (outside,) = region.launch()
+    (inside,) = region.launch(Placement={"GroupName": "ring"})
+    assert (outside.reservation_id, inside.reservation_id) == ("", reservation.id)
+
+
+def test_a_single_type_is_the_one_that_gives_all() -> None:
+    region = Region()
+    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
+    wanted = config(region.template(), "m5.large/a", "m5.xlarge/a")
+    assert pools(region.fleet(wanted, count=3)) == {"m5.large/a": 2, "m5.xlarge/a": 1}
+    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
+    alone = region.fleet(wanted, count=3, OnDemandOptions={"SingleInstanceType": True})
+    assert pools(alone) == {"m5.xlarge/a": 3}
+
+
+def test_an_instance_with_efas_has_an_interface_on_each_card() -> None:
+    region = Region()
+    interfaces = [
+        {"DeviceIndex": min(card, 1), "NetworkCardIndex": card, "InterfaceType": "efa"} for card in range(4)
+    ]
+    template = region.template(NetworkInterfaces=interfaces)
+    (instance,) = region.launched(region.fleet(config(template, "p5.48xlarge/a")))
+    (shown,) = region.call("DescribeInstances", InstanceIds=[instance.id])["Reservations"][0]["Instances"]
+    assert [i["InterfaceType"] for i in shown["NetworkInterfaces"]] == ["efa"] * 4
+    assert [i["Attachment"]["NetworkCardIndex"] for i in shown["NetworkInterfaces"]] == [0, 1, 2, 3]
 
 
 # --- RunInstances -----------------------------------------------------------------------------------

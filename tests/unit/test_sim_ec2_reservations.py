@@ -1,5 +1,7 @@
 """Reservations of the simulated EC2: counts, windows, ends, who joins, who sees what."""
 
+from typing import Any
+
 import pytest
 
 from ec2_world import HOUR_S, MINUTE_S, OTHER, START_S, ZONES, Region, config, errors
@@ -19,7 +21,7 @@ def fill(region: Region, reservation: Reservation, count: int = 1, market: str =
     template = region.targeting(reservation, market=market)
     pool = f"{reservation.instance_type}/{zone_letter(reservation)}"
     kind = {"": "on-demand", "capacity-block": "capacity-block"}.get(market, "reserved-capacity")
-    options = (
+    options: dict[str, Any] = (
         {"ReservedCapacityOptions": {"ReservationTypes": [market]}} if kind == "reserved-capacity" else {}
     )
     return region.launched(region.fleet(config(template, pool), count=count, kind=kind, **options))
@@ -29,7 +31,7 @@ def zone_letter(reservation: Reservation) -> str:
     return next(letter for letter, zone_id in ZONES.items() if zone_id == reservation.zone_id)
 
 
-def block(region: Region, *, starts_in_s: int = 0, lasts_s: int = DAY_S, **fields: object) -> Reservation:
+def block(region: Region, *, starts_in_s: int = 0, lasts_s: int = DAY_S, **fields: Any) -> Reservation:
     start_s = region.clock.now_s() + starts_in_s
     return region.reserve(
         "p5.48xlarge", "b", kind="capacity-block", criteria="targeted", start_s=start_s, end_s=start_s + lasts_s, **fields
@@ -209,12 +211,11 @@ def test_a_block_cannot_be_launched_into_before_it_starts() -> None:
 def test_a_block_cannot_be_cancelled_or_changed() -> None:
     region = Region()
     reservation = block(region)
-    for operation, more in (
-        ("CancelCapacityReservation", {}),
-        ("ModifyCapacityReservation", {"InstanceCount": 9}),
-    ):
-        refused = region.refusal(operation, CapacityReservationId=reservation.id, **more)
-        assert refused.code == "UnsupportedOperation"
+    by_id: dict[str, Any] = {"CapacityReservationId": reservation.id}
+    assert region.refusal("CancelCapacityReservation", **by_id).code == "UnsupportedOperation"
+    assert (
+        region.refusal("ModifyCapacityReservation", InstanceCount=9, **by_id).code == "UnsupportedOperation"
+    )
 
 
 def test_a_jump_of_a_week_lets_everything_happen_at_its_own_time_and_in_order() -> None:
@@ -252,6 +253,18 @@ def test_nothing_is_launched_into_a_reservation_that_is_not_active(state: str) -
     assert region.described(reservation)["State"] == state
 
 
+def test_a_change_of_state_is_announced() -> None:
+    region = Region()
+    reservation = region.reserve(criteria="targeted", state="assessing")
+    for state in ("scheduled", "delayed", "active"):
+        control.set_state(region.world, reservation.id, state)
+    assert detail_types(region) == [
+        "EC2 Capacity Reservation Scheduled",
+        "EC2 Capacity Reservation Delayed",
+        "EC2 Capacity Reservation Active",
+    ]
+
+
 # --- Interruptible ----------------------------------------------------------------------------------
 
 
@@ -273,6 +286,36 @@ def test_lent_slots_are_a_reservation_of_their_own_and_no_longer_free_where_they
     shown = region.described(lent)
     assert shown["Interruptible"] is True
     assert shown["InterruptionInfo"]["SourceCapacityReservationId"] == source.id
+
+
+def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
+    region = Region()
+    source, lent = lend(region, total=2, count=1)
+    assert (
+        region.refusal("CancelCapacityReservation", CapacityReservationId=lent.id).code
+        == "UnsupportedOperation"
+    )
+    for operation in ("CancelCapacityReservation", "ModifyCapacityReservation"):
+        refused = region.refusal(operation, CapacityReservationId=source.id)
+        assert refused.code == "InvalidCapacityReservationState"
+    region.call(
+        "UpdateInterruptibleCapacityReservationAllocation",
+        CapacityReservationId=source.id,
+        TargetInstanceCount=0,
+    )
+    region.call("CancelCapacityReservation", CapacityReservationId=source.id)
+    assert region.described(source)["State"] == "cancelled"
+
+
+def test_lent_slots_can_become_more() -> None:
+    region = Region()
+    source, lent = lend(region, total=5, count=1)
+    more: dict[str, Any] = {"CapacityReservationId": source.id, "TargetInstanceCount": 4}
+    region.call("UpdateInterruptibleCapacityReservationAllocation", **more)
+    assert (region.available(source), region.available(lent)) == (1, 4)
+    more["TargetInstanceCount"] = 6
+    refused = region.refusal("UpdateInterruptibleCapacityReservationAllocation", **more)
+    assert refused.code == "InvalidParameterValue"
 
 
 def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
@@ -328,9 +371,9 @@ def test_a_running_open_instance_joins_an_open_reservation_that_is_made_later() 
         {"state": "pending", "start_s": START_S + HOUR_S},
     ],
 )
-def test_an_instance_joins_only_what_it_matches_in_every_attribute(different: dict[str, object]) -> None:
+def test_an_instance_joins_only_what_it_matches_in_every_attribute(different: dict[str, Any]) -> None:
     region = Region()
-    reservation = region.reserve(**different)  # type: ignore[arg-type]
+    reservation = region.reserve(**different)
     (instance,) = region.launch()
     assert instance.reservation_id == ""
     assert region.world.reservations[reservation.id].available == 2

@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
 
-_PARTS: Final = re.compile(r"\\.?|\*|\?|[^\\*?]+", re.DOTALL)
+_PARTS: Final = re.compile(r"\\.|.", re.DOTALL)
 _WILD: Final = {"*": ".*", "?": "."}
 _EXPIRING: Final = "expiring"
 
@@ -75,5 +75,5 @@ def wildcard(pattern: str, text: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = _PARTS.findall(pattern)
-    return re.compile("".join(_WILD.get(p) or re.escape(p.removeprefix("\\")) for p in parts), re.DOTALL)
+    parts = _PARTS.findall(pattern)  # letters, each with the backslash before it
+    return re.compile("".join(_WILD.get(part) or re.escape(part[-1]) for part in parts), re.DOTALL)

@@ -9,7 +9,7 @@ asked for is not asked for (no class with reservation terms: no reservations are
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from holdfast import errors, ports
@@ -208,11 +208,7 @@ class Discovery:
         return self._named(reading)
 
     def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:
-        """With each zone by the name that this account has for it: names differ between accounts, ids do not."""
-        zone_names = network.zone_names(self._subnets.last or ())
-        return tuple(
-            replace(one, zone=zone_names.get(one.zone_id or "", one.zone)) for one in reading.reservations
-        )
+        return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))
 
     def _counts(self, reading: Reading) -> ReservationCounts:
         models = tuple(reservations.to_model(one) for one in self._named(reading))

@@ -5,8 +5,8 @@ end, and that a capacity block comes before an ordinary reservation on a tie, ar
 values; a reservation that two terms select is selected once.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -116,3 +116,14 @@ def selected(
     """Those that a class may use, each once, sorted by id."""
     by_id = {one.id: one for one in reservations if selection.selects(node_class, one.traits)}
     return tuple(by_id[reservation_id] for reservation_id in sorted(by_id))
+
+
+def in_our_words(
+    reservations: Iterable[CapacityReservation], zone_names: Mapping[str, str]
+) -> tuple[CapacityReservation, ...]:
+    """With each zone by the name that this account has for it: of a shared reservation EC2 may say the owner's.
+    Names differ between accounts, ids do not; a zone whose id nobody here knows keeps its name."""
+    return tuple(
+        replace(one, zone=zone_names.get(one.zone_id or "", one.zone)) if one.zone_id else one
+        for one in reservations
+    )

@@ -103,6 +103,7 @@ class Endpoint:
     ) -> dict[str, Any]:
         codec = protocols.codec(service)
         model = codec.operation_model(operation)
+        codec.check_params(model, params)
         fault = self.faults.fault(service, operation, params)
         if fault is Fault.UNREACHED:
             raise Unreached

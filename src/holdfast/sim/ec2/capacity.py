@@ -61,13 +61,10 @@ class Capacity:
         self._taken: Counter[str] = Counter()  # by reservation
         self._pools: Counter[tuple[str, str, str]] = Counter()
         self._addresses = {subnet.id: subnet.addresses for subnet in world.setup.subnets}
-        limit = world.account(account).vcpu_limit
-        self._vcpus = limit or None
+        self._vcpus = self._vcpus_left()
         for instance in world.instances:
             if instance.state != "terminated":
                 self._addresses[instance.subnet_id] -= instance.spec.addresses
-            if self._vcpus is not None and instance.live and instance.account == account:
-                self._vcpus -= world.types[instance.instance_type].vcpus
 
     def plain(self, pool: Pool, wanted: int, market: str) -> tuple[list[Part], Failure | None]:
         """From what EC2 has to spare."""
@@ -80,18 +77,25 @@ class Capacity:
                 and f.market in {"", market}
             ),
         )
-        key = (pool.instance_type, pool.zone_id, market)
-        limit = 0 if fault else self._world.pool_limits.get(key)
-        room = wanted if limit is None else min(wanted, limit - self._pools[key])
-        count, failure = self._bounded(pool, room, market)
-        self._pools[key] += count
-        parts = [Part(pool, count, market)] if count else []
-        if count < wanted and failure is None:
-            failure = Failure(
-                "InsufficientInstanceCapacity",
-                f"We currently do not have sufficient {pool.instance_type} capacity in the Availability Zone you requested.",
+        if fault:
+            return [], Failure(
+                fault.code, f"{fault.code}: {pool.instance_type} cannot be launched there now."
             )
-        return parts, failure
+        key = (pool.instance_type, pool.zone_id, market)
+        limit = self._world.pool_limits.get(key)
+        room = wanted if limit is None else min(wanted, limit - self._pools[key])
+        count, failure = self._within_quota(pool, room, market)
+        count, full = self._addressed(pool, count)
+        self._pools[key] += count
+        if self._vcpus is not None and market == "on-demand":
+            self._vcpus -= count * self._world.types[pool.instance_type].vcpus
+        parts = [Part(pool, count, market)] if count else []
+        if count == wanted:
+            return parts, None
+        return parts, full or failure or Failure(
+            "InsufficientInstanceCapacity",
+            f"We currently do not have sufficient {pool.instance_type} capacity in the Availability Zone you requested.",
+        )
 
     def reserved(
         self, pool: Pool, wanted: int, candidates: Iterable[Reservation]
@@ -106,7 +110,7 @@ class Capacity:
                 continue
             kind = reservation.reservation_type
             market = kind if kind in {CAPACITY_BLOCK, INTERRUPTIBLE} else "on-demand"
-            count, failure = self._bounded(pool, room, market)
+            count, failure = self._addressed(pool, room)
             self._taken[reservation.id] += count
             if count:
                 parts.append(Part(pool, count, market, reservation.id))
@@ -184,24 +188,38 @@ class Capacity:
             zone_id=pool.zone_id,
         )
 
-    def _bounded(self, pool: Pool, wanted: int, market: str) -> tuple[int, Failure | None]:
-        """What the subnet's addresses and the account's quota leave of it, already taken."""
-        count, failure = max(0, wanted), None
-        by_address = self._addresses[pool.subnet_id] // pool.spec.addresses
-        if by_address < count:
-            count = max(0, by_address)
-            failure = Failure(
-                "InsufficientFreeAddressesInSubnet",
-                f"There are not enough free addresses in subnet '{pool.subnet_id}' to satisfy the requested number of instances.",
-            )
-        vcpus = self._world.types[pool.instance_type].vcpus
-        if self._vcpus is not None and market == "on-demand":
-            if self._vcpus // vcpus < count:
-                count = max(0, self._vcpus // vcpus)
-                failure = Failure(
-                    "VcpuLimitExceeded",
-                    "You have requested more vCPU capacity than your current vCPU limit allows.",
-                )
-            self._vcpus -= count * vcpus
+    def _addressed(self, pool: Pool, wanted: int) -> tuple[int, Failure | None]:
+        """What the subnet has addresses for, already taken."""
+        free = max(0, self._addresses[pool.subnet_id] // pool.spec.addresses)
+        count = min(max(0, wanted), free)
         self._addresses[pool.subnet_id] -= count * pool.spec.addresses
-        return count, failure
+        if count == wanted or free > count:
+            return count, None
+        return count, Failure(
+            "InsufficientFreeAddressesInSubnet",
+            f"There are not enough free addresses in subnet '{pool.subnet_id}' to satisfy the requested number of instances.",
+        )
+
+    def _within_quota(self, pool: Pool, wanted: int, market: str) -> tuple[int, Failure | None]:
+        """What the account's quota of on-demand processors leaves of it."""
+        if self._vcpus is None or market != "on-demand":
+            return wanted, None
+        vcpus = self._world.types[pool.instance_type].vcpus
+        count = min(wanted, max(0, self._vcpus // vcpus))
+        if count == wanted:
+            return count, None
+        return count, Failure(
+            "VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit allows."
+        )
+
+    def _vcpus_left(self) -> int | None:
+        """Reservations count against the quota, used or not; instances in them do not count again."""
+        limit = self._world.account(self._account).vcpu_limit
+        if not limit:
+            return None
+        types = self._world.types
+        outside = [i for i in self._world.instances if i.live and not i.lifecycle and not i.reservation_id]
+        used = sum(types[i.instance_type].vcpus for i in outside if i.account == self._account)
+        held = [r for r in self._world.reservations if r.active and r.owner == self._account]
+        ordinary = [r for r in held if r.reservation_type == "on-demand-capacity-reservation"]
+        return limit - used - sum(r.total * types[r.instance_type].vcpus for r in ordinary)

@@ -4,8 +4,10 @@ The rule: everything comes from the shipped data, in EC2's own shape; a member t
 left out, never invented, but for spot prices (see `prices`).
 """
 
+import functools
 from typing import Any, Final
 
+from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, pages, prices, times
@@ -70,8 +72,8 @@ def types(world: World, request: Request) -> dict[str, Any]:
             "InvalidInstanceType",
             f"The following supplied instance types do not exist: [{', '.join(unknown)}]",
         )
-    infos = [world.types[name] for name in asked] if asked else world.types.values()
-    answers = filters.keep(map(_type, infos), request, _TYPE_FILTERS, tags="")
+    known = _types(world.setup.region)
+    answers = filters.keep((known[name] for name in asked or known), request, _TYPE_FILTERS, tags="")
     return pages.page(
         answers,
         request,
@@ -166,6 +168,12 @@ def zones(world: World, request: Request) -> dict[str, Any]:
         if request.get(names):
             answers = [answer for answer in answers if answer[member] in request.get(names)]
     return {"AvailabilityZones": filters.keep(answers, request, _ZONE_FILTERS, tags="")}
+
+
+@functools.cache
+def _types(region: str) -> dict[str, dict[str, Any]]:
+    """Every type as it is described; to read, never to change."""
+    return {info.name: _type(info) for info in ec2.region(region).types}
 
 
 def _type(info: InstanceTypeInfo) -> dict[str, Any]:

@@ -16,100 +16,112 @@ class BrokenWorld(AssertionError):
     """The referee itself is wrong, or was made to be: nothing after this can be trusted."""
 
 
+class Tally:
+    """All instances, counted in one walk, since the checkers run after every write."""
+
+    def __init__(self, world: World) -> None:
+        self.held: Counter[str] = Counter()  # slots by reservation
+        self.inside: list[Instance] = []  # in a reservation, or holding a slot
+        self.addresses: dict[str, int] = {}  # in use by subnet
+        self.places: list[tuple[str, str]] = []  # account and address of each instance that has one
+        self.running: set[str] = set()
+        for instance in world.instances:
+            if instance.slot or instance.reservation_id:
+                self.held[instance.slot] += 1
+                self.inside.append(instance)
+            if instance.state != "terminated":
+                in_use = self.addresses.get(instance.subnet_id, 0)
+                self.addresses[instance.subnet_id] = in_use + instance.spec.addresses
+                self.places.append((instance.account, instance.private_ip))
+                if instance.state == "running":
+                    self.running.add(instance.id)
+
+
 def check(world: World) -> None:
+    tally = Tally(world)
     for checker in CHECKERS:
-        checker(world)
+        checker(world, tally)
 
 
-def no_reservation_is_oversold(world: World) -> None:
-    held = _held(world)
+def no_reservation_is_oversold(world: World, tally: Tally) -> None:
     for reservation in world.reservations:
-        used = held[reservation.id] + reservation.elsewhere + reservation.lent
+        used = tally.held[reservation.id] + reservation.elsewhere + reservation.lent
         if used > reservation.total:
-            raise BrokenWorld(
-                f"{reservation.id} holds {used} of {reservation.total}: {_inside(world, reservation)}"
-            )
+            inside = [instance.id for instance in tally.inside if instance.slot == reservation.id]
+            raise BrokenWorld(f"{reservation.id} holds {used} of {reservation.total}: {inside}")
 
 
-def counts_add_up(world: World) -> None:
-    held = _held(world)
+def counts_add_up(world: World, tally: Tally) -> None:
     for reservation in world.reservations:
-        used = held[reservation.id] + reservation.elsewhere + reservation.lent
-        if reservation.active and reservation.available != reservation.total - used:
+        held = tally.held[reservation.id]
+        free = reservation.total - held - reservation.elsewhere - reservation.lent
+        if reservation.active and reservation.available != free:
             raise BrokenWorld(
                 f"{reservation.id} says {reservation.available} are available; of {reservation.total}, "
-                f"{held[reservation.id]} are held, {reservation.elsewhere} used elsewhere, {reservation.lent} lent"
+                f"{held} are held, {reservation.elsewhere} used elsewhere, {reservation.lent} lent"
             )
 
 
-def no_instance_is_in_two_reservations(world: World) -> None:
-    for instance in world.instances:
+def no_instance_is_in_two_reservations(_: World, tally: Tally) -> None:
+    for instance in tally.inside:
         if instance.reservation_id and instance.reservation_id != instance.slot:
             raise BrokenWorld(
                 f"{instance.id} runs in {instance.reservation_id} and holds a slot of {instance.slot or 'none'}"
             )
 
 
-def instances_match_their_reservation(world: World) -> None:
-    for instance in world.instances:
+def instances_match_their_reservation(world: World, tally: Tally) -> None:
+    for instance in tally.inside:
         reservation = world.reservations.get(instance.reservation_id)
         if reservation and (why := _mismatch(instance, reservation)):
             raise BrokenWorld(f"{instance.id} is in {reservation.id} although {why}")
 
 
-def nothing_runs_in_an_ended_reservation(world: World) -> None:
-    for instance in world.instances:
+def nothing_runs_in_an_ended_reservation(world: World, tally: Tally) -> None:
+    for instance in tally.inside:
         reservation = world.reservations.get(instance.reservation_id)
-        if reservation and not reservation.active:
+        if reservation is None:
+            continue
+        if not reservation.active:
             raise BrokenWorld(f"{instance.id} is in {reservation.id}, which is {reservation.state}")
-        if (
-            reservation
-            and reservation.kind == CAPACITY_BLOCK
-            and instance.live
-            and world.now_s >= reservation.reclaim_s
-        ):
+        block = reservation.kind == CAPACITY_BLOCK
+        if block and instance.live and world.now_s >= reservation.reclaim_s:
             raise BrokenWorld(
                 f"{instance.id} is {instance.state} in {reservation.id} after its reclaim began"
             )
 
 
-def ids_are_never_reused(world: World) -> None:
-    twice = [each for each, count in world.given.items() if count > 1]
-    strange = [each.id for each in world.instances if each.id not in world.given]
-    if twice or strange:
-        raise BrokenWorld(f"ids given twice: {twice}; never given: {strange}")
+def ids_are_never_reused(world: World, _: Tally) -> None:
+    if sum(world.given.values()) != len(world.given):
+        raise BrokenWorld(f"ids given twice: {[each for each, count in world.given.items() if count > 1]}")
+    if strange := [each.id for each in world.instances if each.id not in world.given]:
+        raise BrokenWorld(f"ids never given: {strange}")
 
 
-def subnets_are_not_overfull(world: World) -> None:
-    used: Counter[str] = Counter()
-    addresses: Counter[str] = Counter()
-    for instance in world.instances:
-        if instance.state != "terminated":
-            used[instance.subnet_id] += instance.spec.addresses
-            addresses[instance.account + instance.private_ip] += 1
+def subnets_are_not_overfull(world: World, tally: Tally) -> None:
     for subnet in world.setup.subnets:
-        if used[subnet.id] > subnet.addresses:
-            raise BrokenWorld(f"{subnet.id} has {subnet.addresses} addresses and {used[subnet.id]} in use")
-    if doubled := [each for each, count in addresses.items() if count > 1]:
+        used = tally.addresses.get(subnet.id, 0)
+        if used > subnet.addresses:
+            raise BrokenWorld(f"{subnet.id} has {subnet.addresses} addresses and {used} in use")
+    if len(set(tally.places)) != len(tally.places):
+        doubled = [place for place, count in Counter(tally.places).items() if count > 1]
         raise BrokenWorld(f"addresses in use twice: {doubled}")
 
 
-def everything_is_paid_for_once(world: World) -> None:
-    billed = {each.id for each in world.instances if each.state == "running"}
-    billed |= {each.id for each in world.reservations if each.active and not each.interruptible}
-    if billed != set(world.ledger.open):
-        raise BrokenWorld(
-            f"not billed: {billed - set(world.ledger.open)}; billed: {set(world.ledger.open) - billed}"
-        )
-    for instance in world.instances:
-        charge = world.ledger.open.get(instance.id)
-        if charge and (charge.kind == "reserved") != bool(instance.reservation_id):
-            raise BrokenWorld(
-                f"{instance.id} is billed as {charge.kind} and is in {instance.reservation_id or 'no reservation'}"
-            )
+def everything_is_paid_for_once(world: World, tally: Tally) -> None:
+    owed = {each.id for each in world.reservations if each.active and not each.interruptible}
+    owed |= tally.running
+    billed = world.ledger.open.keys()
+    if owed != billed:
+        raise BrokenWorld(f"not billed: {owed - billed}; billed: {billed - owed}")
+    inside = {each.id for each in tally.inside if each.reservation_id}
+    for charge in world.ledger.open.values():
+        if (charge.kind == "reserved") != (charge.what in inside):
+            where = "in a reservation" if charge.what in inside else "in no reservation"
+            raise BrokenWorld(f"{charge.what} is billed as {charge.kind} and is {where}")
 
 
-CHECKERS: Final[tuple[Callable[[World], None], ...]] = (
+CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
     no_reservation_is_oversold,
     counts_add_up,
     no_instance_is_in_two_reservations,
@@ -119,14 +131,6 @@ CHECKERS: Final[tuple[Callable[[World], None], ...]] = (
     subnets_are_not_overfull,
     everything_is_paid_for_once,
 )
-
-
-def _held(world: World) -> Counter[str]:
-    return Counter(instance.slot for instance in world.instances if instance.slot)
-
-
-def _inside(world: World, reservation: Reservation) -> list[str]:
-    return [instance.id for instance in world.instances if instance.slot == reservation.id]
 
 
 def _mismatch(instance: Instance, reservation: Reservation) -> str:

@@ -5,11 +5,19 @@ and the like) are in `reservation_calls`; they use these.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from holdfast.sim.ec2 import instances, reservations
 from holdfast.sim.ec2.entities import Group, Instance, Reservation
 from holdfast.sim.ec2.world import World
+
+_ANNOUNCED: Final = (
+    "scheduled",
+    "active",
+    "delayed",
+    "unsupported",
+    "failed",
+)  # states with an event of their own
 
 
 def add_reservation(
@@ -68,6 +76,8 @@ def share(world: World, reservation_id: str, *accounts: str) -> None:
 def set_state(world: World, reservation_id: str, state: str) -> None:
     """Moves a reservation to a state that no date brings about, such as payment-failed or delayed."""
     reservation = world.put_reservation(world.reservations[reservation_id], state=state)
+    if state in _ANNOUNCED:
+        reservations.announce(world, reservation, f"EC2 Capacity Reservation {state.capitalize()}")
     reservations.schedule(world, reservation)
     reservations.join_running(world, reservation)
 

@@ -61,6 +61,7 @@ class NoCapacity(Fault):
     instance_type: str = ""
     zone_id: str = ""
     market: str = ""  # on-demand or spot
+    code: str = "InsufficientInstanceCapacity"  # or another that means the same, such as a spot quota's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,9 +143,8 @@ def asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
 def render(world: World, instance: Instance) -> dict[str, Any]:
     """As DescribeInstances says it to the account it belongs to."""
     spec, account = instance.spec, world.account(instance.account)
-    subnet = next(each for each in world.setup.subnets if each.id == instance.subnet_id)
-    names = {group.id: group.name for group in world.setup.security_groups}
-    groups = [{"GroupId": group, "GroupName": names[group]} for group in spec.security_groups]
+    subnet = world.subnets[instance.subnet_id]
+    groups = [{"GroupId": group, "GroupName": world.group_names[group]} for group in spec.security_groups]
     dns = f"ip-{instance.private_ip.replace('.', '-')}.{world.setup.region}.compute.internal"
     gone = instance.state == "terminated"
     answer: dict[str, Any] = {

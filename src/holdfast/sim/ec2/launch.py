@@ -62,7 +62,7 @@ def _make_one(
 
 def _address(world: World, subnet_id: str) -> str:
     """The next address of the subnet; once they have all been given out, the next that no instance has."""
-    subnet = next(subnet for subnet in world.setup.subnets if subnet.id == subnet_id)
+    subnet = world.subnets[subnet_id]
     first = ipaddress.ip_network(subnet.cidr).network_address + _RESERVED_ADDRESSES
     world.addresses[subnet_id] += 1
     if world.addresses[subnet_id] <= subnet.addresses:

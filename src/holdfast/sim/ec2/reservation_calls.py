@@ -92,7 +92,7 @@ def modify(world: World, request: Request) -> dict[str, Any]:
     reservation = owned(world, request)
     if reservation.kind == CAPACITY_BLOCK or reservation.interruptible:
         raise ApiError("UnsupportedOperation", "This Capacity Reservation cannot be modified.")
-    if not reservation.active:
+    if not reservation.active or reservation.lent:
         raise wrong_state(reservation)
     changes: dict[str, Any] = {}
     held = reservation.total - reservation.available
@@ -116,8 +116,8 @@ def modify(world: World, request: Request) -> dict[str, Any]:
 
 def cancel(world: World, request: Request) -> dict[str, Any]:
     reservation = owned(world, request)
-    if reservation.kind == CAPACITY_BLOCK:
-        raise ApiError("UnsupportedOperation", "A Capacity Block cannot be cancelled.")
+    if reservation.kind == CAPACITY_BLOCK or reservation.interruptible:
+        raise ApiError("UnsupportedOperation", "This Capacity Reservation cannot be cancelled.")
     if reservation.state in _GONE or reservation.lent:
         raise wrong_state(reservation)
     request.proceed()

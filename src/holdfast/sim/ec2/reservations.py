@@ -32,14 +32,14 @@ def start(world: World, reservation_id: str) -> None:
         return
     reservation = world.put_reservation(reservation, state="active")
     block = reservation.kind == CAPACITY_BLOCK
-    _emit(world, reservation, "Capacity Block Delivered" if block else "EC2 Capacity Reservation Active")
+    announce(world, reservation, "Capacity Block Delivered" if block else "EC2 Capacity Reservation Active")
     join_running(world, reservation)
 
 
 def warn(world: World, reservation_id: str) -> None:
     reservation = world.reservations[reservation_id]
     if reservation.active and world.now_s == reservation.end_s - _WARNING_S:
-        _emit(world, reservation, "Capacity Block Expiration Warning")
+        announce(world, reservation, "Capacity Block Expiration Warning")
 
 
 def reclaim(world: World, reservation_id: str) -> None:
@@ -63,7 +63,7 @@ def end(world: World, reservation: Reservation, state: str) -> None:
         if instance.slot == reservation.id:
             world.put_instance(instance, slot="", reservation_id="")
     ended = world.put_reservation(reservation, state=state, available=0, elsewhere=0)
-    _emit(world, ended, f"EC2 Capacity Reservation {state.capitalize()}")
+    announce(world, ended, f"EC2 Capacity Reservation {state.capitalize()}")
     for group in world.groups:
         if ended.id in group.members:
             for other in group.members:
@@ -132,7 +132,7 @@ def _joins(world: World, instance: Instance, reservation: Reservation, groups: s
     )
 
 
-def _emit(world: World, reservation: Reservation, detail_type: str) -> None:
+def announce(world: World, reservation: Reservation, detail_type: str) -> None:
     world.emit(
         reservation.owner,
         detail_type,

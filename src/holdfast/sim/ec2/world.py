@@ -20,7 +20,7 @@ from holdfast.sim.ec2 import prices, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.faults import Faults
 from holdfast.sim.ec2.ledger import Charge, Ledger
-from holdfast.sim.ec2.setup import Account, Setup
+from holdfast.sim.ec2.setup import Account, Setup, Subnet
 from holdfast.sim.ec2.table import Table
 
 Event = dict[str, Any]
@@ -43,8 +43,8 @@ class World:
         self._clock = clock
         self._ids = ids
         self._sink = sink
-        self._agenda: list[tuple[int, int, str, str]] = []
-        self._entries = 0
+        self.agenda: list[tuple[int, int, str, str]] = []
+        self.entries = 0
         self.given: Counter[str] = Counter()  # every id that was ever given out
         self.ledger = Ledger()
         self.answers: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {}  # by client token
@@ -60,14 +60,14 @@ class World:
 
     def at(self, due_s: int, action: str, subject: str) -> None:
         """Puts something on the agenda. What it finds when it is due decides whether it still happens."""
-        self._entries += 1
-        heapq.heappush(self._agenda, (due_s, self._entries, action, subject))
+        self.entries += 1
+        heapq.heappush(self.agenda, (due_s, self.entries, action, subject))
 
     def due(self) -> tuple[str, str] | None:
         """The next entry whose time has come, with the world's time set to it; then the clock's time."""
         clock_s = self._clock.now_s()
-        if self._agenda and self._agenda[0][0] <= clock_s:
-            due_s, _, action, subject = heapq.heappop(self._agenda)
+        if self.agenda and self.agenda[0][0] <= clock_s:
+            due_s, _, action, subject = heapq.heappop(self.agenda)
             self.now_s = max(self.now_s, due_s)
             return action, subject
         self.now_s = max(self.now_s, clock_s)
@@ -98,6 +98,15 @@ class World:
         region = ec2.region(self.setup.region)
         ids = {zone.name: str(zone.id) for zone in region.zones}
         return {name: tuple(ids[zone] for zone in zones) for name, zones in region.zones_by_type.items()}
+
+    @functools.cached_property
+    def subnets(self) -> dict[str, Subnet]:
+        return {subnet.id: subnet for subnet in self.setup.subnets}
+
+    @functools.cached_property
+    def group_names(self) -> dict[str, str]:
+        """Names of the security groups."""
+        return {group.id: group.name for group in self.setup.security_groups}
 
     def arn(self, account: str, resource: str) -> str:
         return f"arn:aws:ec2:{self.setup.region}:{account}:{resource}"

@@ -17,15 +17,16 @@ from urllib.parse import parse_qsl, unquote
 import botocore.exceptions
 import botocore.loaders
 import botocore.model
-from botocore.model import OperationModel, ServiceModel, Shape
+from botocore.model import OperationModel, ServiceModel
 
-from holdfast.sim.aws.codec import json_values, query, shapes, xml
+from holdfast.sim.aws.codec import checks, json_values, query, shapes, xml
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.wire import Request, Response
 
 UNKNOWN_ACTIONS: Final = ("InvalidAction", "UnknownOperationException")
 
 _CLIENT_ERRORS: Final = range(400, 500)
+_ACTION: Final = re.compile(rb"(?:^|&)Action=(?P<name>[^&]*)")
 
 
 class Codec(abc.ABC):
@@ -33,10 +34,11 @@ class Codec(abc.ABC):
 
     unknown_action = "InvalidAction"
     unknown_action_status = 400
-    missing_parameter = "MissingParameter"
+    codes: checks.Codes
 
     def __init__(self, model: ServiceModel) -> None:
         self.model = model
+        self._checks: dict[str, checks.Check] = {}
         self._copies: dict[str, shapes.Convert] = {}
 
     @abc.abstractmethod
@@ -77,20 +79,14 @@ class Codec(abc.ABC):
         except shapes.WrongShape as wrong:
             raise wrong.inside(operation.name) from None
 
-    def check_required(self, shape: Shape, params: Mapping[str, Any], place: str = "") -> None:
-        """ApiError when a required parameter is missing, at any depth."""
-        for name in shape.required_members:
-            if name not in params:
-                raise ApiError(
-                    self.missing_parameter, f"The request must contain the parameter {place}{name}"
-                )
-        for name, value in params.items():
-            member = shape.members[name]
-            if member.type_name == "structure":
-                self.check_required(member, value, f"{place}{name}.")
-            elif member.type_name == "list" and member.member.type_name == "structure":
-                for item in value:
-                    self.check_required(member.member, item, f"{place}{name}.")
+    def check_params(self, operation: OperationModel, params: Mapping[str, Any]) -> None:
+        """ApiError when something is missing, or has a value that the model does not know."""
+        check = self._checks.get(operation.name)
+        if check is None:
+            check = self._checks[operation.name] = checks.checker(
+                operation.input_shape or _NOTHING, self.codes
+            )
+        check(params, "")
 
     def status(self, error: ApiError) -> int:
         """The status of the answer: that of the model where it has one for this code."""
@@ -110,7 +106,7 @@ class _QueryCodec(Codec):
     """IAM and STS."""
 
     dialect = query.Dialect()
-    missing_parameter = "ValidationError"
+    codes = checks.Codes("ValidationError")
 
     def __init__(self, model: ServiceModel) -> None:
         super().__init__(model)
@@ -118,8 +114,8 @@ class _QueryCodec(Codec):
         self._writers: dict[str, xml.Write] = {}
 
     def operation(self, request: Request) -> str:
-        named = dict(parse_qsl(request.body.decode())) or dict(parse_qsl(request.query))
-        return named.get("Action", "")
+        found = _ACTION.search(request.body or request.query.encode())
+        return found["name"].decode(errors="replace") if found else ""
 
     def params(self, operation: OperationModel, request: Request) -> dict[str, Any]:
         tree = query.fields(request.body or request.query.encode())
@@ -130,9 +126,7 @@ class _QueryCodec(Codec):
         if decode is None:
             shape = operation.input_shape or _NOTHING
             decode = self._decoders[operation.name] = query.decoder(shape, self.dialect)
-        params: dict[str, Any] = decode(tree, "")
-        self.check_required(operation.input_shape or _NOTHING, params)
-        return params
+        return dict(decode(tree, ""))
 
     def answer(self, operation: OperationModel, result: Mapping[str, Any], request_id: str) -> Response:
         return _xml(200, self.body(operation, self.inside(operation, result), request_id), request_id)
@@ -168,7 +162,7 @@ class _QueryCodec(Codec):
 
 class _Ec2Codec(_QueryCodec):
     dialect = query.Ec2Dialect()
-    missing_parameter = "MissingParameter"
+    codes = checks.Codes("MissingParameter", "InvalidParameterValue")
 
     def body(self, operation: OperationModel, inside: str, request_id: str) -> str:
         if operation.output_shape is None:
@@ -187,7 +181,7 @@ class _JsonCodec(Codec):
     """SSM, SQS and Pricing: the operation is in a header, all else in the body."""
 
     unknown_action = "UnknownOperationException"
-    missing_parameter = "ValidationException"
+    codes = checks.Codes("ValidationException")
 
     def __init__(self, model: ServiceModel) -> None:
         super().__init__(model)
@@ -206,9 +200,7 @@ class _JsonCodec(Codec):
         decode = self._decoders.get(operation.name)
         if decode is None:
             decode = self._decoders[operation.name] = json_values.decoder(shape)
-        params: dict[str, Any] = decode(_json(request.body), "")
-        self.check_required(shape, params)
-        return params
+        return dict(decode(_json(request.body), ""))
 
     def answer(self, operation: OperationModel, result: Mapping[str, Any], request_id: str) -> Response:
         encode = self._encoders.get(operation.name)
@@ -268,9 +260,7 @@ class _RestJsonCodec(_JsonCodec):
         in_body = json_values.decoder(shape)(body, "")
         if any("location" in shape.members[name].serialization for name in in_body):
             raise ApiError("InvalidParameterException", "a parameter of the path is in the body")
-        params |= in_body
-        self.check_required(shape, params)
-        return params
+        return {**params, **in_body}
 
     def _of_path(self, operation: OperationModel, request: Request) -> dict[str, Any]:
         """The parameters that are in the path and in the query of the address."""
@@ -287,8 +277,8 @@ class _RestJsonCodec(_JsonCodec):
                     params[name] = in_path[wire_name]
                 case "querystring", "list" if values:
                     params[name] = values
-                case "querystring", kind if values:
-                    params[name] = query.SCALARS[kind](values[0])
+                case "querystring", _ if values:
+                    params[name] = query.decoder(member, query.Dialect())(values[0], wire_name)
         return params
 
     def error(self, error: ApiError, request_id: str) -> Response:

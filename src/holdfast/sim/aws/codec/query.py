@@ -39,11 +39,10 @@ class Dialect:
             return tree
         return self.only(tree, str(shape.member.serialization.get("name", "member")))
 
-    def only(self, tree: Tree, name: str) -> Tree:
-        inner = tree.get(name)
-        if set(tree) != {name} or not isinstance(inner, dict):
-            raise ApiError(self.malformed, f"expected a list of {name}, found {', '.join(sorted(tree))}")
-        return inner
+    def only(self, tree: Any, name: str) -> Tree:
+        if not isinstance(tree, dict) or set(tree) != {name} or not isinstance(tree[name], dict):
+            raise ApiError(self.malformed, f"Expected a numbered list of {name}.")
+        return dict(tree[name])
 
 
 class Ec2Dialect(Dialect):
@@ -63,7 +62,11 @@ class Ec2Dialect(Dialect):
 def fields(body: bytes) -> Tree:
     """The form as a tree: `A.1.B=x` is {"A": {"1": {"B": "x"}}}."""
     root: Tree = {}
-    for key, value in parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX):
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+    except ValueError as error:
+        raise ApiError("MalformedQueryString", str(error)) from None
+    for key, value in pairs:
         *parents, leaf = key.split(".")
         place = root
         for part in parents:
@@ -83,7 +86,7 @@ def decoder(shape: Shape, dialect: Dialect) -> Decode:
         case "map":
             return _map(shape, dialect)
         case kind:
-            return _scalar(SCALARS[kind], kind, dialect)
+            return _scalar(_SCALARS[kind], kind, dialect)
 
 
 def _structure(shape: Shape, dialect: Dialect) -> Decode:
@@ -130,16 +133,19 @@ def _map(shape: Shape, dialect: Dialect) -> Decode:
 
     def decode(tree: Any, place: str) -> dict[str, Any]:
         entries = tree if shape.serialization.get("flattened") else dialect.only(tree, "entry")
-        return {
-            entries[index][key_name]: decode_value(entries[index][value_name], f"{place}.{index}")
-            for index in _numbered(entries, place, dialect)
-        }
+        found = {}
+        for index in _numbered(entries, place, dialect):
+            entry = entries[index]
+            if not isinstance(entry, dict) or set(entry) != {key_name, value_name}:
+                raise ApiError(dialect.malformed, f"{place}.{index} is not a {key_name} and a {value_name}")
+            found[entry[key_name]] = decode_value(entry[value_name], f"{place}.{index}")
+        return found
 
     return decode
 
 
-def _numbered(tree: Tree, place: str, dialect: Dialect) -> list[str]:
-    if not all(index.isdecimal() for index in tree):
+def _numbered(tree: Any, place: str, dialect: Dialect) -> list[str]:
+    if not isinstance(tree, dict) or not all(index.isdecimal() for index in tree):
         raise ApiError(dialect.malformed, f"The items of {place} are not numbered")
     return sorted(tree, key=int)
 
@@ -168,7 +174,7 @@ def _time(text: str) -> dt.datetime:
 
 
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
-SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
+_SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
     "string": _text,
     "character": _text,
     "integer": int,

@@ -15,6 +15,8 @@ from botocore.model import Shape
 
 Convert = Callable[[Any], Any]
 
+GROWING_ENUMS: Final = ("InstanceType",)  # AWS has more of these than any released model
+
 
 class WrongShape(Exception):
     """A simulated service said something that AWS cannot say."""
@@ -30,13 +32,13 @@ class WrongShape(Exception):
 
 def strict_copy(shape: Shape) -> Convert:
     """A function that copies a value of this shape, or raises WrongShape."""
-    return _compile(shape, _STRICT)
+    return _compile(shape, _STRICT, _one_of)
 
 
 def wire_copy(shape: Shape) -> Convert:
     """A function that copies parameters which botocore has validated, as they would come over the wire: it takes
     a text for a blob and a number for a time, a service gets bytes and datetimes."""
-    return _compile(shape, _LENIENT)
+    return _compile(shape, _LENIENT, lambda _: _as_it_is)
 
 
 class Members(dict[str, Any]):
@@ -62,20 +64,22 @@ def utc_millis(value: dt.datetime) -> dt.datetime:
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 
-def _compile(shape: Shape, scalars: Mapping[str, Convert]) -> Convert:
+def _compile(shape: Shape, scalars: Mapping[str, Convert], enum: Callable[[Shape], Convert]) -> Convert:
     match shape.type_name:
         case "structure":
-            return _structure(shape, scalars)
+            return _structure(shape, lambda member: _compile(member, scalars, enum))
         case "list":
-            return _list(_compile(shape.member, scalars))
+            return _list(_compile(shape.member, scalars, enum))
         case "map":
-            return _map(_compile(shape.key, scalars), _compile(shape.value, scalars))
+            return _map(_compile(shape.key, scalars, enum), _compile(shape.value, scalars, enum))
+        case "string" if shape.enum and shape.name not in GROWING_ENUMS:
+            return enum(shape)
         case kind:
             return scalars[kind]
 
 
-def _structure(shape: Shape, scalars: Mapping[str, Convert]) -> Convert:
-    members = Members(shape, lambda _, member: _compile(member, scalars))
+def _structure(shape: Shape, compiled: Callable[[Shape], Convert]) -> Convert:
+    members = Members(shape, lambda _, member: compiled(member))
 
     def convert(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -113,6 +117,21 @@ def _map(of_key: Convert, of_value: Convert) -> Convert:
             raise wrong.inside("{}") from None
 
     return convert
+
+
+def _one_of(shape: Shape) -> Convert:
+    allowed = frozenset(shape.enum)
+
+    def convert(value: Any) -> str:
+        if value not in allowed:
+            raise WrongShape(f"{value!r} is not one of {shape.name}")
+        return str(value)
+
+    return convert
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _string(value: Any) -> str:
@@ -178,7 +197,7 @@ _STRICT: Final[Mapping[str, Convert]] = {
     "blob": _blob,
 }
 _LENIENT: Final[Mapping[str, Convert]] = {
-    **dict.fromkeys(_STRICT, lambda value: value),
+    **dict.fromkeys(_STRICT, _as_it_is),
     "float": float,
     "double": float,
     "timestamp": _any_timestamp,
