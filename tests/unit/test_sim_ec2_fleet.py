@@ -263,7 +263,7 @@ def test_reservations_only_without_a_target_uses_open_ones_and_nothing_else() ->
 def test_what_is_wrong_with_one_pool_is_an_error_of_that_pool(
     data: dict[str, Any], pool: str, code: str
 ) -> None:
-    region = Region(profiles=("there",))
+    region = Region(has_profile=lambda name: name != "gone")
     answer = region.fleet(config(region.template(**data), pool), config(region.template(), "m5.2xlarge/b"))
     assert errors(answer) == [(pool, code)]
     assert pools(answer) == {"m5.2xlarge/b": 1}
