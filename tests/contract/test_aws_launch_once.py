@@ -250,9 +250,10 @@ def test_every_error_of_an_answer_is_counted(world: LaunchWorld) -> None:
         zone: world.records.total(
             "karpenter_cloudprovider_instance_launch_failures_total",
             zone=zone,
+            zone_id=zone_id,
             capacity_type="on-demand",
             reason="InsufficientInstanceCapacity",
         )
-        for zone in ("us-west-2a", "us-west-2b")
+        for zone, zone_id in (("us-west-2a", "usw2-az2"), ("us-west-2b", "usw2-az1"))
     }
     assert counted == {"us-west-2a": 1, "us-west-2b": 1}
