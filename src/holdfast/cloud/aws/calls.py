@@ -115,8 +115,8 @@ class Calls:
         recorder: ports.Recorder,
         rates: Rates | None = None,
     ) -> None:
+        self.executor = executor  # also for what else would hold up the loop
         self._clients = clients
-        self._executor = executor
         self._clock = clock
         self._ids = ids
         self._recorder = recorder
@@ -161,7 +161,7 @@ class Calls:
         began_s = self._clock.monotonic_s()
         outcome = "ok"
         try:
-            return await self._executor.run(
+            return await self.executor.run(
                 functools.partial(_ask, self._clients, service, operation, parameters)
             )
         except errors.HoldfastError as error:

@@ -20,7 +20,7 @@ from holdfast.api import conditions
 from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
-from holdfast.cloud.aws import class_checks, network, reservation_status
+from holdfast.cloud.aws import class_checks, families, network, reservation_status
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.network import SecurityGroup, Subnet
 from holdfast.cloud.aws.placement_groups import PlacementGroups
@@ -72,6 +72,7 @@ class Parts:
     clock: ports.Clock
     recorder: ports.Recorder
     reserved_capacity: bool = True
+    service_cidr_known: bool = True
 
 
 async def resolve(node_class: EC2NodeClass, parts: Parts) -> dict[str, Any]:
@@ -186,6 +187,9 @@ class _Resolving:
         return Verdict({"instanceProfile": found.name})
 
     def validation(self) -> Verdict:
+        if families.of(self._class).name == "AL2023" and not self._parts.service_cidr_known:
+            why = "AL2023 needs the cluster's service addresses, and EKS does not tell them"
+            return Verdict({}, FALSE, "ClusterCIDRResolutionFailed", why)
         problem = class_checks.problem(self._class)
         if problem:
             return Verdict({}, FALSE, problem.reason, problem.message)
