@@ -52,7 +52,7 @@ def test_a_class_whose_selectors_find_everything_is_ready() -> None:
 # --- Subnets ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("aws-1.3.1", "aws-1.2.5")
+@pytest.mark.fact("aws-1.3.1", "aws-1.2.5", "aws-8.4.1", "aws-8.4.3")
 @pytest.mark.parametrize(
     ("terms", "ids"),
     [
@@ -106,7 +106,7 @@ def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2Node
 # --- Security groups ----------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("aws-1.3.2")
+@pytest.mark.fact("aws-1.3.2", "aws-8.4.2")
 @pytest.mark.parametrize(
     ("terms", "ids"),
     [
