@@ -213,7 +213,6 @@ class Discovery:
         reading = await self._reservations.fresh()
         if reading.without(ids):
             reading = await self._reservations.read()
-        await self._subnets.fresh()  # they tell what this account calls each zone
         return self._named(reading)
 
     def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:

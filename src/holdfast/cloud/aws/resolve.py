@@ -138,10 +138,11 @@ class _Resolving:
         if not self._class.spec.capacity_reservation_selector_terms:
             self._conditions = conditions.drop(self._conditions, SLOTS)
             return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
+        zones = await self._zones()  # first: subnets tell what this account calls each zone
         found = reservation_status.found(
             self._class,
             await self._parts.reservations(self._class),
-            zones=await self._zones(),
+            zones=zones,
             placement_group=await self._group_name(),
             now_s=self._parts.clock.now_s(),
         )
