@@ -86,6 +86,10 @@ class Clients:
                 self._clients[service] = self._make(service)
             return self._clients[service]
 
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
     def _make(self, service: str) -> Any:
         from botocore.config import Config  # noqa: PLC0415 - slow to import
 
