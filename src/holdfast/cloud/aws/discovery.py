@@ -42,8 +42,8 @@ from holdfast.ports import ReservationCounts
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
-SLOTS_TOTAL: Final = "holdfast_reservation_slots_total"
-SLOTS_FREE: Final = "holdfast_reservation_slots_free"
+SLOTS_TOTAL: Final = "holdfast_reservation_slots"
+SLOTS_FREE: Final = "holdfast_reservation_free_slots"
 
 T = TypeVar("T")
 
@@ -83,8 +83,8 @@ class Discovery:
         self._spot = self._source(
             "spot-prices", lambda: price_list.read_spot(aws, clock.now_s()), price_list.PERIOD_S
         )
-        for on_demand_only in (self._reservations, self._subnets, self._security_groups):
-            on_demand_only.wanted = False
+        for later in (self._reservations, self._subnets, self._security_groups):
+            later.wanted = False  # until there is a class that needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
         self._profiles = Profiles(aws, clock, setup.cluster, setup.tags)
         self._parts = resolve.Parts(
