@@ -33,6 +33,7 @@ def reservation_ids(region: Region, *filters: dict[str, Any]) -> set[str]:
 # --- Filters ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fact("aws-15.2")
 def test_filters_are_joined_by_and_their_values_by_or() -> None:
     region = Region()
     one = region.reserve(tags={"team": "ml"})
@@ -42,6 +43,8 @@ def test_filters_are_joined_by_and_their_values_by_or() -> None:
     assert reservation_ids(region, named("tag-key", "team"), named("instance-type", "m5.xlarge")) == {two.id}
     assert reservation_ids(region, named("instance-match-criteria", "open")) == {one.id, three.id}
     assert reservation_ids(region, named("owner-id", OTHER)) == set()
+    region.call("CancelCapacityReservation", CapacityReservationId=three.id)
+    assert reservation_ids(region, named("state", "active")) == {one.id, two.id}
 
 
 def test_stars_and_question_marks_are_wild_unless_a_backslash_stands_before() -> None:
@@ -103,6 +106,7 @@ def test_instances_are_found_by_tag_state_type_reservation_and_zone() -> None:
     assert instance_ids(region, Filters=[named("instance-state-name", "pending")]) == {outside.id}
     assert instance_ids(region, Filters=[named("availability-zone", "us-west-2b")]) == {outside.id}
     assert instance_ids(region, Filters=[named("reservation-id", outside.batch_id)]) == {outside.id}
+    assert instance_ids(region, Filters=[named("owner-id", OTHER)]) == set()
 
 
 # --- Pages ------------------------------------------------------------------------------------------

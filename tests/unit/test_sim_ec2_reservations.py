@@ -68,6 +68,7 @@ def test_slots_used_by_somebody_unseen_are_not_available() -> None:
     assert region.available(reservation) == 1
 
 
+@pytest.mark.fact("aws-15.2")
 def test_a_stale_read_shows_the_count_of_a_while_ago() -> None:
     region = Region(stale_s=30)
     reservation = region.reserve(criteria="targeted")
@@ -114,7 +115,7 @@ def test_a_reservation_cannot_shrink_below_what_is_in_it() -> None:
 # --- Ends -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("Q-38")
+@pytest.mark.fact("Q-38", "aws-15.2")
 def test_instances_of_an_expired_reservation_go_on_as_on_demand() -> None:
     region = Region(expiry_lag_s=300)
     reservation = region.reserve(criteria="targeted", end_s=START_S + HOUR_S)
@@ -152,7 +153,7 @@ def test_a_slot_that_was_being_released_does_not_come_back_to_an_ended_reservati
     assert region.available(reservation) == 0
 
 
-@pytest.mark.fact("Q-38")
+@pytest.mark.fact("Q-38", "aws-15.2")
 @pytest.mark.parametrize(("ultraserver", "lead_minutes"), [(False, 30), (True, 60)])
 def test_ec2_takes_a_capacity_block_back_ahead_of_its_end(ultraserver: bool, lead_minutes: int) -> None:  # noqa: FBT001
     region = Region()
@@ -318,6 +319,7 @@ def test_lent_slots_can_become_more() -> None:
     assert refused.code == "InvalidParameterValue"
 
 
+@pytest.mark.fact("aws-15.2")
 def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
     region = Region(shutdown_s=10, release_lag_s=5)
     source, lent = lend(region, total=2, count=2)
