@@ -40,6 +40,10 @@ class Iam:
         self._profiles: dict[str, _Profile] = {}
         self._numbers = itertools.count(1)
 
+    def has_profile(self, name: str) -> bool:
+        """What EC2 asks before it launches with a profile."""
+        return name in self._profiles
+
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         match operation:
             case "GetInstanceProfile":
