@@ -17,6 +17,7 @@ from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.ports import LaunchRequest
+from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.service import Caller, Service
 from holdfast.sim.ec2 import entities
 from holdfast.sim.ec2.setup import CLUSTER
@@ -107,6 +108,9 @@ class LaunchWorld(World):
         """Somebody with the account's rights does something."""
         return self.ec2.call(operation, parameters, Caller(ACCOUNT))
 
+    def refuses(self, **fields: Any) -> None:
+        self.endpoint.services = {**self.endpoint.services, "ec2": RefusesOnce(self.ec2, **fields)}
+
     # --- What EC2 has ---------------------------------------------------------------------------------
 
     def described(self) -> tuple[Instance, ...]:
@@ -139,15 +143,26 @@ class LaunchWorld(World):
 class RefusesOnce:
     """EC2 that calls a reservation full in its first fleet answers, though it is not."""
 
-    def __init__(self, service: Service, times: int = 1, code: str = "ReservationCapacityExceeded") -> None:
+    def __init__(
+        self,
+        service: Service,
+        times: int = 1,
+        code: str = "ReservationCapacityExceeded",
+        *,
+        whole: bool = False,
+    ) -> None:
+        """`whole`: the call is refused, rather than each of its pools."""
         self._service = service
         self._left = times
         self._code = code
+        self._whole = whole
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         if operation != "CreateFleet" or not self._left:
             return self._service.call(operation, params, caller)
         self._left -= 1
+        if self._whole:
+            raise ApiError(self._code, "not this time")
         overrides = [o for config in params["LaunchTemplateConfigs"] for o in config["Overrides"]]
         errors = [
             {

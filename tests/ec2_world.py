@@ -1,7 +1,7 @@
 """A simulated EC2 from nothing, with a clock that a test moves: a test names only what it is about."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,8 +52,8 @@ class Region:
         rules: Sequence[Fault] = (),
         seed: int = 7,
         throttled: bool = False,
-        profiles: tuple[str, ...] | None = None,
         vcpu_limit: int = 0,
+        has_profile: Callable[[str], bool] = lambda _: True,
         **timings: int,
     ) -> None:
         self.clock = Clock()
@@ -62,7 +62,7 @@ class Region:
         self.setup = replace(
             plain,
             accounts=tuple(replace(account, vcpu_limit=vcpu_limit) for account in plain.accounts),
-            profiles=profiles,
+            has_profile=has_profile,
             timings=Timings(**timings),
         )
         self.ec2 = Ec2(

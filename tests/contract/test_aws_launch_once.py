@@ -129,6 +129,26 @@ def test_claims_that_ask_for_the_same_share_a_call_and_others_do_not(world: Laun
     assert len({each.provider_id for each in found if isinstance(each, Instance)}) == 5
 
 
+def test_claims_of_one_token_that_are_launched_apart_get_machines_of_their_own(world: LaunchWorld) -> None:
+    """EC2 tells the second call what it told the first, since both have one name."""
+    one, two = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=2)
+
+    async def apart() -> list[Instance | Exception]:
+        first, second = await asyncio.gather(world.cloud.launch([one]), world.cloud.launch([two]))
+        return [*first, *second]
+
+    assert len(set(ids(run(apart())))) == len(world.machines) == 2
+
+
+def test_after_a_crash_a_claim_is_not_told_of_a_machine_that_another_owns(world: LaunchWorld) -> None:
+    one, two = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=2)
+    (first,) = ids(world.launch([one]))
+    world.new_process()
+    (second,) = ids(world.launch([two], owned=[first]))
+    assert first != second
+    assert len(world.machines) == 2
+
+
 def test_machines_of_one_token_go_to_claims_they_suit(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     token = world.ids.token()
@@ -201,3 +221,39 @@ def test_a_pool_that_ec2_has_none_of_is_left_alone_for_a_while(world: LaunchWorl
     marked = world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
     assert marked
     assert {(name, kind) for name, _, kind in marked} == {("m5.large", "on-demand")}
+
+
+@pytest.mark.fact("aws-5.8.5")
+def test_an_account_that_may_not_use_spot_is_not_offered_any_for_a_while(world: LaunchWorld) -> None:
+    requests = world.requests(world.resolve(world.node_class()), capacity_type("spot"))
+    world.refuses(code="AuthFailure.ServiceLinkedRoleCreationNotPermitted")
+    (found,) = world.launch(requests)
+    assert type(found) is errors.InsufficientCapacity
+    assert world.discovery.unavailable.capacity_types.marked(world.clock.monotonic_s()) == {"spot"}
+
+
+def test_a_code_that_nobody_has_met_is_tried_again_and_counted(world: LaunchWorld) -> None:
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
+    world.refuses(code="BrandNewCode")
+    (found,) = world.launch(requests)
+    assert type(found) is errors.Retryable
+    assert world.records.total("holdfast_aws_unknown_error_codes_total", code="BrandNewCode") > 0
+    assert not world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
+
+
+@pytest.mark.fact("aws-5.8.1")
+def test_every_error_of_an_answer_is_counted(world: LaunchWorld) -> None:
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
+    world.refuses(code="InsufficientInstanceCapacity")
+    world.launch(requests)
+    counted = {
+        zone: world.records.total(
+            "karpenter_cloudprovider_instance_launch_failures_total",
+            zone=zone,
+            zone_id=zone_id,
+            capacity_type="on-demand",
+            reason="InsufficientInstanceCapacity",
+        )
+        for zone, zone_id in (("us-west-2a", "usw2-az2"), ("us-west-2b", "usw2-az1"))
+    }
+    assert counted == {"us-west-2a": 1, "us-west-2b": 1}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aws_launch_world import LaunchWorld, RefusesOnce, capacity_type
+from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import ZONE_B
 from builders import requirement
 from holdfast import errors
@@ -62,7 +62,7 @@ def test_a_claim_that_allows_reserved_ends_in_the_reservation(
     assert labels(described) == labels(instance)
 
 
-@pytest.mark.fact("Q-14", "Q-25", "Q-31")
+@pytest.mark.fact("Q-25", "Q-31")
 def test_a_pod_that_selects_on_demand_is_launched_beside_the_reservation(world: LaunchWorld) -> None:
     """Row 5 of the appendix: it happens to match an open reservation, and does not join it."""
     open_slots = world.reserve(total=2, tags=TAGS, criteria="open")
@@ -180,7 +180,7 @@ def test_one_refusal_while_slots_are_free_is_tried_again_at_once(world: LaunchWo
     slots = world.reserve(total=2, tags=TAGS)
     node_class = world.selecting(MINE)
     requests = world.requests(node_class, capacity_type("reserved", "on-demand"), slot=slots.id)
-    world.endpoint.services = {**world.endpoint.services, "ec2": RefusesOnce(world.ec2)}
+    world.refuses()
     began_s = world.clock.monotonic_s()
     (found,) = world.launch(requests)
     assert isinstance(found, Instance)
@@ -192,7 +192,7 @@ def test_one_refusal_while_slots_are_free_is_tried_again_at_once(world: LaunchWo
 def test_a_reservation_that_has_room_and_refuses_for_ever_is_left_for_later(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    world.endpoint.services = {**world.endpoint.services, "ec2": RefusesOnce(world.ec2, times=99)}
+    world.refuses(times=99)
     (found,) = world.launch(requests)
     assert type(found) is errors.Retryable
     assert len(world.fleets()) == 4
@@ -234,13 +234,35 @@ def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_boug
 def test_a_quota_or_a_subnet_without_addresses_is_no_full_reservation(world: LaunchWorld, code: str) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    world.endpoint.services = {**world.endpoint.services, "ec2": RefusesOnce(world.ec2, code=code)}
+    world.refuses(code=code)
     (found,) = world.launch(requests)
     assert type(found) is errors.InsufficientCapacity
     assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
 
 
-@pytest.mark.fact("Q-19", "Q-24")
+@pytest.mark.fact("aws-5.8.2")
+def test_a_subnet_without_addresses_is_left_alone_for_a_while(world: LaunchWorld) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    requests = world.requests(node_class, RESERVED, slot=slots.id)
+    world.refuses(code="InsufficientFreeAddressesInSubnet")
+    world.launch(requests)
+    (full,) = (subnet.id for subnet in node_class.status.subnets if subnet.zone == "us-west-2a")
+    assert world.discovery.unavailable.subnets.marked(world.clock.monotonic_s()) == {full}
+    world.clock.advance(180)
+    assert not world.discovery.unavailable.subnets.marked(world.clock.monotonic_s())
+
+
+def test_a_refusal_of_the_whole_request_is_counted_again_too(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
+    world.refuses(whole=True)
+    (found,) = world.launch(requests)
+    assert isinstance(found, Instance)
+    assert world.machine(found).reservation_id == slots.id
+
+
+@pytest.mark.fact("Q-24")
 def test_fifty_launches_for_ten_slots_fill_them_and_buy_nothing(world: LaunchWorld) -> None:
     slots = world.reserve(total=10, tags=TAGS)
     requests = world.requests(

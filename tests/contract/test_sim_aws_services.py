@@ -89,14 +89,18 @@ def test_tags_of_a_profile_come_and_go(aws: sim_aws.Clients) -> None:
 
 def test_profiles_are_listed_by_path_in_pages(aws: sim_aws.Clients) -> None:
     for name in "abcde":
-        aws["iam"].create_instance_profile(InstanceProfileName=name, Path="/k/")
+        aws["iam"].create_instance_profile(
+            InstanceProfileName=name, Path="/k/", Tags=[{"Key": "a", "Value": "b"}]
+        )
     aws["iam"].create_instance_profile(InstanceProfileName="other")
     pages = (
         aws["iam"]
         .get_paginator("list_instance_profiles")
         .paginate(PathPrefix="/k/", PaginationConfig={"PageSize": 2})
     )
-    names = [[profile["InstanceProfileName"] for profile in page["InstanceProfiles"]] for page in pages]
+    listed = [page["InstanceProfiles"] for page in pages]
+    names = [[profile["InstanceProfileName"] for profile in profiles] for profiles in listed]
+    assert not any("Tags" in profile for profiles in listed for profile in profiles)
     assert names == [["a", "b"], ["c", "d"], ["e"]]
     bad = refusal(aws["iam"].list_instance_profiles, Marker="elsewhere")
     assert bad == ("ValidationError", 400)

@@ -62,7 +62,6 @@ def test_no_request_has_a_usage_strategy(allowed: str) -> None:
     assert "UsageStrategy" not in str(request)
 
 
-@pytest.mark.fact("aws-5.7")
 @pytest.mark.parametrize(
     ("fields", "target", "options"),
     [
@@ -116,7 +115,6 @@ def test_the_same_type_and_zone_is_never_sent_twice() -> None:
     ]
 
 
-@pytest.mark.fact("aws-5.4.1")
 def test_a_subnet_without_addresses_is_passed_over() -> None:
     assert fleets.zonal_subnets(resolved(), {"subnet-a"}) == {
         "us-west-2b": "subnet-b",

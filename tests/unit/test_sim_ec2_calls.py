@@ -1,6 +1,7 @@
 """The calls of the simulated EC2: filters, pages, codes, dry runs, client tokens, and what each answer holds."""
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,6 +34,7 @@ def reservation_ids(region: Region, *filters: dict[str, Any]) -> set[str]:
 # --- Filters ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fact("aws-15.2")
 def test_filters_are_joined_by_and_their_values_by_or() -> None:
     region = Region()
     one = region.reserve(tags={"team": "ml"})
@@ -42,6 +44,8 @@ def test_filters_are_joined_by_and_their_values_by_or() -> None:
     assert reservation_ids(region, named("tag-key", "team"), named("instance-type", "m5.xlarge")) == {two.id}
     assert reservation_ids(region, named("instance-match-criteria", "open")) == {one.id, three.id}
     assert reservation_ids(region, named("owner-id", OTHER)) == set()
+    region.call("CancelCapacityReservation", CapacityReservationId=three.id)
+    assert reservation_ids(region, named("state", "active")) == {one.id, two.id}
 
 
 def test_stars_and_question_marks_are_wild_unless_a_backslash_stands_before() -> None:
@@ -103,6 +107,7 @@ def test_instances_are_found_by_tag_state_type_reservation_and_zone() -> None:
     assert instance_ids(region, Filters=[named("instance-state-name", "pending")]) == {outside.id}
     assert instance_ids(region, Filters=[named("availability-zone", "us-west-2b")]) == {outside.id}
     assert instance_ids(region, Filters=[named("reservation-id", outside.batch_id)]) == {outside.id}
+    assert instance_ids(region, Filters=[named("owner-id", OTHER)]) == set()
 
 
 # --- Pages ------------------------------------------------------------------------------------------
@@ -531,7 +536,16 @@ def test_offerings_zones_and_spot_prices_speak_of_the_callers_zones() -> None:
     assert all(0 < float(p["SpotPrice"]) < on_demand for p in history)
 
 
-def test_images_are_found_by_id_name_and_owner_and_deprecated_ones_on_demand() -> None:
+def test_a_deprecated_image_is_described_when_it_is_asked_for() -> None:
+    region = Region()
+    old, new = region.setup.images
+    region.world.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
+    assert [i["ImageId"] for i in region.call("DescribeImages")["Images"]] == [new.id]
+    for asked in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
+        assert old.id in [i["ImageId"] for i in region.call("DescribeImages", **asked)["Images"]]
+
+
+def test_images_are_found_by_id_name_and_owner() -> None:
     region = Region()
     image = region.setup.images[0]
     by_id = region.call(

@@ -78,6 +78,16 @@ def test_a_pool_without_spare_capacity_still_has_its_reserved_slots() -> None:
     assert [i.reservation_id for i in region.launched(answer)] == [reservation.id]
 
 
+def test_a_launch_into_a_reservation_can_fail_for_another_reason_than_its_count() -> None:
+    code = "RequestLimitExceeded"
+    region = Region(rules=[faults.NoCapacity(market="reserved", code=code, times=1)])
+    reservation = region.reserve(criteria="targeted")
+    wanted = config(region.targeting(reservation), "m5.large/a")
+    assert errors(region.fleet(wanted)) == [("m5.large/a", code)]
+    assert region.available(reservation) == 2
+    assert errors(region.fleet(wanted)) == []
+
+
 def test_a_reservation_can_be_taken_by_somebody_else_between_describe_and_create() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", total=1)
@@ -112,6 +122,7 @@ def test_an_instance_may_run_and_never_answer() -> None:
     impaired: dict[str, Any] = {"Filters": [{"Name": "instance-status.status", "Values": ["impaired"]}]}
     assert region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"] == []
     region.wait(120)
+    region.call("RebootInstances", InstanceIds=[instance.id])  # of no use
     (status,) = region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"]
     assert status["InstanceId"] == instance.id
 

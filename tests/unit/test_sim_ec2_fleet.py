@@ -42,6 +42,7 @@ def test_a_thousand_are_launched_in_one_call_each_with_its_own_id_and_address() 
     )
 
 
+@pytest.mark.fact("aws-15.2")
 def test_every_group_and_every_error_carries_its_override() -> None:
     region = Region()
     control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
@@ -124,6 +125,25 @@ def test_spot_instances_are_the_cheapest_of_the_deep_pools_and_have_a_request_id
     assert answer["Instances"][0]["Lifecycle"] == "spot"
 
 
+@pytest.mark.parametrize("strategy", ["lowest-price", "capacity-optimized", "capacity-optimized-prioritized"])
+def test_each_spot_strategy_has_an_order_of_its_own(strategy: str) -> None:
+    region = Region()
+    names = ("m5.large", "m5a.xlarge", "r5.large", "r5.xlarge", "c5.large")
+    template = region.template()
+    configs = [config(template, f"{name}/a", Priority=float(-n)) for n, name in enumerate(names)]
+    answer = region.fleet(*configs, kind="spot", SpotOptions={"AllocationStrategy": strategy})
+    (instance,) = region.launched(answer)
+    depths = {name: prices.spot_depth(name, ZONES["a"]) for name in names}
+    deepest = [name for name in names if depths[name] == max(depths.values())]
+    assert len(deepest) > 1, "the test needs two pools that are equally deep"
+    expected = {
+        "lowest-price": min(names, key=lambda name: prices.spot("us-west-2", name, ZONES["a"]) or 0),
+        "capacity-optimized": deepest[0],
+        "capacity-optimized-prioritized": deepest[-1],
+    }
+    assert instance.instance_type == expected[strategy]
+
+
 def test_spot_never_uses_a_reservation_and_minds_the_highest_price() -> None:
     region = Region()
     reservation = region.reserve()
@@ -152,6 +172,7 @@ def test_a_minimum_that_is_not_reached_launches_nothing() -> None:
 # --- Kinds of capacity ------------------------------------------------------------------------------
 
 
+@pytest.mark.fact("aws-15.2")
 def test_a_block_is_used_by_a_block_fleet_alone_with_what_there_is_and_no_fallback() -> None:
     region = Region()
     reservation = block(region, total=2)
@@ -166,6 +187,7 @@ def test_a_block_is_used_by_a_block_fleet_alone_with_what_there_is_and_no_fallba
     assert errors(as_ordinary) == [("p5.48xlarge/b", "InvalidParameterCombination")]
 
 
+@pytest.mark.fact("aws-15.2")
 def test_one_request_uses_one_block() -> None:
     region = Region()
     one, two = block(region), region.reserve("p5.48xlarge", "c", kind=BLOCK, end_s=START_S + DAY_S)
@@ -260,7 +282,7 @@ def test_reservations_only_without_a_target_uses_open_ones_and_nothing_else() ->
 def test_what_is_wrong_with_one_pool_is_an_error_of_that_pool(
     data: dict[str, Any], pool: str, code: str
 ) -> None:
-    region = Region(profiles=("there",))
+    region = Region(has_profile=lambda name: name != "gone")
     answer = region.fleet(config(region.template(**data), pool), config(region.template(), "m5.2xlarge/b"))
     assert errors(answer) == [(pool, code)]
     assert pools(answer) == {"m5.2xlarge/b": 1}

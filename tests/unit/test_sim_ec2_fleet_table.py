@@ -36,7 +36,16 @@ def test_row_2_open_reservations_are_used_up_by_price_then_plain_on_demand_never
     assert (region.available(targeted), region.available(elsewhere)) == (5, 5)
 
 
-@pytest.mark.fact("Q-31")
+def test_preference_none_keeps_out_of_open_reservations_even_when_reservations_come_first() -> None:
+    region = Region()
+    open_one = region.reserve()
+    template = region.template(CapacityReservationSpecification={"CapacityReservationPreference": "none"})
+    (instance,) = region.launched(region.fleet(config(template, "m5.large/a"), usage=FIRST))
+    assert instance.reservation_id == ""
+    assert region.available(open_one) == 2
+
+
+@pytest.mark.fact("Q-31", "aws-15.2")
 def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_demand() -> None:
     region = Region()
     cheap = region.reserve("m5.large", "a", total=1, criteria="targeted")
@@ -90,7 +99,7 @@ def test_row_6_a_target_with_preference_none_fails_at_launch() -> None:
     assert region.available(reservation) == 2
 
 
-@pytest.mark.fact("Q-31")
+@pytest.mark.fact("Q-31", "aws-15.2")
 def test_the_same_type_and_zone_twice_is_refused_as_a_whole_whatever_the_templates_say() -> None:
     region = Region()
     one, two = region.reserve(criteria="targeted"), region.reserve(criteria="targeted")

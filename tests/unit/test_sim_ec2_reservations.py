@@ -68,6 +68,7 @@ def test_slots_used_by_somebody_unseen_are_not_available() -> None:
     assert region.available(reservation) == 1
 
 
+@pytest.mark.fact("aws-15.2")
 def test_a_stale_read_shows_the_count_of_a_while_ago() -> None:
     region = Region(stale_s=30)
     reservation = region.reserve(criteria="targeted")
@@ -114,7 +115,7 @@ def test_a_reservation_cannot_shrink_below_what_is_in_it() -> None:
 # --- Ends -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("Q-38")
+@pytest.mark.fact("Q-38", "aws-15.2")
 def test_instances_of_an_expired_reservation_go_on_as_on_demand() -> None:
     region = Region(expiry_lag_s=300)
     reservation = region.reserve(criteria="targeted", end_s=START_S + HOUR_S)
@@ -152,7 +153,7 @@ def test_a_slot_that_was_being_released_does_not_come_back_to_an_ended_reservati
     assert region.available(reservation) == 0
 
 
-@pytest.mark.fact("Q-38")
+@pytest.mark.fact("Q-38", "aws-15.2")
 @pytest.mark.parametrize(("ultraserver", "lead_minutes"), [(False, 30), (True, 60)])
 def test_ec2_takes_a_capacity_block_back_ahead_of_its_end(ultraserver: bool, lead_minutes: int) -> None:  # noqa: FBT001
     region = Region()
@@ -307,6 +308,21 @@ def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
     assert region.described(source)["State"] == "cancelled"
 
 
+def test_the_newest_instance_is_warned_first() -> None:
+    region = Region()
+    source, lent = lend(region, total=2, count=2)
+    market = "interruptible-capacity-reservation"
+    (old,), (new,) = fill(region, lent, market=market), fill(region, lent, market=market)
+    region.call(
+        "UpdateInterruptibleCapacityReservationAllocation",
+        CapacityReservationId=source.id,
+        TargetInstanceCount=1,
+    )
+    region.wait(121)
+    states = [region.world.instances[i.id].state for i in (old, new)]
+    assert states == ["running", "shutting-down"]
+
+
 def test_lent_slots_can_become_more() -> None:
     region = Region()
     source, lent = lend(region, total=5, count=1)
@@ -318,6 +334,7 @@ def test_lent_slots_can_become_more() -> None:
     assert refused.code == "InvalidParameterValue"
 
 
+@pytest.mark.fact("aws-15.2")
 def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
     region = Region(shutdown_s=10, release_lag_s=5)
     source, lent = lend(region, total=2, count=2)
@@ -358,6 +375,15 @@ def test_a_running_open_instance_joins_an_open_reservation_that_is_made_later() 
     assert region.world.instances[joins.id].reservation_id == reservation.id
     assert region.world.instances[out.id].reservation_id == ""
     assert (region.available(reservation), region.available(targeted)) == (4, 5)
+
+
+def test_a_running_spot_instance_joins_nothing() -> None:
+    region = Region()
+    (spot,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
+    region.wait(MINUTE_S)
+    reservation = region.reserve()
+    assert region.world.instances[spot.id].reservation_id == ""
+    assert region.available(reservation) == 2
 
 
 @pytest.mark.parametrize(
@@ -445,6 +471,7 @@ def test_another_account_sees_a_reservation_when_it_is_shared_and_by_its_own_zon
     assert ours["AvailabilityZoneId"] == theirs["AvailabilityZoneId"] == "usw2-az2"
     assert (ours["AvailabilityZone"], theirs["AvailabilityZone"]) == ("us-west-2a", "us-west-2d")
     assert theirs["OwnerId"] == ACCOUNT
+    assert (ours["Tags"], theirs["Tags"]) == ([{"Key": "team", "Value": "ml"}], [])
 
 
 def test_accounts_that_share_a_reservation_share_its_slots_and_see_their_own_use() -> None:

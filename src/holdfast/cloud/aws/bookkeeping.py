@@ -56,7 +56,13 @@ class Bookkeeping:
             self._unavailable.pools.mark(pool, now_s)
 
     def _count(self, picked: Choice, failure: Failure) -> None:
-        about = {"zone": failure.zone or "", "capacity_type": picked.capacity_type, "reason": failure.code}
+        pick = picked.pick(failure.instance_type or "", failure.zone or "")
+        about = {
+            "zone": failure.zone or "",
+            "zone_id": (pick and pick.zone_id) or "",
+            "capacity_type": picked.capacity_type,
+            "reason": failure.code,
+        }
         self._recorder.count(LAUNCH_FAILURES, about)
         if failure.meaning is Meaning.UNKNOWN:
             self._recorder.count(UNKNOWN_CODES, {"code": failure.code})

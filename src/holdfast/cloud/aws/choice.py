@@ -74,6 +74,12 @@ class Pick:
     def order_key(self) -> OrderKey:
         return self.instance_type.order_key(self.offering)
 
+    @property
+    def zone_id(self) -> str | None:
+        """The same for all accounts; None where no subnet tells it."""
+        named = self.offering.requirements.by_key.get(aws.ZONE_ID)
+        return named.any_value() if named else None
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

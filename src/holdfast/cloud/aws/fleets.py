@@ -166,6 +166,11 @@ def read(answer: Mapping[str, Any]) -> Answer:
     return Answer(tuple(launched), tuple(failures))
 
 
+def all_full(words: str) -> Answer:
+    """As if EC2 had said of each reservation what it said of the whole request."""
+    return Answer((), (Failure("ReservationCapacityExceeded", words),))
+
+
 def _overrides_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     overrides: Mapping[str, Any] = item.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
     return overrides

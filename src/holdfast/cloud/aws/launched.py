@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from holdfast import names
 from holdfast.api import aws
 from holdfast.cloud.aws import choice, instances, reservations, templates
-from holdfast.cloud.aws.choice import Choice, Market
+from holdfast.cloud.aws.choice import Choice, Market, Pick
 from holdfast.cloud.aws.fleets import Launched
 from holdfast.cloud.aws.launch_groups import Member, type_of
 from holdfast.cloud.aws.templates import Template
 from holdfast.model.instances import Instance, InstanceState
-from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.offerings import InstanceType
 
 Stamps = Mapping[str, str]
 
@@ -35,7 +35,7 @@ def instance(
     if setting:
         labels[aws.CAPACITY_RESERVATION_SETTING] = setting
     if pick is not None:
-        labels |= _of_offering(pick.offering)
+        labels |= _of_pick(pick)
     bare = Instance(
         provider_id=instances.provider_id(found.zone, found.instance_id),
         instance_type=found.instance_type,
@@ -85,12 +85,12 @@ def _of_type(known: InstanceType) -> dict[str, str]:
     }
 
 
-def _of_offering(offering: Offering) -> dict[str, str]:
-    zone_id = offering.requirements.get(aws.ZONE_ID).values
-    labels = {aws.ZONE_ID: next(iter(zone_id))} if len(zone_id) == 1 else {}
-    if offering.reservation_id is None:
+def _of_pick(pick: Pick) -> dict[str, str]:
+    labels = {aws.ZONE_ID: pick.zone_id} if pick.zone_id else {}
+    reservation_id = pick.offering.reservation_id
+    if reservation_id is None:
         return labels
-    market = choice.market(offering)
+    market = choice.market(pick.offering)
     kind = reservations.CAPACITY_BLOCK if market is Market.BLOCK else reservations.DEFAULT
     interruptible = market is Market.INTERRUPTIBLE
-    return labels | instances.reservation_labels(offering.reservation_id, kind, interruptible=interruptible)
+    return labels | instances.reservation_labels(reservation_id, kind, interruptible=interruptible)

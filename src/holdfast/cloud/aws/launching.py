@@ -27,6 +27,7 @@ from holdfast.cloud.aws import (
     class_hash,
     error_codes,
     fleets,
+    instances,
     launch_groups,
     launched,
     templates,
@@ -34,7 +35,7 @@ from holdfast.cloud.aws import (
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.choice import Choice, Wanted
-from holdfast.cloud.aws.fleets import Answer, Order
+from holdfast.cloud.aws.fleets import Answer, Launched, Order
 from holdfast.cloud.aws.labels import one_of
 from holdfast.cloud.aws.launch_groups import Group, Member
 from holdfast.cloud.aws.machines import Machines
@@ -62,6 +63,7 @@ class _Launch:
     """One group on its way: who still waits, and what is known of reservations by now."""
 
     group: Group
+    owned: Collection[str]
     left: list[Member]
     wanted: Wanted
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -144,13 +146,13 @@ class Launcher:
     # --- What is launched now -------------------------------------------------------------------------
 
     async def _launch(self, group: Group, owned: Collection[str]) -> dict[int, Outcome]:
-        launch = _Launch(group, list(group.members), group.first.wanted)
+        launch = _Launch(group, owned, list(group.members), group.first.wanted)
         for attempt in range(ATTEMPTS):
             try:
                 why = await self._attempt(launch, attempt)
             except errors.Conflict:
                 # An earlier life made a call of this name, for more claims or for fewer.
-                await self._find_earlier(launch, owned)
+                await self._find_earlier(launch)
                 why = None
             except errors.HoldfastError as error:
                 why = functools.partial(_same, error)
@@ -177,8 +179,8 @@ class Launcher:
         )
         answer = await self._create(picked, made, first, order)
         self._books.answered(picked, answer, into_target=_targets(first))
-        self._tell(launch, answer, picked, made)
-        if not launch.left or await self._has_room(launch, picked, answer):
+        repeated = self._tell(launch, answer, picked, made)
+        if not launch.left or repeated or await self._has_room(launch, picked, answer):
             return None
         target = _target_ids(first)
         return lambda: fleets.error(picked, answer.failures, target)
@@ -197,17 +199,20 @@ class Launcher:
         await self.templates.ensure(made)
         try:
             return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
+        except errors.ReservationExhausted as error:
+            return fleets.all_full(str(error))
         except errors.NotFound:
             self.templates.forget(made)
             await self.templates.ensure(made)
         return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
 
-    def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> None:
-        """Deals the machines out, one a claim. EC2 never launches more than it was asked for; if it did, those
-        would be found by their tags and ended."""
+    def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> bool:
+        """Deals the machines out, one a claim; those above what was asked for are found by their tags and ended.
+        Whether the answer was an earlier one, told again: some of its machines are other claims' already."""
         now_s = self._clock.now_s()
         outcomes: dict[int, Outcome] = {}
-        for found, member in zip(answer.launched, launch.left, strict=False):
+        new = [found for found in answer.launched if not self._is_taken(found, launch)]
+        for found, member in zip(new, launch.left, strict=False):
             self._deal(found.instance_id, member)
             self._machines.launched(found.instance_id)
             stamps = self._stamps(member)
@@ -215,6 +220,13 @@ class Launcher:
                 found, member, picked, made, stamps=stamps, now_s=now_s
             )
         launch.settle(outcomes)
+        return len(new) < len(answer.launched)
+
+    def _is_taken(self, found: Launched, launch: _Launch) -> bool:
+        told = self._dealt.get(found.instance_id)
+        if told is not None:
+            return all(told != member.claim.metadata.name for member in launch.left)
+        return instances.provider_id(found.zone, found.instance_id) in launch.owned
 
     async def _has_room(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
         """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
@@ -242,10 +254,10 @@ class Launcher:
             return False
         return True
 
-    async def _find_earlier(self, launch: _Launch, owned: Collection[str]) -> None:
+    async def _find_earlier(self, launch: _Launch) -> None:
         """What a call of the same name launched is described sooner or later; then it is adopted."""
         for pause_s in SETTLES_S:
-            launch.settle(await self._adopt(launch.left, owned))
+            launch.settle(await self._adopt(launch.left, launch.owned))
             if not launch.left:
                 return
             await self._clock.sleep(pause_s)

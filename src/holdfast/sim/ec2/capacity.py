@@ -68,19 +68,8 @@ class Capacity:
 
     def plain(self, pool: Pool, wanted: int, market: str) -> tuple[list[Part], Failure | None]:
         """From what EC2 has to spare."""
-        fault = self._world.faults.strikes(
-            faults.NoCapacity,
-            self._world.now_s,
-            lambda f: (
-                f.instance_type in {"", pool.instance_type}
-                and f.zone_id in {"", pool.zone_id}
-                and f.market in {"", market}
-            ),
-        )
-        if fault:
-            return [], Failure(
-                fault.code, f"{fault.code}: {pool.instance_type} cannot be launched there now."
-            )
+        if failure := self._struck(pool, ("", market)):
+            return [], failure
         key = (pool.instance_type, pool.zone_id, market)
         limit = self._world.pool_limits.get(key)
         room = wanted if limit is None else min(wanted, limit - self._pools[key])
@@ -102,7 +91,8 @@ class Capacity:
     ) -> tuple[list[Part], Failure | None]:
         """From those reservations, in that order, as far as they have room."""
         parts: list[Part] = []
-        failure: Failure | None = None
+        if failure := self._struck(pool, ("reserved",)):
+            return [], failure
         for reservation in candidates:
             left = wanted - sum(part.count for part in parts)
             room = min(left, reservation.available - self._taken[reservation.id])
@@ -187,6 +177,20 @@ class Capacity:
             instance_type=pool.instance_type,
             zone_id=pool.zone_id,
         )
+
+    def _struck(self, pool: Pool, markets: tuple[str, ...]) -> Failure | None:
+        fault = self._world.faults.strikes(
+            faults.NoCapacity,
+            self._world.now_s,
+            lambda f: (
+                f.instance_type in {"", pool.instance_type}
+                and f.zone_id in {"", pool.zone_id}
+                and f.market in markets
+            ),
+        )
+        if fault is None:
+            return None
+        return Failure(fault.code, f"{pool.instance_type} cannot be launched there now.")
 
     def _addressed(self, pool: Pool, wanted: int) -> tuple[int, Failure | None]:
         """What the subnet has addresses for, already taken."""

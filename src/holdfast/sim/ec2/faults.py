@@ -56,12 +56,14 @@ class Stale(OfCall):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCapacity(Fault):
-    """A pool has nothing left. "" means any type, zone or market."""
+    """A pool gives nothing. "" means any type and zone, and any market but reserved."""
 
     instance_type: str = ""
     zone_id: str = ""
-    market: str = ""  # on-demand or spot
-    code: str = "InsufficientInstanceCapacity"  # or another that means the same, such as a spot quota's
+    market: str = (
+        ""  # on-demand, spot or reserved: what is paid for is there when nothing else is, unless said
+    )
+    code: str = "InsufficientInstanceCapacity"  # or another, such as a quota's or RequestLimitExceeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ _FILTERS: Final = {
     "architecture": "Architecture",
     "availability-zone": "Placement.AvailabilityZone",
     "availability-zone-id": "Placement.AvailabilityZoneId",
+    "block-device-mapping.attach-time": "BlockDeviceMappings.Ebs.AttachTime",
+    "block-device-mapping.delete-on-termination": "BlockDeviceMappings.Ebs.DeleteOnTermination",
+    "block-device-mapping.status": "BlockDeviceMappings.Ebs.Status",
     "block-device-mapping.device-name": "BlockDeviceMappings.DeviceName",
     "block-device-mapping.volume-id": "BlockDeviceMappings.Ebs.VolumeId",
     "capacity-reservation-id": "CapacityReservationId",
@@ -27,8 +30,10 @@ _FILTERS: Final = {
     f"{_SPECIFICATION}-target.capacity-reservation-resource-group-arn": "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationResourceGroupArn",
     "client-token": "ClientToken",
     "ebs-optimized": "EbsOptimized",
+    "ena-support": "EnaSupport",
     "hypervisor": "Hypervisor",
     "iam-instance-profile.arn": "IamInstanceProfile.Arn",
+    "iam-instance-profile.id": "IamInstanceProfile.Id",
     "image-id": "ImageId",
     "instance-id": "InstanceId",
     "instance-lifecycle": "InstanceLifecycle",
@@ -38,10 +43,28 @@ _FILTERS: Final = {
     "instance.group-id": "SecurityGroups.GroupId",
     "instance.group-name": "SecurityGroups.GroupName",
     "key-name": "KeyName",
+    "launch-index": "AmiLaunchIndex",
     "launch-time": "LaunchTime",
+    "metadata-options.http-endpoint": "MetadataOptions.HttpEndpoint",
+    "metadata-options.http-protocol-ipv6": "MetadataOptions.HttpProtocolIpv6",
+    "metadata-options.http-put-response-hop-limit": "MetadataOptions.HttpPutResponseHopLimit",
+    "metadata-options.http-tokens": "MetadataOptions.HttpTokens",
+    "metadata-options.instance-metadata-tags": "MetadataOptions.InstanceMetadataTags",
+    "metadata-options.state": "MetadataOptions.State",
     "monitoring-state": "Monitoring.State",
+    "network-interface.attachment.device-index": "NetworkInterfaces.Attachment.DeviceIndex",
+    "network-interface.attachment.network-card-index": "NetworkInterfaces.Attachment.NetworkCardIndex",
+    "network-interface.attachment.status": "NetworkInterfaces.Attachment.Status",
+    "network-interface.group-id": "NetworkInterfaces.Groups.GroupId",
+    "network-interface.group-name": "NetworkInterfaces.Groups.GroupName",
     "network-interface.network-interface-id": "NetworkInterfaces.NetworkInterfaceId",
+    "network-interface.owner-id": "NetworkInterfaces.OwnerId",
+    "network-interface.private-dns-name": "NetworkInterfaces.PrivateDnsName",
+    "network-interface.private-ip-address": "NetworkInterfaces.PrivateIpAddress",
+    "network-interface.status": "NetworkInterfaces.Status",
     "network-interface.subnet-id": "NetworkInterfaces.SubnetId",
+    "network-interface.vpc-id": "NetworkInterfaces.VpcId",
+    "owner-id": "Owner",
     "placement-group-name": "Placement.GroupName",
     "platform": "Platform",
     "platform-details": "PlatformDetails",
@@ -64,13 +87,13 @@ _FILTERS: Final = {
 def describe(world: World, request: Request) -> dict[str, Any]:
     found = asked(world, request, request.get("InstanceIds", ()))
     by_id = {each.id: each for each in found}
-    whole = (render(world, each) | {"Batch": each.batch_id} for each in found)
+    whole = (render(world, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
     answers = filters.keep(whole, request, _FILTERS)
     page = pages.page(answers, request, "Instances", lambda i: str(i["InstanceId"]), ids="InstanceIds")
     batches: dict[str, dict[str, Any]] = {}
     for answer in page.pop("Instances"):
         instance = by_id[answer["InstanceId"]]
-        del answer["Batch"]
+        del answer["Batch"], answer["Owner"]
         batch = {
             "ReservationId": instance.batch_id,
             "OwnerId": instance.account,

@@ -37,12 +37,17 @@ _GROUP_FILTERS: Final = {
 }
 _IMAGE_FILTERS: Final = {
     "architecture": "Architecture",
+    "block-device-mapping.delete-on-termination": "BlockDeviceMappings.Ebs.DeleteOnTermination",
+    "block-device-mapping.device-name": "BlockDeviceMappings.DeviceName",
+    "block-device-mapping.volume-size": "BlockDeviceMappings.Ebs.VolumeSize",
+    "block-device-mapping.volume-type": "BlockDeviceMappings.Ebs.VolumeType",
     "creation-date": "CreationDate",
     "ena-support": "EnaSupport",
     "hypervisor": "Hypervisor",
     "image-id": "ImageId",
     "image-type": "ImageType",
     "is-public": "Public",
+    "manifest-location": "ImageLocation",
     "name": "Name",
     "owner-alias": "ImageOwnerAlias",
     "owner-id": "OwnerId",

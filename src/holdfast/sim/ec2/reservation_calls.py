@@ -26,6 +26,15 @@ _FILTERS: Final = {
     "instance-match-criteria": "InstanceMatchCriteria",
     "placement-group-arn": "PlacementGroupArn",
 }
+_BLOCK_FILTERS: Final = {
+    "availability-zone": "AvailabilityZone",
+    "capacity-block-id": "CapacityBlockId",
+    "create-date": "CreateDate",
+    "end-date": "EndDate",
+    "start-date": "StartDate",
+    "state": "State",
+    "ultraserver-type": "UltraserverType",
+}
 _DAY_S: Final = 86400
 _GONE: Final = ("cancelled", "expired", "failed")
 
@@ -170,7 +179,7 @@ def blocks(world: World, request: Request) -> dict[str, Any]:
             )
     asked = request.get("CapacityBlockIds") or of_block
     answers = [_render_block(world, request.account, key, of_block[key]) for key in asked]
-    answers = filters.keep(answers, request, {"state": "State", "availability-zone": "AvailabilityZone"})
+    answers = filters.keep(answers, request, _BLOCK_FILTERS)
     return pages.page(
         answers, request, "CapacityBlocks", lambda b: str(b["CapacityBlockId"]), sizes=pages.Sizes(least=1)
     )

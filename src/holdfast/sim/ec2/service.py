@@ -26,6 +26,7 @@ from holdfast.sim.ec2 import (
     reservation_calls,
     run_instances,
     status_calls,
+    table,
     tag_calls,
     templates,
     throttle,
@@ -145,7 +146,9 @@ class Ec2:
         if not operation.startswith("Describe"):
             return 0
         fault = self.world.faults.strikes_call(faults.Stale, operation, self.world.now_s)
-        return fault.lag_s if fault else self.world.setup.timings.stale_s
+        lag_s = fault.lag_s if fault else self.world.setup.timings.stale_s
+        assert lag_s <= table.HISTORY_S, f"nothing is remembered for {lag_s} s"
+        return lag_s
 
     def _check(self) -> None:
         if self.world.writes != self._checked:

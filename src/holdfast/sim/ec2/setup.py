@@ -4,7 +4,7 @@ Made by whoever builds a world; nothing here changes afterwards. The rule: zone 
 everybody, zone names are an account's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -94,7 +94,7 @@ class Setup:
     security_groups: tuple[SecurityGroup, ...]
     images: tuple[Image, ...]
     placement_groups: tuple[PlacementGroup, ...] = ()
-    profiles: tuple[str, ...] | None = None  # instance profiles that exist; None: every name does
+    has_profile: Callable[[str], bool] = lambda _: True  # whether IAM knows an instance profile of that name
     timings: Timings = Timings()
 
 

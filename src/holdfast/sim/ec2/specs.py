@@ -99,7 +99,7 @@ def _groups(world: World, account: str, data: Mapping[str, Any]) -> tuple[str, .
 
 def _profile(world: World, given: Mapping[str, str]) -> str:
     name = given.get("Name", "") or given.get("Arn", "").rpartition("/")[2]
-    if name and world.setup.profiles is not None and name not in world.setup.profiles:
+    if name and not world.setup.has_profile(name):
         raise invalid(
             f"Value ({name}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
         )

@@ -76,8 +76,8 @@ class World:
     # --- Names --------------------------------------------------------------------------------------
 
     def new_id(self, prefix: str) -> str:
-        """As EC2 makes them: 17 hexadecimal digits."""
-        made = f"{prefix}-{hashlib.blake2b(self._ids.token().encode()).hexdigest()[:17]}"
+        """As EC2 makes them: 17 hexadecimal digits, the first of them 0."""
+        made = f"{prefix}-0{hashlib.blake2b(self._ids.token().encode()).hexdigest()[:16]}"
         self.given[made] += 1
         return made
 
