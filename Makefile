@@ -44,6 +44,7 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 
 format: $(STAMP) ## format the code and apply safe fixes

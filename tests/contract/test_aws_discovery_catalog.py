@@ -4,6 +4,7 @@ Reading a whole region takes long, so tests that look at one share it.
 """
 
 import functools
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.data import ec2
 from holdfast.model import prices
 from holdfast.model.offerings import InstanceType, Offering
+from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control, faults
 
 MINUTE = 60
@@ -117,11 +119,34 @@ def test_slots_are_the_cheapest_of_all_in_the_order_of_list_prices() -> None:
     assert known.dearest == max(bought)
 
 
+@pytest.mark.fact("aws-7.1.2")
 def test_before_a_class_is_resolved_its_catalog_is_not_ready() -> None:
     with pytest.raises(errors.NotReady, match="default"):
         run(seen().discovery.instance_types(seen().node_class()))
 
 
+class NothingThere:
+    """An EC2 that lists nothing, whatever is asked."""
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        del operation, params, caller
+        return {}
+
+
+@pytest.mark.fact("aws-7.1.2")
+def test_a_region_without_types_or_prices_is_not_believed() -> None:
+    world = World()
+    world.endpoint.services = {**world.endpoint.services, "ec2": NothingThere(), "pricing": NothingThere()}
+    for read in (
+        type_listing.read(world.calls),
+        price_list.read_on_demand(world.calls),
+        price_list.read_spot(world.calls, world.clock.now_s()),
+    ):
+        with pytest.raises(errors.Retryable):
+            run(read)
+
+
+@pytest.mark.fact("Q-40")
 def test_a_target_in_direct_mode_leaves_no_spot_in_the_catalog() -> None:
     world = seen()
     target = {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}
@@ -178,7 +203,7 @@ def test_an_account_that_may_not_use_spot_is_offered_none() -> None:
     world.clock.advance(181)
 
 
-@pytest.mark.fact("aws-4.1.3", "aws-4.3.4")
+@pytest.mark.fact("aws-2.3.4", "aws-4.1.3", "aws-4.3.4")
 def test_counts_are_those_of_the_last_reading_and_types_without_news_are_the_same_objects() -> None:
     world, node_class, reservation_id = marked_world()
     before = offered(world, node_class)
@@ -231,7 +256,7 @@ def test_idle_calls_grow_neither_with_reservations_nor_with_classes() -> None:
     assert max(rates) - min(rates) < 1.5  # a profile each, every quarter of an hour
 
 
-@pytest.mark.fact("aws-7.1.1", "aws-7.5.5", "aws-9.3")
+@pytest.mark.fact("aws-7.1.1", "aws-7.5.5")
 def test_types_and_prices_are_read_every_twelve_hours_and_kept_when_that_fails() -> None:
     world = World(rules=[faults.Broken(operation="DescribeInstanceTypes", from_s=World().clock.now_s() + 60)])
     node_class = world.resolve(world.node_class())

@@ -1,5 +1,6 @@
 """Subnets, security groups, images, instance profiles and placement groups of a class, over the full wire."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
 from holdfast.cloud.aws import resolve
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2 import setup as ec2_setup
 
@@ -52,7 +55,7 @@ def test_a_class_whose_selectors_find_everything_is_ready() -> None:
 # --- Subnets ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("aws-1.3.1", "aws-1.2.5")
+@pytest.mark.fact("aws-1.3.1", "aws-1.2.5", "aws-8.4.1", "aws-8.4.3")
 @pytest.mark.parametrize(
     ("terms", "ids"),
     [
@@ -106,7 +109,7 @@ def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2Node
 # --- Security groups ----------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("aws-1.3.2")
+@pytest.mark.fact("aws-1.3.2", "aws-8.4.2")
 @pytest.mark.parametrize(
     ("terms", "ids"),
     [
@@ -378,6 +381,28 @@ def test_a_lost_answer_is_made_good_by_the_next_try(operation: str) -> None:
     ((name, profile),) = profiles(world).items()
     assert node_class.status.instance_profile == name
     assert [role["RoleName"] for role in profile["Roles"]] == [ROLE]
+
+
+class ProfileNotSeenYet(NoFaults):
+    """IAM is eventually consistent: the first call after a profile is made does not find it."""
+
+    def __init__(self) -> None:
+        self._left = 1
+
+    def fault(self, _: str, operation: str, __: Mapping[str, Any]) -> ApiError | None:
+        if operation != "AddRoleToInstanceProfile" or not self._left:
+            return None
+        self._left -= 1
+        return ApiError("NoSuchEntity", "Instance Profile holdfast_1 cannot be found.", 404)
+
+
+def test_a_profile_that_iam_does_not_see_yet_is_not_taken_for_a_missing_role() -> None:
+    world = World()
+    world.endpoint.faults = ProfileNotSeenYet()
+    node_class = world.resolve(world.node_class())
+    assert condition(node_class, resolve.INSTANCE_PROFILE)[0] == "Unknown"
+    assert len(profiles(world)) == 1
+    assert condition(world.resolve(node_class), resolve.INSTANCE_PROFILE)[0] == "True"
 
 
 @pytest.mark.fact("aws-1.6.4")

@@ -175,7 +175,7 @@ def test_a_block_is_expiring_when_ec2_takes_it_back(kind: str, minutes_left: int
 # --- What does not fit ------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("AW-06")
+@pytest.mark.fact("AW-06", "aws-2.2.4", "aws-4.3.6")
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
@@ -308,6 +308,15 @@ def test_one_reading_a_minute_serves_everybody() -> None:
             assert len(run(world.discovery.reservations()).reservations) == 30
         world.clock.advance(MINUTE)
     assert world.asked(DESCRIBE) == 10
+
+
+@pytest.mark.fact("aws-2.1.2", "aws-2.1.3", "aws-2.2.1", "aws-2.2.2", "aws-2.2.3")
+def test_everything_is_asked_for_at_once_and_ids_without_a_page_size() -> None:
+    world = World()
+    known, unknown = world.reserve().id, "cr-0a1b2c3d4e5f60718"
+    world.selecting({"id": known}, {"id": known}, {"id": unknown}, {"tags": {"team": "ml"}})
+    asked = [dict(call.params) for call in world.endpoint.log if call.operation == DESCRIBE]
+    assert asked == [{"MaxResults": 1000}, {"CapacityReservationIds": [unknown]}]
 
 
 def test_an_id_that_ec2_does_not_know_costs_a_call_now_and_then_not_every_minute() -> None:

@@ -1,5 +1,7 @@
 """The simulated EC2 behind each front, asked by botocore: the same world gives the same answers."""
 
+import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,10 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 import ec2_world
 import sim_aws
 from ec2_world import Region
-from holdfast.sim.ec2 import faults
+from holdfast.sim.aws.iam import Iam
+from holdfast.sim.aws.sqs import Sqs
+from holdfast.sim.ec2 import faults, setup
+from holdfast.sim.ec2.service import Ec2
 
 TAGS = [{"Key": "eks:eks-cluster-name", "Value": "demo"}, {"Key": "Name", "Value": "a & b <ü>"}]
 
@@ -142,3 +147,30 @@ def test_every_type_of_a_region_comes_in_the_pages_that_were_asked_for(front: st
         sizes = [len(page["InstanceTypes"]) for page in pages]
     assert set(sizes[:-1]) == {100}
     assert sum(sizes) > 1000
+
+
+def test_ec2_launches_with_the_profiles_that_iam_has_and_its_events_reach_the_queue() -> None:
+    clock = sim_aws.JumpingClock()
+    iam, sqs = Iam(["node-role"], clock), Sqs([sim_aws.QUEUE], clock)
+    region = dataclasses.replace(setup.plain(), has_profile=iam.has_profile)
+    ec2 = Ec2(clock=clock, ids=ec2_world.Dice(), setup=region, sink=sqs.sink(sim_aws.QUEUE))
+    launch = {
+        "ImageId": region.images[0].id,
+        "InstanceType": "m5.large",
+        "SubnetId": region.subnets[0].id,
+        "IamInstanceProfile": {"Name": "nodes"},
+        "MinCount": 1,
+        "MaxCount": 1,
+    }
+    with sim_aws.clients("before_call", sim_aws.endpoint({"ec2": ec2, "iam": iam, "sqs": sqs})) as aws:
+        refused(aws["ec2"].run_instances, **launch)
+        aws["iam"].create_instance_profile(InstanceProfileName="nodes")
+        (instance,) = aws["ec2"].run_instances(**launch)["Instances"]
+        clock.passed_s = ec2_world.MINUTE_S
+        aws["ec2"].describe_instances()
+        queue = {"QueueUrl": aws["sqs"].get_queue_url(QueueName=sim_aws.QUEUE)["QueueUrl"]}
+        messages = aws["sqs"].receive_message(**queue, MaxNumberOfMessages=10)["Messages"]
+    events = [json.loads(message["Body"]) for message in messages]
+    assert {event["detail-type"] for event in events} == {"EC2 Instance State-change Notification"}
+    states = [e["detail"]["state"] for e in events if e["detail"]["instance-id"] == instance["InstanceId"]]
+    assert states == ["pending", "running"]

@@ -71,6 +71,19 @@ def test_a_reading_that_fails_leaves_the_last_value() -> None:
     assert asyncio.run(counter.source.get()) == 1
 
 
+def test_when_aws_is_in_trouble_it_is_not_asked_the_more() -> None:
+    counter = Counter()
+    counter.failing = True
+    for _ in range(100):
+        with pytest.raises(errors.Unreachable):
+            asyncio.run(counter.source.fresh())
+        counter.clock.advance(0.1)
+    assert counter.reads == 2  # at once, and after five seconds
+    counter.failing = False
+    counter.clock.advance(10)
+    assert asyncio.run(counter.source.fresh()) == 3
+
+
 def test_an_answer_is_kept_as_long_as_such_an_answer_is_true() -> None:
     clock = ManualClock()
     answers = Answers[str, int | None](clock)

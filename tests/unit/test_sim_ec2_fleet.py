@@ -125,6 +125,25 @@ def test_spot_instances_are_the_cheapest_of_the_deep_pools_and_have_a_request_id
     assert answer["Instances"][0]["Lifecycle"] == "spot"
 
 
+@pytest.mark.parametrize("strategy", ["lowest-price", "capacity-optimized", "capacity-optimized-prioritized"])
+def test_each_spot_strategy_has_an_order_of_its_own(strategy: str) -> None:
+    region = Region()
+    names = ("m5.large", "m5a.xlarge", "r5.large", "r5.xlarge", "c5.large")
+    template = region.template()
+    configs = [config(template, f"{name}/a", Priority=float(-n)) for n, name in enumerate(names)]
+    answer = region.fleet(*configs, kind="spot", SpotOptions={"AllocationStrategy": strategy})
+    (instance,) = region.launched(answer)
+    depths = {name: prices.spot_depth(name, ZONES["a"]) for name in names}
+    deepest = [name for name in names if depths[name] == max(depths.values())]
+    assert len(deepest) > 1, "the test needs two pools that are equally deep"
+    expected = {
+        "lowest-price": min(names, key=lambda name: prices.spot("us-west-2", name, ZONES["a"]) or 0),
+        "capacity-optimized": deepest[0],
+        "capacity-optimized-prioritized": deepest[-1],
+    }
+    assert instance.instance_type == expected[strategy]
+
+
 def test_spot_never_uses_a_reservation_and_minds_the_highest_price() -> None:
     region = Region()
     reservation = region.reserve()

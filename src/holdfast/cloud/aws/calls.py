@@ -86,6 +86,10 @@ class Clients:
                 self._clients[service] = self._make(service)
             return self._clients[service]
 
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
     def _make(self, service: str) -> Any:
         from botocore.config import Config  # noqa: PLC0415 - slow to import
 
@@ -115,8 +119,8 @@ class Calls:
         recorder: ports.Recorder,
         rates: Rates | None = None,
     ) -> None:
+        self.executor = executor  # also for what else would hold up the loop
         self._clients = clients
-        self._executor = executor
         self._clock = clock
         self._ids = ids
         self._recorder = recorder
@@ -161,7 +165,7 @@ class Calls:
         began_s = self._clock.monotonic_s()
         outcome = "ok"
         try:
-            return await self._executor.run(
+            return await self.executor.run(
                 functools.partial(_ask, self._clients, service, operation, parameters)
             )
         except errors.HoldfastError as error:

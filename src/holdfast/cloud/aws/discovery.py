@@ -7,6 +7,7 @@ a minute, whatever the cluster's size); a failed reading leaves the last one in 
 asked for is not asked for (no class with reservation terms: no reservations are read).
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -41,8 +42,8 @@ from holdfast.ports import ReservationCounts
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
-SLOTS_TOTAL: Final = "holdfast_reservation_slots_total"
-SLOTS_FREE: Final = "holdfast_reservation_slots_free"
+SLOTS_TOTAL: Final = "holdfast_reservation_slots"
+SLOTS_FREE: Final = "holdfast_reservation_free_slots"
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ class Setup:
     kubernetes: Callable[[], str]  # the minor version, such as "1.34", as it is now
     settings: Settings = field(default_factory=Settings)
     isolated_vpc: bool = False  # nothing but EC2, SSM and EKS can be reached
+    service_cidr_known: bool = True  # AL2023 cannot start without it
 
 
 class Discovery:
@@ -67,7 +69,7 @@ class Discovery:
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
         self._selecting: set[str] = set()  # classes that have reservation terms
-        self._built: dict[str, Built] = {}
+        self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._reader = reservation_reading.Reader(aws, clock)
         self._reservations = self._source(
             "reservations", self._read_reservations, reservation_reading.PERIOD_S
@@ -81,8 +83,8 @@ class Discovery:
         self._spot = self._source(
             "spot-prices", lambda: price_list.read_spot(aws, clock.now_s()), price_list.PERIOD_S
         )
-        for on_demand_only in (self._reservations, self._subnets, self._security_groups):
-            on_demand_only.wanted = False
+        for later in (self._reservations, self._subnets, self._security_groups):
+            later.wanted = False  # until there is a class that needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
         self._profiles = Profiles(aws, clock, setup.cluster, setup.tags)
         self._parts = resolve.Parts(
@@ -96,6 +98,7 @@ class Discovery:
             clock=clock,
             recorder=recorder,
             reserved_capacity=setup.settings.reserved_capacity,
+            service_cidr_known=setup.service_cidr_known,
         )
         self.schedule = Schedule(
             (
@@ -118,14 +121,20 @@ class Discovery:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
         self._note(node_class)
         selecting = node_class.metadata.name in self._selecting
-        return catalog.build(
-            await self._supply(),
-            node_class,
-            self._named(await self._reservations.get()) if selecting else (),
-            now_s=self._clock.now_s(),
-            settings=self._setup.settings,
-            built=self._built.setdefault(node_class.metadata.name, Built()),
-        )
+        supply = await self._supply()
+        seen = self._named(await self._reservations.get()) if selecting else ()
+        built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
+        async with lock:  # from cold it takes too long for the loop
+            return await self._aws.executor.run(
+                lambda: catalog.build(
+                    supply,
+                    node_class,
+                    seen,
+                    now_s=self._clock.now_s(),
+                    settings=self._setup.settings,
+                    built=built,
+                )
+            )
 
     async def reservations(self) -> ReservationCounts:
         """Where no class has terms nobody may use any, and EC2 is not asked."""
@@ -204,7 +213,6 @@ class Discovery:
         reading = await self._reservations.fresh()
         if reading.without(ids):
             reading = await self._reservations.read()
-        await self._subnets.fresh()  # they tell what this account calls each zone
         return self._named(reading)
 
     def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:

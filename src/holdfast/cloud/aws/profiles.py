@@ -22,6 +22,7 @@ from holdfast.cloud.aws.sources import Answers
 CHECK_AGAIN_S: Final = 900.0
 NO_ROLE_AGAIN_S: Final = 60.0
 YOUNG_S: Final = 3600
+_PROFILE_WORDS: Final = "Instance Profile"  # IAM has one code for a missing role and a missing profile
 _NAME_LONGEST: Final = 128
 _HASH_BYTES: Final = 10
 
@@ -95,7 +96,9 @@ class Profiles:
             await self._aws.call(
                 calls.IAM, "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role
             )
-        except errors.NotFound:
+        except errors.NotFound as error:
+            if _PROFILE_WORDS in str(error):
+                raise errors.NotReady(f"IAM does not know profile {name} yet, which was just made") from error
             await self._delete(name, ())
             return Profile("", f"IAM knows no role {role}")
         return Profile(name)

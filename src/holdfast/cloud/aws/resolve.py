@@ -20,7 +20,7 @@ from holdfast.api import conditions
 from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
-from holdfast.cloud.aws import class_checks, network, reservation_status
+from holdfast.cloud.aws import class_checks, families, network, reservation_status
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.network import SecurityGroup, Subnet
 from holdfast.cloud.aws.placement_groups import PlacementGroups
@@ -72,6 +72,7 @@ class Parts:
     clock: ports.Clock
     recorder: ports.Recorder
     reserved_capacity: bool = True
+    service_cidr_known: bool = True
 
 
 async def resolve(node_class: EC2NodeClass, parts: Parts) -> dict[str, Any]:
@@ -137,10 +138,11 @@ class _Resolving:
         if not self._class.spec.capacity_reservation_selector_terms:
             self._conditions = conditions.drop(self._conditions, SLOTS)
             return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
+        zones = await self._zones()  # first: subnets tell what this account calls each zone
         found = reservation_status.found(
             self._class,
             await self._parts.reservations(self._class),
-            zones=await self._zones(),
+            zones=zones,
             placement_group=await self._group_name(),
             now_s=self._parts.clock.now_s(),
         )
@@ -186,6 +188,9 @@ class _Resolving:
         return Verdict({"instanceProfile": found.name})
 
     def validation(self) -> Verdict:
+        if families.of(self._class).name == "AL2023" and not self._parts.service_cidr_known:
+            why = "AL2023 needs the cluster's service addresses, and EKS does not tell them"
+            return Verdict({}, FALSE, "ClusterCIDRResolutionFailed", why)
         problem = class_checks.problem(self._class)
         if problem:
             return Verdict({}, FALSE, problem.reason, problem.message)

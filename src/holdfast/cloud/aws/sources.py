@@ -19,6 +19,7 @@ REFRESHES_FAILED: Final = "holdfast_aws_refresh_failures_total"
 REFRESH_AGE: Final = "holdfast_aws_refresh_age_seconds"
 RETRY_FIRST_S: Final = 5.0
 RETRY_LONGEST_S: Final = 300.0
+_FAILURES_KEPT: Final = 16
 SHORTEST_S: Final = 0.1  # between two looks at what is due
 LONGEST_S: Final = 10.0  # what nobody wanted may be wanted by then
 UNUSED_S: Final = 86_400.0  # an answer that nobody wanted for so long is forgotten
@@ -38,6 +39,8 @@ class Source(Generic[T]):
         self._read_s: float | None = None  # when the reading of the value began
         self._begun = 0  # readings so far
         self._kept = 0  # which of them the value is from
+        self._failures: list[errors.HoldfastError] = []  # since the last reading that succeeded
+        self._again_s = 0.0  # not before then, after a failure
 
     @property
     def last(self) -> T | None:
@@ -49,16 +52,24 @@ class Source(Generic[T]):
         """Of the value; None: there is none."""
         return None if self._read_s is None else self._clock.monotonic_s() - self._read_s
 
+    @property
+    def due_in_s(self) -> float:
+        """How long until it should be read again; after a failure sooner than its period, and less and less so."""
+        held_s = self._again_s - self._clock.monotonic_s()
+        return max(held_s, 0.0 if self.age_s is None else self.period_s - self.age_s)
+
     async def get(self) -> T:
         """The value as it is; read only where there is none."""
         return self._value if self._value is not None else await self.fresh()
 
     async def fresh(self) -> T:
-        """The value, no older than its period."""
+        """The value, no older than its period. Who asks right after a failure is told of that failure: when AWS
+        is in trouble it is not asked the more for it."""
         async with self._lock:
-            age_s = self.age_s
-            if self._value is not None and age_s is not None and age_s < self.period_s:
+            if self._value is not None and self.age_s is not None and self.age_s < self.period_s:
                 return self._value
+            if self._failures and self._clock.monotonic_s() < self._again_s:
+                raise self._failures[-1].with_traceback(None)
             return await self._anew()
 
     async def read(self) -> T:
@@ -72,8 +83,15 @@ class Source(Generic[T]):
     async def _anew(self) -> T:
         self._begun += 1
         number, began_s = self._begun, self._clock.monotonic_s()
-        value = await self._read()
+        try:
+            value = await self._read()
+        except errors.HoldfastError as error:
+            self._failures = [*self._failures[-_FAILURES_KEPT:], error]
+            wait_s = RETRY_FIRST_S * 2.0 ** (len(self._failures) - 1)
+            self._again_s = self._clock.monotonic_s() + min(wait_s, RETRY_LONGEST_S, self.period_s)
+            raise
         self._value, self._read_s, self._kept = value, began_s, number
+        self._failures, self._again_s = [], 0.0
         return value
 
 
@@ -101,7 +119,7 @@ class Answers(Generic[K, T]):
 
 
 class Schedule:
-    """Keeps sources fresh. A reading that fails is tried again sooner than its period, and less and less so."""
+    """Keeps sources fresh."""
 
     def __init__(
         self, sources: Sequence[Source[Any]], *, clock: ports.Clock, recorder: ports.Recorder
@@ -109,8 +127,6 @@ class Schedule:
         self._sources = sources
         self._clock = clock
         self._recorder = recorder
-        self._failures: dict[str, int] = {}
-        self._not_before_s: dict[str, float] = {}
 
     async def run(self) -> None:
         """For ever."""
@@ -120,24 +136,14 @@ class Schedule:
     async def step(self) -> float:
         """Reads what is due; how long until something is again."""
         for source in self._sources:
-            if source.wanted and self._due_in_s(source) <= 0:
+            if source.wanted and source.due_in_s <= 0:
                 await self._refresh(source)
             self._recorder.gauge(REFRESH_AGE, {"source": source.name}, source.age_s or 0)
-        due_s = [self._due_in_s(source) for source in self._sources if source.wanted]
+        due_s = [source.due_in_s for source in self._sources if source.wanted]
         return max(SHORTEST_S, min([LONGEST_S, *due_s]))
-
-    def _due_in_s(self, source: Source[Any]) -> float:
-        held_s = self._not_before_s.get(source.name, 0.0) - self._clock.monotonic_s()
-        age_s = source.age_s
-        return max(held_s, 0.0 if age_s is None else source.period_s - age_s)
 
     async def _refresh(self, source: Source[Any]) -> None:
         try:
             await source.fresh()
         except errors.HoldfastError as error:
-            failures = self._failures[source.name] = self._failures.get(source.name, 0) + 1
-            wait_s = min(RETRY_FIRST_S * 2.0 ** min(failures - 1, 16), RETRY_LONGEST_S, source.period_s)
-            self._not_before_s[source.name] = self._clock.monotonic_s() + wait_s
             self._recorder.count(REFRESHES_FAILED, {"source": source.name, "error": type(error).__name__})
-        else:
-            self._failures.pop(source.name, None)

@@ -40,6 +40,10 @@ class Iam:
         self._profiles: dict[str, _Profile] = {}
         self._numbers = itertools.count(1)
 
+    def has_profile(self, name: str) -> bool:
+        """What EC2 asks before it launches with a profile."""
+        return name in self._profiles
+
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         match operation:
             case "GetInstanceProfile":
@@ -115,15 +119,16 @@ class Iam:
 
     def _list(self, params: Mapping[str, Any]) -> dict[str, Any]:
         prefix = params.get("PathPrefix", "/")
-        return self._paged([p for p in self._profiles.values() if p.path.startswith(prefix)], params)
+        return self._paged((p for p in self._profiles.values() if p.path.startswith(prefix)), params)
 
     def _list_for_role(self, params: Mapping[str, Any]) -> dict[str, Any]:
         role = self._known_role(params["RoleName"])
-        return self._paged([p for p in self._profiles.values() if p.role == role], params)
+        return self._paged((p for p in self._profiles.values() if p.role == role), params)
 
-    def _paged(self, profiles: list[_Profile], params: Mapping[str, Any]) -> dict[str, Any]:
-        profiles.sort(key=lambda profile: profile.name)
-        found, marker = page(profiles, params.get("MaxItems", _PAGE), params.get("Marker"), _INVALID_MARKER)
+    def _paged(self, profiles: Iterable[_Profile], params: Mapping[str, Any]) -> dict[str, Any]:
+        found, marker = page(
+            profiles, lambda p: p.name, params.get("MaxItems", _PAGE), params.get("Marker"), _INVALID_MARKER
+        )
         # Lists say nothing of tags.
         described = [{k: v for k, v in self._described(p).items() if k != "Tags"} for p in found]
         more = {"IsTruncated": True, "Marker": marker} if marker else {"IsTruncated": False}

@@ -1,6 +1,12 @@
-"""Lists that are answered in pages."""
+"""Lists that are answered in pages.
 
-from collections.abc import Sequence
+Called by the small services. The rule: a token continues after the last key that was given, so what is added or
+goes meanwhile neither repeats nor hides the rest.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from holdfast.sim.aws.errors import ApiError
@@ -9,11 +15,19 @@ T = TypeVar("T")
 
 
 def page(
-    items: Sequence[T], size: int, token: str | None, invalid: ApiError
-) -> tuple[Sequence[T], str | None]:
-    """Some of the items, and what to ask for the next ones with; `invalid` is raised for a token of no page."""
-    if token is not None and not token.isdecimal():
-        raise invalid
-    start = int(token or 0)
-    end = start + size
-    return items[start:end], str(end) if end < len(items) else None
+    items: Iterable[T], key: Callable[[T], str], size: int, token: str | None, invalid: ApiError
+) -> tuple[list[T], str | None]:
+    """Some of the items in the order of their keys, and what to ask for the next ones with; `invalid` is raised for
+    a token of no page."""
+    after = _read(token, invalid) if token else ""
+    rest = sorted((item for item in items if key(item) > after), key=key)
+    if len(rest) <= size:
+        return rest, None
+    return rest[:size], base64.urlsafe_b64encode(key(rest[size - 1]).encode()).decode()
+
+
+def _read(token: str, invalid: ApiError) -> str:
+    try:
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise invalid from None

@@ -37,8 +37,10 @@ class Pricing:
         size = params.get("MaxResults", _PAGE)
         if not 1 <= size <= _PAGE:
             raise ApiError("InvalidParameterException", f"MaxResults must be from 1 to {_PAGE}.")
-        wanted = [p for p in self._products if all(_matches(p, f) for f in params.get("Filters", ()))]
-        found, token = page(wanted, size, params.get("NextToken"), _EXPIRED)
+        wanted = (p for p in self._products if all(_matches(p, f) for f in params.get("Filters", ())))
+        found, token = page(
+            wanted, lambda p: str(p["product"]["sku"]), size, params.get("NextToken"), _EXPIRED
+        )
         more = {"NextToken": token} if token else {}
         return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in found], **more}
 

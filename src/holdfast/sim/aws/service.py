@@ -23,5 +23,6 @@ class Service(Protocol):
     """EC2, SSM, IAM and the others."""
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """The answer to one operation, named as AWS names it ("CreateFleet"). Raises ApiError, or LostResponse
-        when the effect took place and the answer is to be lost."""
+        """The answer to one operation, named as AWS names it ("CreateFleet"). Raises ApiError; LostResponse when
+        the effect took place and the answer is to be lost; NoSuchOperation for what is not simulated; NotYet when
+        the caller asked to wait."""
