@@ -1,6 +1,7 @@
 """The calls of the simulated EC2: filters, pages, codes, dry runs, client tokens, and what each answer holds."""
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -535,7 +536,16 @@ def test_offerings_zones_and_spot_prices_speak_of_the_callers_zones() -> None:
     assert all(0 < float(p["SpotPrice"]) < on_demand for p in history)
 
 
-def test_images_are_found_by_id_name_and_owner_and_deprecated_ones_on_demand() -> None:
+def test_a_deprecated_image_is_described_when_it_is_asked_for() -> None:
+    region = Region()
+    old, new = region.setup.images
+    region.world.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
+    assert [i["ImageId"] for i in region.call("DescribeImages")["Images"]] == [new.id]
+    for asked in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
+        assert old.id in [i["ImageId"] for i in region.call("DescribeImages", **asked)["Images"]]
+
+
+def test_images_are_found_by_id_name_and_owner() -> None:
     region = Region()
     image = region.setup.images[0]
     by_id = region.call(

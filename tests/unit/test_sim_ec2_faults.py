@@ -122,6 +122,7 @@ def test_an_instance_may_run_and_never_answer() -> None:
     impaired: dict[str, Any] = {"Filters": [{"Name": "instance-status.status", "Values": ["impaired"]}]}
     assert region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"] == []
     region.wait(120)
+    region.call("RebootInstances", InstanceIds=[instance.id])  # of no use
     (status,) = region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"]
     assert status["InstanceId"] == instance.id
 

@@ -36,6 +36,15 @@ def test_row_2_open_reservations_are_used_up_by_price_then_plain_on_demand_never
     assert (region.available(targeted), region.available(elsewhere)) == (5, 5)
 
 
+def test_preference_none_keeps_out_of_open_reservations_even_when_reservations_come_first() -> None:
+    region = Region()
+    open_one = region.reserve()
+    template = region.template(CapacityReservationSpecification={"CapacityReservationPreference": "none"})
+    (instance,) = region.launched(region.fleet(config(template, "m5.large/a"), usage=FIRST))
+    assert instance.reservation_id == ""
+    assert region.available(open_one) == 2
+
+
 @pytest.mark.fact("Q-31", "aws-15.2")
 def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_demand() -> None:
     region = Region()

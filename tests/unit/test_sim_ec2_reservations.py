@@ -308,6 +308,21 @@ def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
     assert region.described(source)["State"] == "cancelled"
 
 
+def test_the_newest_instance_is_warned_first() -> None:
+    region = Region()
+    source, lent = lend(region, total=2, count=2)
+    market = "interruptible-capacity-reservation"
+    (old,), (new,) = fill(region, lent, market=market), fill(region, lent, market=market)
+    region.call(
+        "UpdateInterruptibleCapacityReservationAllocation",
+        CapacityReservationId=source.id,
+        TargetInstanceCount=1,
+    )
+    region.wait(121)
+    states = [region.world.instances[i.id].state for i in (old, new)]
+    assert states == ["running", "shutting-down"]
+
+
 def test_lent_slots_can_become_more() -> None:
     region = Region()
     source, lent = lend(region, total=5, count=1)
@@ -360,6 +375,15 @@ def test_a_running_open_instance_joins_an_open_reservation_that_is_made_later() 
     assert region.world.instances[joins.id].reservation_id == reservation.id
     assert region.world.instances[out.id].reservation_id == ""
     assert (region.available(reservation), region.available(targeted)) == (4, 5)
+
+
+def test_a_running_spot_instance_joins_nothing() -> None:
+    region = Region()
+    (spot,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
+    region.wait(MINUTE_S)
+    reservation = region.reserve()
+    assert region.world.instances[spot.id].reservation_id == ""
+    assert region.available(reservation) == 2
 
 
 @pytest.mark.parametrize(
@@ -447,6 +471,7 @@ def test_another_account_sees_a_reservation_when_it_is_shared_and_by_its_own_zon
     assert ours["AvailabilityZoneId"] == theirs["AvailabilityZoneId"] == "usw2-az2"
     assert (ours["AvailabilityZone"], theirs["AvailabilityZone"]) == ("us-west-2a", "us-west-2d")
     assert theirs["OwnerId"] == ACCOUNT
+    assert (ours["Tags"], theirs["Tags"]) == ([{"Key": "team", "Value": "ml"}], [])
 
 
 def test_accounts_that_share_a_reservation_share_its_slots_and_see_their_own_use() -> None:
