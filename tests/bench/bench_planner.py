@@ -1,119 +1,110 @@
-"""How long a plan takes: Karpenter's benchmark mix from pod values to claims, and the extreme of one slot.
+"""How long a plan takes, from pod objects to claims, and how that grows.
 
-Run by `make bench`. Prints tables; asserts nothing, since machines differ.
+Run by `make bench`. Prints tables; asserts nothing, since machines differ. "first" is with nothing remembered; "again"
+is as a running program is: it has seen the pods and the catalog before, and pods only changed places.
 """
 
 import gc
+import random
+import resource
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-import numpy as np
-
+from bench import workloads
 from holdfast import names
-from holdfast.api import aws
-from holdfast.cloud.aws import catalog, labels
-from holdfast.core.scheduling import duals
-from holdfast.core.scheduling.request import Packing, SolveRequest
+from holdfast.api.pods import Pod
+from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
-from holdfast.data import ec2
-from holdfast.model import requirement
 from holdfast.model.pods import PodView
-from holdfast.model.requirement import Operator
 from holdfast.model.snapshot import NodePoolView
-from planner_builders import (
-    benchmark_mix,
-    fake_types,
-    is_in,
-    one_per_node,
-    pods,
-    pool,
-    request,
-    reservation,
-    shape,
-)
+from planner_builders import fake_types, pool, request, reservation
 
-RUNS = 5
-SIZES = (100, 1_000, 5_000, 10_000, 50_000)
+RUNS: Final = 5
+Asked = Callable[[Sequence[PodView]], SolveRequest]
 
 
 def main() -> None:
-    print("| case | pods | nodes | s | pods/s |")
-    print("| --- | --- | --- | --- | --- |")
-    types = fake_types(400)
-    for size in SIZES:
-        report("mix", size, request([pool("default", types)], benchmark_mix(size)))
+    fake = pool("default", fake_types(400))
+    real = workloads.getting_started(workloads.real_types())
+    solve(asking(fake)(workloads.views(workloads.mix(2_000))))  # compiles the kernel
+    print("| case | pods | nodes | first s | pods/s | again s | pods/s | peak MiB |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for size in (100, 1_000, 5_000, 10_000, 20_000, 50_000):
+        report("mix, 400 fake types", workloads.mix(size), asking(fake))
+    for size in (1_000, 10_000, 50_000):
+        report(f"mix, {len(real.instance_types)} real types", workloads.mix(size), asking(real))
+    for size in (10_000, 50_000):
+        report("every pod different", workloads.mix(size, own_size=True), asking(fake))
+    own = workloads.own_requirements(5_000, fake.instance_types)
+    report("every pod its own requirements", own, asking(fake))
     for count in (0, 20, 500):
         kept = [reservation(f"cr-{i:03d}", f"fake-it-{i % 400}", f"z{i % 3 + 1}") for i in range(count)]
-        asked = request([pool("default", fake_types(400, kept))], benchmark_mix(10_000), kept)
-        report(f"mix, {count} reservations", 10_000, asked)
+        with_slots = pool("default", fake_types(400, kept))
+        report(f"mix, {count} reservations", workloads.mix(10_000), asking(with_slots, reservations=kept))
+    slots()
+    existing(fake, real)
+
+
+def slots() -> None:
+    """Ten thousand pods that want a node each, and one slot."""
     kept = [reservation("cr-1", "fake-it-5")]
-    extreme = pods(10_000, shape(**one_per_node()))
-    report("one per node, one slot", 10_000, request([pool("default", fake_types(400, kept))], extreme, kept))
-    costs()
+    extreme = [workloads.pod(n, 1000, 1024, *workloads.one_per_node(random.Random())) for n in range(10_000)]
+    asked = asking(pool("default", fake_types(400, kept)), reservations=kept)
+    report("one per node, one slot", extreme, asked)
 
 
-def costs() -> None:
-    """What plans cost on the getting-started NodePool with list prices, beside first fit and the linear bound."""
-    print()
-    print("| workload | pods | first fit $/h | plan $/h | bound $/h | above it | packing | s |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    types = catalog.build(catalog.shipped(ec2.region("us-east-1")), None, now_s=0)
-    wanted = (
-        is_in(names.ARCH, "amd64"),
-        is_in(names.CAPACITY_TYPE, names.ON_DEMAND),
-        is_in(aws.INSTANCE_CATEGORY, "c", "m", "r"),
-        requirement.of(aws.INSTANCE_GENERATION, Operator.GT, ("2",)),
-    )
-    getting_started = pool("default", types, *wanted)
-    for size in (100, 1_000, 10_000):
-        cost("benchmark sizes", size, getting_started, benchmark_mix(size, topology=False))
-    for size in (1_000, 10_000):
-        cost("benchmark mix, all constraints", size, getting_started, benchmark_mix(size))
+def existing(fake: NodePoolView, real: NodePoolView) -> None:
+    """Nodes that are there already, and pods that nobody can help."""
+    twenty = [workloads.getting_started(real.instance_types) for _ in range(20)]
+    pools = [pool(f"pool-{i}", p.instance_types, *p.requirements) for i, p in enumerate(twenty)]
+    lost = [*workloads.unschedulable(2_000), *workloads.mix(170)]
+    full = workloads.nodes(1_060)
+    report("2,000 that fit nowhere, 1,060 nodes, 20 NodePools", lost, asking(*pools, nodes=full))
+    for count in (100, 1_000, 10_000):
+        there = workloads.nodes(count)
+        report(f"one pod, {count:,} full nodes", workloads.mix(1), asking(fake, nodes=there))
+    for count in (100, 1_000, 10_000):
+        there = workloads.nodes(count, full=False)
+        report(f"mix, {count:,} nodes with room", workloads.mix(10_000), asking(fake, nodes=there))
 
 
-def cost(workload: str, size: int, of: NodePoolView, pending: Sequence[PodView]) -> None:
-    asked = request([of], pending, packing=Packing.COST, well_known=labels.WELL_KNOWN_LABELS)
-    began = time.perf_counter()
-    plan = solve(asked)
-    took = time.perf_counter() - began
-    demand = np.array(
-        [sum(pod.shape.requests[name] for pod in pending) for name in ("cpu", "memory", "pods")]
-    )
-    offered = [
-        ([t.allocatable[name] for name in ("cpu", "memory", "pods")], o.price_nano_usd_per_hour)
-        for t in of.instance_types
-        if t.requirements.intersects(of.requirements)
-        for o in t.offerings
-        if o.launchable
-        and o.price_nano_usd_per_hour
-        and of.requirements.compatible(o.requirements, labels.WELL_KNOWN_LABELS)
-    ]
-    rooms, prices = (
-        np.array([r for r, _ in offered], dtype=float),
-        np.array([p for _, p in offered], dtype=float),
-    )
-    bound = float(duals.worth(rooms, prices, demand.astype(float)) @ demand) / 1e9
-    paid, first_fit = plan.price_nano_usd_per_hour / 1e9, plan.baseline_nano_usd_per_hour / 1e9
+def asking(*pools: NodePoolView, **more: Any) -> Asked:
+    return lambda pending: request(list(pools), pending, well_known=workloads.KNOWN, **more)
+
+
+def report(case: str, pods: Sequence[Pod], asked: Asked) -> None:
+    first, plan = timed(lambda: solve(asked(workloads.views(pods))))
+    kept, memory = workloads.converter(), Memory()
+
+    def with_memory() -> Plan:
+        return solve(asked(workloads.views(pods, kept)), memory)
+
+    with_memory()
+    again, _ = timed(with_memory)
+    reserved = sum(claim.capacity_type == names.RESERVED for claim in plan.claims)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"| {workload} | {size:,} | {first_fit:.2f} | {paid:.2f} | {bound:.2f} | {paid / bound - 1:.1%} "
-        f"| {plan.packing} | {took:.2f} |"
+        f"| {case} | {len(pods):,} | {len(plan.claims):,} ({reserved} reserved) | {first:.3f} | {len(pods) / first:,.0f} "
+        f"| {again:.3f} | {len(pods) / again:,.0f} | {peak:,.0f} |",
+        flush=True,
     )
 
 
-def report(case: str, size: int, asked: SolveRequest) -> None:
-    plan = solve(asked)  # compiles, where that is needed
-    times = []
+def timed(plan: Callable[[], Plan]) -> tuple[float, Plan]:
+    """The median of a few runs, with the garbage collector as a running program sets it: off while it decides."""
+    times, found = [], plan()
     for _ in range(RUNS):
         gc.collect()
+        gc.disable()
         began = time.perf_counter()
-        solve(asked)
+        found = plan()
         times.append(time.perf_counter() - began)
-    median = statistics.median(times)
-    reserved = sum(claim.capacity_type == names.RESERVED for claim in plan.claims)
-    print(
-        f"| {case} | {size:,} | {len(plan.claims):,} ({reserved} reserved) | {median:.3f} | {size / median:,.0f} |"
-    )
+        gc.enable()
+    return statistics.median(times), found
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ def _spreads(case: Case, shape: Shape, place: Place, term: Term, wanted: Spread)
     domain = topology.settled(place, wanted.key)
     if domain is None:
         return False
-    counted = topology.tally(case, wanted, shape)
-    least = topology.least(wanted, counted, topology.universe(case, wanted, shape), term)
+    counted = topology.tally(case, wanted, shape, place)
+    least = topology.least(wanted, counted.surely, topology.universe(case, wanted, shape), term)
     itself = 1 if case.matches(wanted.selector, shape) else 0
     return counted.everyone[domain] + itself - least <= wanted.max_skew
 

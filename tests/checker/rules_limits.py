@@ -51,7 +51,8 @@ def _largest(case: Case, place: Place) -> Resources:
 def cost(case: Case) -> Iterator[Violation]:
     """cost-sum: the bill is the sum of its claims. cost-baseline: looking for a cheaper plan found no dearer.
 
-    A packing that places more pods than first fit may cost more.
+    A packing that places more pods than first fit may cost more, and so may one that buys less of what has
+    no known price.
     """
     bill = case.plan["cost"]
     prices = [quantities.price(claim["pricePerHour"]) for claim in case.plan["claims"]]
@@ -59,7 +60,13 @@ def cost(case: Case) -> Iterator[Violation]:
     if quantities.price(bill["perHour"]) != known:
         yield Violation("cost-sum", f"the claims cost {quantities.decimal(known)}, not {bill['perHour']}")
     without = len(case.plan["unplaced"]) + len(case.plan["waiting"])
-    if case.world.settings.get("packing", "cost") == "cost" and bill["baselineUnplaced"] <= without:
+    comparable = bill["baselineUnplaced"] <= without and not _unpriced(case)
+    if case.world.settings.get("packing", "cost") == "cost" and comparable:
         baseline = quantities.price(bill["baselinePerHour"])
         if baseline is None or baseline < (quantities.price(bill["perHour"]) or 0):
             yield Violation("cost-baseline", f"{bill['perHour']} is dearer than {bill['baselinePerHour']}")
+
+
+def _unpriced(case: Case) -> bool:
+    offerings = [offering for found in case.world.types.values() for offering in found.offerings]
+    return any(one.price is None and one.reservation is None and one.launchable for one in offerings)

@@ -38,7 +38,7 @@ def _skew(
     """The smallest skew that the last such pod can have met: pods that nothing held back may have come
     after it, and the emptiest domain was no fuller then."""
     shape = one.pod.shape
-    minima = [topology.least(wanted, counted, domains, term) for term in shape.terms]
+    minima = [topology.least(wanted, counted.everyone, domains, term) for term in shape.terms]
     if not case.matches(wanted.selector, shape):
         return counted.before[domain] - max(minima)
     free = [o for o in counted.planned.get(domain, ()) if not _held_back_alike(shape, o.pod.shape, wanted)]

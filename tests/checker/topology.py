@@ -10,6 +10,7 @@ from checker.case import Case, Located, Place
 from checker.labels import Term, Value
 from checker.shapes import Neighbours, Shape, Spread
 from holdfast import names
+from holdfast.api import aws
 
 Neighbourhood: TypeAlias = dict[Neighbours, Counter[str]]  # pods that a term speaks of, by domain
 
@@ -50,28 +51,48 @@ def counts_in(spread: Spread, shape: Shape, place: Place) -> bool:
     return place.chosen is not None and any(machines.possibly(place.chosen, term) for term in shape.terms)
 
 
+def always_counts(case: Case, spread: Spread, shape: Shape, place: Place) -> bool:
+    """Whether the constraint looks at this place whatever machine it becomes. What the planner pins at the
+    very end does not help: until then a claim may still become another type, or move into a slot."""
+    if place.pool is None or place.node is not None or not spread.honors_affinity:
+        return counts_in(spread, shape, place)
+    late = (names.INSTANCE_TYPE, names.CAPACITY_TYPE, *aws.RESERVED_CAPACITY_LABELS)
+    wanted = [one for one in place.wanted if one.key not in late]
+    possible = [kept for m in case.pool_machines[place.pool.name] if (kept := machines.narrow(m, wanted))]
+    if place.claim.get("slot") is not None:
+        possible = [machine for machine in possible if machine.reservation is not None]
+    return counts_in(spread, shape, place) and all(
+        any(machines.surely(machine, term) for term in shape.terms) for machine in possible
+    )
+
+
 @dataclass(slots=True)
 class Tally:
-    """Pods that a spread constraint counts, by domain: all, those there before, and those planned."""
+    """Pods that a spread constraint counts, by domain: all, those that count in any case, those there before,
+    and those planned."""
 
     everyone: Counter[str] = field(default_factory=Counter)
+    surely: Counter[str] = field(default_factory=Counter)  # whatever the claims of the plan become
     before: Counter[str] = field(default_factory=Counter)
     planned: dict[str, list[Located]] = field(default_factory=dict)
 
 
-def tally(case: Case, spread: Spread, shape: Shape) -> Tally:
+def tally(case: Case, spread: Spread, shape: Shape, changed: Place | None = None) -> Tally:
+    """`changed` is a claim as it would be with one more pod: its other pods are counted there."""
     found = Tally()
-    looked_at: dict[str, bool] = {}
+    looked_at: dict[str, tuple[bool, bool]] = {}
     for one in case.located():
         if one.pod.shape.namespace != shape.namespace or not case.matches(spread.selector, one.pod.shape):
             continue
-        place = one.place
+        place = changed if changed and changed.name == one.place.name else one.place
         if place.name not in looked_at:
-            looked_at[place.name] = counts_in(spread, shape, place)
+            looked_at[place.name] = counts_in(spread, shape, place), always_counts(case, spread, shape, place)
         domain = place.domain(spread.key)
-        if not looked_at[place.name] or domain is None:
+        counts, always = looked_at[place.name]
+        if not counts or domain is None:
             continue
         found.everyone[domain] += 1
+        found.surely[domain] += always
         if one.planned:
             found.planned.setdefault(domain, []).append(one)
         else:
@@ -79,16 +100,17 @@ def tally(case: Case, spread: Spread, shape: Shape) -> Tally:
     return found
 
 
-def least(spread: Spread, counted: Tally, domains: set[str], term: Term) -> int:
-    """The global minimum: over the domains that the pod may be in; 0 with too few of them, and always of
-    hostnames, where another node can be opened (S-79)."""
+def least(spread: Spread, counted: Counter[str], domains: set[str], term: Term) -> int:
+    """The global minimum: over the domains that the pod may be in, or over all of them where its own choice
+    of nodes is to be ignored; 0 with too few of them, and always of hostnames, where another node can be
+    opened (S-79)."""
     if spread.key == names.HOSTNAME:
         return 0
-    own = [one for one in term if one.key == spread.key]
+    own = [one for one in term if one.key == spread.key and spread.honors_affinity]
     allowed = [domain for domain in domains if all(labels.holds(one, domain) for one in own)]
     if len(allowed) < spread.min_domains:
         return 0
-    return min((counted.everyone[domain] for domain in allowed), default=0)
+    return min((counted[domain] for domain in allowed), default=0)
 
 
 def allows(shape: Shape, key: str, domain: Value) -> bool:

@@ -164,6 +164,15 @@ def test_two_reservations_of_one_type_and_zone_do_not_refuse_the_call(world: Lau
     assert world.machine(instance).reservation_id == roomy.id
 
 
+@pytest.mark.fact("AW-06")
+def test_a_reservation_of_dedicated_tenancy_is_launched_into_with_that_tenancy(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS, tenancy="dedicated")
+    instance = world.one(world.selecting(MINE), RESERVED)
+    machine = world.machine(instance)
+    assert (machine.reservation_id, machine.spec.tenancy) == (slots.id, "dedicated")
+    assert dict(instance.labels)["karpenter.k8s.aws/instance-tenancy"] == "dedicated"
+
+
 # --- Slots ------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,26 @@ from holdfast.cli.plan import plan_documents
 
 SEEDS = int(os.environ.get("FUZZ_N", "500"))
 BATCH = 50
+# Seeds that broke a rule once, beyond those that CI runs anyway.
+BROKEN_ONCE = (
+    545,
+    653,
+    1187,
+    1280,
+    1311,
+    1465,
+    1501,
+    2450,
+    2566,
+    2621,
+    2668,
+    2818,
+    3070,
+    3193,
+    3243,
+    4198,
+    4268,
+)
 
 
 PLANNER = plan_documents
@@ -19,6 +39,11 @@ def test_plans_of_random_scenarios_hold_every_rule(first: int) -> None:
     for seed in range(first, min(first + BATCH, SEEDS)):
         outcome = harness.run(seed, PLANNER)
         assert not outcome.violations, f"make fuzz N=1 SEED={seed}"
+
+
+@pytest.mark.parametrize("seed", BROKEN_ONCE)
+def test_a_seed_that_broke_a_rule_once_holds_them_all(seed: int) -> None:
+    assert harness.run(seed, PLANNER).violations == []
 
 
 def test_a_seed_is_a_scenario() -> None:

@@ -10,6 +10,7 @@ from checker.samples import (
     big_claim,
     catalog,
     claim,
+    instance_type,
     large,
     node,
     node_class,
@@ -180,6 +181,8 @@ def test_looking_for_a_cheaper_plan_finds_no_dearer_one() -> None:
     assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill)) == {"cost-baseline"}
     plain = [catalog(packing="karpenter"), pool(), node_class(), pod("p")]
     assert rules(plain, plan(claim("p"), cost=bill)) == set()
+    unpriced = catalog(small(), instance_type("other", 8, None))
+    assert rules([unpriced, pool(), node_class(), pod("p")], plan(claim("p"), cost=bill)) == set()
 
 
 def test_the_same_plan_has_the_same_bytes() -> None:

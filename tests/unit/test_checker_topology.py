@@ -19,6 +19,7 @@ from checker.samples import (
     wanted,
 )
 from holdfast import names
+from holdfast.api import aws
 
 BASIC = [catalog(), pool(), node_class()]
 
@@ -94,6 +95,39 @@ def test_only_nodes_that_suit_the_pod_count_unless_it_says_otherwise() -> None:
     ignores = pod("p", nodeSelector=selector, **spread(names.ZONE, nodeAffinityPolicy="Ignore"))
     assert rules([*documents, honors], plan(claim("p"))) == set()
     assert rules([*documents, ignores], plan(claim("p"))) == {"spread"}
+
+
+def test_zones_that_a_pod_cannot_use_are_emptier_ones_where_its_choice_of_nodes_is_ignored() -> None:
+    chosen = {names.ZONE: A}
+    ignored = spread(names.ZONE, nodeAffinityPolicy="Ignore")
+    honors = [pod(name, nodeSelector=chosen, **spread(names.ZONE)) for name in "pq"]
+    ignores = [pod(name, nodeSelector=chosen, **ignored) for name in "pq"]
+    waits = unplaced("q", "Topology")
+    assert rules([*BASIC, *honors], plan(claim("p"), claim("q"))) == set()
+    assert rules([*BASIC, *honors], plan(claim("p"), unplaced=[waits])) == {"placeable-topology"}
+    assert rules([*BASIC, *ignores], plan(claim("p"), claim("q"))) == {"spread"}
+    assert rules([*BASIC, *ignores], plan(claim("p"), unplaced=[waits])) == set()
+
+
+def test_a_claim_that_may_become_what_a_pod_does_not_look_at_lifts_no_minimum() -> None:
+    """The pod q can follow p to zone A once somebody is in B, on a node that q will surely look at."""
+    selector = {aws.INSTANCE_CPU: "8"}
+    is_large = [wanted(aws.INSTANCE_CPU, "In", "8")]
+    picky = [pod(name, cpu="5", nodeSelector=selector, **spread(names.ZONE)) for name in "pq"]
+    first, waits = big_claim("p", extra=is_large), unplaced("q", "Topology")
+    documents = [*BASIC, *picky, pod("r", cpu="5", nodeSelector={names.ZONE: B})]
+    sure, unsure = big_claim("r", zone=B, extra=is_large), big_claim("r", zone=B)
+    assert rules(documents, plan(first, sure, unplaced=[waits])) == {"placeable-topology"}
+    assert rules(documents, plan(first, unsure, unplaced=[waits])) == set()
+
+
+def test_a_claim_is_counted_as_what_it_would_be_with_one_more_pod() -> None:
+    """The pod q makes its node a large one, and then looks at it: it finds that r is there."""
+    first = claim("r", instanceTypes=["small", "large"])
+    near = neighbours("podAffinity", names.HOSTNAME)
+    for skew, found in ((1, set()), (2, {"placeable-topology"})):
+        q = pod("q", nodeSelector={aws.INSTANCE_CPU: "8"}, **spread(names.HOSTNAME, maxSkew=skew), **near)
+        assert rules([*BASIC, pod("r"), q], plan(first, unplaced=[unplaced("q", "Topology")])) == found
 
 
 def test_pods_of_another_revision_are_not_counted_with_match_label_keys() -> None:

@@ -164,8 +164,8 @@ def of(
 ) -> Requirement:
     """A requirement from its written form; deprecated keys and a provider's aliases are resolved (S-39)."""
     key = names.LABEL_ALIASES.get(key, key)
-    meanings = value_aliases.get(key, {}) if value_aliases else {}
-    meant = frozenset(meanings.get(value, value) for value in values)
+    meanings = value_aliases.get(key) if value_aliases else None
+    meant = frozenset(meanings.get(value, value) for value in values) if meanings else frozenset(values)
     match operator:
         case Operator.IN:
             return Requirement(key, False, meant, min_values=min_values)

@@ -39,6 +39,8 @@ class PodConverter:
         """From now on, pods are read in these surroundings."""
         if around == self._around:
             return
+        if around.spreads.constraints != self._around.spreads.constraints:
+            self._forget()  # even pods that ask nothing of their surroundings may get or lose a constraint
         self._around = around
         for key in self._dependent:
             self._known.pop(key, None)
@@ -58,11 +60,18 @@ class PodConverter:
             pod_states.is_reschedulable(pod, made_by),
             pod_states.is_ready(pod),
             bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
+            pod_states.is_terminating(pod),
+            made_by == pod_states.MIRROR,
         )
         return view, converted.problems
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
+        if self._around.spreads.constraints and not pod.spec.topology_spread_constraints:
+            parts = (
+                *parts,
+                pod.metadata.owner_references,
+            )  # whom a default is about depends on what made the pod
         try:
             key = self._encode(parts)
         except OverflowError:  # a number beyond 64 bits, which only a file can hold: read it, and forget it

@@ -7,6 +7,7 @@ launched.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -83,13 +84,15 @@ def client_token(group: Group, attempt: int) -> str:
 
 
 def adopted(members: Sequence[Member], machines: Iterable[Machine]) -> dict[int, Machine]:
-    """By place in the answer, the machine of an earlier call that each member takes."""
+    """By place in the answer, the machine of an earlier call that each member takes. Whoever asks for the same
+    is suited by the same, so members are looked at group by group."""
+    waiting = [(group.first, deque(group.members)) for group in groups(members)]
     found: dict[int, Machine] = {}
     for machine in machines:
-        takes = (m for m in members if m.index not in found and _suits(m, machine))
-        taker = next(takes, None)
-        if taker is not None:
-            found[taker.index] = machine
+        takes = (members for first, members in waiting if members and _suits(first, machine))
+        takers = next(takes, None)
+        if takers:
+            found[takers.popleft().index] = machine
     return found
 
 

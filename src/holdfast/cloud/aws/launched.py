@@ -28,14 +28,13 @@ def instance(
         names.INSTANCE_TYPE: found.instance_type,
         names.ZONE: found.zone,
         names.CAPACITY_TYPE: picked.capacity_type,
-        aws.INSTANCE_TENANCY: templates.tenancy(member.claim),
         aws.EC2NODECLASS: member.node_class.metadata.name,
     }
     setting = templates.direct_setting(member.node_class)
     if setting:
         labels[aws.CAPACITY_RESERVATION_SETTING] = setting
     if pick is not None:
-        labels |= _of_pick(pick)
+        labels |= _of_pick(pick) | {aws.INSTANCE_TENANCY: templates.tenancy(member.claim, pick.offering)}
     bare = Instance(
         provider_id=instances.provider_id(found.zone, found.instance_id),
         instance_type=found.instance_type,

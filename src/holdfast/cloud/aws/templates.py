@@ -24,7 +24,7 @@ from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
 from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
 from holdfast.model import requirements, resources
-from holdfast.model.offerings import InstanceType
+from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Effect, Taint
@@ -76,6 +76,7 @@ class _Group:
     max_pods: int
     efas: int
     reservation_id: str | None
+    tenancy: str
 
 
 def templates(
@@ -95,6 +96,7 @@ def templates(
                 max_pods=pick.instance_type.capacity[resources.PODS],
                 efas=pick.instance_type.capacity[capacity.EFA] if wants_efa else 0,
                 reservation_id=pick.offering.reservation_id,
+                tenancy=tenancy(claim, pick.offering),
             )
             groups.setdefault(group, []).append(pick)
     if not groups:
@@ -139,8 +141,10 @@ def direct_setting(node_class: EC2NodeClass) -> str | None:
     return TARGET if direct.capacity_reservation_target else direct.capacity_reservation_preference
 
 
-def tenancy(claim: NodeClaim) -> str:
-    wanted = claim_requirements(claim).get(aws.INSTANCE_TENANCY)
+def tenancy(claim: NodeClaim, offering: Offering) -> str:
+    """The default one, unless the claim or the reservation rules it out."""
+    key = aws.INSTANCE_TENANCY
+    wanted = claim_requirements(claim).get(key).intersection(offering.requirements.get(key))
     return next((name for name in _TENANCIES if wanted.has(name)), _TENANCIES[0])
 
 
@@ -186,7 +190,7 @@ def _data(
         "NetworkInterfaces": template_data.network_interfaces(
             spec, groups, group.efas, ipv6=around.cluster.ipv6
         ),
-        "Placement": _placement(claim, node_class),
+        "Placement": _placement(group.tenancy, node_class),
         "UserData": _user_data(group, choice, claim, node_class, around.cluster),
     }
     if spec.cpu_options and spec.cpu_options.nested_virtualization:
@@ -231,8 +235,8 @@ def _wants_enclave(claim: NodeClaim) -> bool:
     return claim_requirements(claim).get(type_labels.NITRO_SANDBOX).values == {"true"}
 
 
-def _placement(claim: NodeClaim, node_class: EC2NodeClass) -> dict[str, str]:
-    placement = {"Tenancy": tenancy(claim)}
+def _placement(tenancy: str, node_class: EC2NodeClass) -> dict[str, str]:
+    placement = {"Tenancy": tenancy}
     group = node_class.spec.placement_group_selector
     if group and group.id:
         placement["GroupId"] = group.id

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling import daemons, problem
+from holdfast.core.scheduling import constraints, daemons, problem
 from holdfast.core.scheduling.axes import PLENTY
 from holdfast.core.scheduling.kernel import room as room_kernel
 from holdfast.core.scheduling.problem import Problem
@@ -26,6 +26,7 @@ from holdfast.core.scheduling.world import (
     STAGE_BOUGHT,
     STAGE_EXISTING,
     STAGE_OPEN,
+    STAGE_PAID,
     STAGE_RESERVED,
     Ints,
     Words,
@@ -34,7 +35,6 @@ from holdfast.core.scheduling.world import (
 from holdfast.model import requirements, resources
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView
-from holdfast.model.taints import first_untolerated
 
 A = TypeVar("A", bound=np.generic)
 
@@ -42,7 +42,10 @@ KINDS = 3
 SMALLEST_ROOM = 256
 
 
-def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) -> World:
+def world(
+    p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int], *, fill: bool = False
+) -> World:
+    """The world; `fill`: what is paid for is filled before a node gets dearer."""
     existing = len(p.nodes)
     pods = sum(len(c.pods) for c in p.classes)
     room = existing + max(SMALLEST_ROOM, pods // 4)
@@ -61,6 +64,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         c_waits=np.zeros(len(p.classes), dtype=np.uint8),
         eligible=p.constraints.eligible(),
         k_first=np.array(p.domains.first, dtype=np.int64),
+        trail=np.zeros((len(p.domains.keys) + 1, 2), dtype=np.int64),
         zone_key=np.array([p.domains.key_index(names.ZONE) if names.ZONE in p.domains.keys else -1]),
         d_free=_free_by_domain(p, r_free, r_zone),
         host_count=host,
@@ -69,6 +73,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
         ),
+        g_filter=_filters(p, variants),
         uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
         n_load=np.zeros((room, p.resources.size), dtype=np.int64),
@@ -76,6 +81,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         n_pods=np.zeros(room, dtype=np.int64),
         n_slot=np.full(room, -1, dtype=np.int64),
         n_ports=_padded(_existing_ports(p, words), room),
+        n_paid=np.zeros((room if fill else 0, p.resources.size), dtype=np.int64),
         n_template=np.full(room, -1, dtype=np.int64),
         n_rejects=np.full(room, -1, dtype=np.int64),
         listed=np.zeros((KINDS, room), dtype=np.int64),
@@ -83,7 +89,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
         verdicts=np.full((SMALLEST_ROOM, 5), EMPTY, dtype=np.int64),
-        stages=_stages(p),
+        stages=_stages(p, fill=fill),
         t_shape=np.array(bases, dtype=np.int64),
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
         t_pool=np.array([t.pool for t in p.templates], dtype=np.int64),
@@ -92,7 +98,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int]) 
         p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
         r_room=rooms,
         r_free=r_free,
-        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0),
+        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0)[None, :],
         r_zone=r_zone,
         visit=np.zeros((len(r_free), 3), dtype=np.int64),
         queue=np.zeros(len(r_free), dtype=np.int64),
@@ -108,7 +114,7 @@ def refreshed(w: World, shapes: Shapes) -> World:
     return w._replace(**shapes.arrays())
 
 
-def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) -> World:
+def with_verdict(w: World, asked: tuple[int, int, int, int], answer: int) -> World:
     """The world that remembers an answer about minValues; the table grows when it is half full."""
     verdicts = w.verdicts
     if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):
@@ -132,6 +138,7 @@ def roomier(w: World) -> World:
         n_pods=_padded(w.n_pods, room),
         n_slot=_padded(w.n_slot, room),
         n_ports=_padded(w.n_ports, room),
+        n_paid=_padded(w.n_paid, room) if len(w.n_paid) else w.n_paid,
         n_template=_padded(w.n_template, room),
         n_rejects=_padded(w.n_rejects, room),
         place=_padded(w.place, room),
@@ -150,22 +157,25 @@ def _widened(array: NDArray[A], room: int) -> NDArray[A]:
     return wider
 
 
-def _stages(p: Problem) -> Ints:
+def _stages(p: Problem, *, fill: bool) -> Ints:
     """Nodes that exist, then slots, then what is bought; or, weight before slots, in Karpenter's order."""
     count = len(p.templates)
+    bought = [(STAGE_PAID, 0, 0), (STAGE_BOUGHT, 0, 0)] if fill else [(STAGE_BOUGHT, 0, 0)]
     if not p.settings.reserved_before_weight:
-        stages = [
-            (STAGE_EXISTING, 0, 0),
-            (STAGE_RESERVED, 0, 0),
-            (STAGE_BOUGHT, 0, 0),
-            (STAGE_OPEN, 0, count),
-        ]
+        stages = [(STAGE_EXISTING, 0, 0), (STAGE_RESERVED, 0, 0), *bought, (STAGE_OPEN, 0, count)]
         return np.array(stages, dtype=np.int64)
     slots = sum(t.kind == RESERVED for t in p.templates)
     stages = [(STAGE_EXISTING, 0, 0)]
     if slots:
         stages += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
-    return np.array([*stages, (STAGE_BOUGHT, 0, 0), (STAGE_OPEN, slots, count)], dtype=np.int64)
+    return np.array([*stages, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
+
+
+def _filters(p: Problem, variants: Variants) -> Ints:
+    """[domain group] the op that nodes must pass to count, or -1."""
+    groups = p.constraints.groups.domains
+    found = [g.filter_op + variants.first_filter if g.filter_op >= 0 else -1 for g in groups]
+    return np.array(found or [-1], dtype=np.int64)
 
 
 def _limits(p: Problem) -> Ints:
@@ -248,22 +258,20 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 
 def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
-    """What the pods that run add to the groups."""
-    constraints = p.constraints
-    domains = [
-        [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
-    ]
+    """What the pods that run add to the groups. Those that stay on a node that goes still count in its domains."""
+    hosts, counted = _counted(p, p.nodes, room)
+    _, staying = _counted(p, p.leaving, len(p.leaving))
+    return np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)]), counted + staying
+
+
+def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[np.int32], Ints]:
+    domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
 
     def passes(node: int, filter_op: int) -> bool:
-        op = constraints.filters[filter_op]
-        view = p.nodes[node]
-        if op.tolerations is not None and first_untolerated(view.taints, op.tolerations):
-            return False
-        labels = requirements.from_labels(dict(view.labels))
-        return any(labels.compatible(wanted) for wanted in op.alternatives)
+        return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
-    hosts, counted = constraints.groups.counts(constraints.running(), domains.__getitem__, passes, room)
-    return np.vstack([hosts[: len(constraints.groups.hosts)], _attached(p, room)]), counted
+    running = p.constraints.running(nodes)
+    return p.constraints.groups.counts(running, domains.__getitem__, passes, room)
 
 
 def _attached(p: Problem, room: int) -> NDArray[np.int32]:

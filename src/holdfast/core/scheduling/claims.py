@@ -6,10 +6,13 @@ one does not list `reserved` at all, so that it can never reach a slot that anot
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import daemons, pins
+from holdfast.core.scheduling import pins
 from holdfast.core.scheduling.finalize import Nodes
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.core.scheduling.problem import Problem
@@ -18,7 +21,7 @@ from holdfast.core.scheduling.world import RESERVED
 from holdfast.model import requirement, resources
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
-from holdfast.model.resources import Resources
+from holdfast.model.resources import NOTHING, Resources
 
 PodsByNode = dict[int, list[str]]
 
@@ -44,89 +47,101 @@ def pods_by_node(p: Problem, outcome: Outcome) -> PodsByNode:
     return found
 
 
+@dataclass(frozen=True)
+class _Written:
+    """What claims have in common that were opened alike and have the same rows left."""
+
+    requirements: Requirements
+    types: tuple[str, ...]
+    reservation_ids: tuple[str, ...]
+    overhead: Resources  # the least that DaemonSets will take on any listed type (S-62)
+    min_values_relaxed: bool
+
+
 class _Writer:
-    """Claims of one shape with the same rows have the same requirements, made once."""
+    """Most nodes of a plan are alike: what they have in common is written once."""
 
     def __init__(self, p: Problem, outcome: Outcome, nodes: Nodes) -> None:
         self._problem = p
         self._outcome = outcome
         self._nodes = nodes
-        self._written: dict[tuple[int, int, int], tuple[Requirements, tuple[str, ...], tuple[str, ...]]] = {}
+        self._shapes: list[int] = outcome.n_shape[outcome.existing :].tolist()
+        self._loads: list[list[int]] = outcome.n_load[outcome.existing :].tolist()
+        self._written: dict[tuple[int, int, int], _Written] = {}
+        self._pinned: dict[int, Requirements] = {}
 
     def claim(self, i: int, pods: list[str]) -> PlannedClaim:
         p, nodes = self._problem, self._nodes
-        t = nodes.template[i]
-        template = p.templates[t]
-        offering = template.rows.offerings[nodes.row[i]]
-        wanted, types, ids = self._requirements(i)
-        reserved = template.kind == RESERVED
+        template = p.templates[nodes.template[i]]
+        rows, row = template.rows, nodes.row[i]
+        offering = rows.offering(row)
+        written = self._of(i)
         return PlannedClaim(
             node_pool=p.pools[template.pool].name,
-            requirements=wanted,
-            instance_types=types,
-            instance_type=template.rows.types[template.rows.row_type[nodes.row[i]]].name,
+            requirements=written.requirements,
+            instance_types=written.types,
+            instance_type=rows.type(row).name,
             zone=offering.zone,
             capacity_type=offering.capacity_type,
-            price_nano_usd_per_hour=0 if reserved else offering.price_nano_usd_per_hour,
-            requests=self._requests(i),
+            price_nano_usd_per_hour=0 if template.kind == RESERVED else offering.price_nano_usd_per_hour,
+            requests=self._requests(i, written.overhead),
             pods=tuple(sorted(pods)),
             slot=offering.reservation_id,
-            reservation_ids=ids,
+            reservation_ids=written.reservation_ids,
+            min_values_relaxed=written.min_values_relaxed,
         )
 
-    def _requirements(self, i: int) -> tuple[Requirements, tuple[str, ...], tuple[str, ...]]:
-        nodes = self._nodes
-        shape = int(self._outcome.n_shape[self._outcome.existing + i])
-        key = (nodes.template[i], shape, id(nodes.rows[i]))
-        if key not in self._written:
-            self._written[key] = self._write(nodes.template[i], shape, nodes.rows[i])
-        return self._written[key]
+    def _of(self, i: int) -> _Written:
+        t, rows, shape = self._nodes.template[i], self._nodes.rows[i], self._shapes[i]
+        key = (t, shape, id(rows))
+        written = self._written.get(key)
+        if written is None:
+            written = self._written[key] = self._write(t, shape, rows)
+        return written
 
-    def _write(
-        self, t: int, shape: int, rows: tuple[int, ...]
-    ) -> tuple[Requirements, tuple[str, ...], tuple[str, ...]]:
+    def _write(self, t: int, shape: int, rows: tuple[int, ...]) -> _Written:
         p = self._problem
-        of = p.templates[t].rows
-        types = tuple(dict.fromkeys(of.types[of.row_type[row]].name for row in rows))
-        types = types[: p.settings.max_instance_types]
-        listed = set(types)
-        offerings = [of.offerings[row] for row in rows if of.types[of.row_type[row]].name in listed]
-        ids = tuple(sorted({o.reservation_id for o in offerings if o.reservation_id is not None}))
-        capacity_types = {o.capacity_type for o in offerings}
-        extra = list(self._pins(types, capacity_types, ids))
-        wanted = pins.pinned(p, self._outcome.shapes, shape).add(*extra)
-        return _without_broken_min_values(wanted) if ids else wanted, types, ids
+        template = p.templates[t]
+        found = np.array(rows)
+        of_rows = template.rows.row_type[found]
+        types = list(dict.fromkeys(of_rows.tolist()))[: p.settings.max_instance_types]
+        is_listed = np.zeros(len(template.rows.types), dtype=bool)
+        is_listed[types] = True
+        listed = found[is_listed[of_rows]]
+        reserved = np.unique(template.rows.reservation[listed]).tolist()
+        ids = tuple(p.reservation_ids[i] for i in reserved if i >= 0)  # sorted, as their indexes are
+        type_names = tuple(map(template.rows.columns.type_names.__getitem__, types))
+        extra = self._pins(type_names, template.rows.capacity_types(listed), ids)
+        wanted = self._pinned_shape(shape).add(*extra)
+        return _Written(
+            _without_broken_min_values(wanted) if ids else wanted,
+            type_names,
+            ids,
+            resources.minimum(*(template.overhead[type_] for type_ in types))
+            if template.overhead
+            else NOTHING,
+            _asks_for_less(self._outcome.shapes.all[shape].requirements, template.requirements),
+        )
+
+    def _pinned_shape(self, shape: int) -> Requirements:
+        if shape not in self._pinned:
+            self._pinned[shape] = pins.pinned(self._problem, self._outcome.shapes, shape)
+        return self._pinned[shape]
 
     def _pins(
-        self, types: tuple[str, ...], capacity_types: set[str], ids: tuple[str, ...]
+        self, types: tuple[str, ...], capacity_types: Sequence[str], ids: tuple[str, ...]
     ) -> Iterator[Requirement]:
         yield requirement.of(names.INSTANCE_TYPE, Operator.IN, types)
-        yield requirement.of(names.CAPACITY_TYPE, Operator.IN, sorted(capacity_types))
+        yield requirement.of(names.CAPACITY_TYPE, Operator.IN, capacity_types)
         key = self._problem.snapshot.cloud_labels.reservation_id
         if ids and key is not None:
             yield requirement.of(key, Operator.IN, ids)
 
-    def _requests(self, i: int) -> Resources:
-        """What the pods ask for, and the least that DaemonSets will take on any listed type (S-62)."""
-        p = self._problem
-        t = self._nodes.template[i]
-        template = p.templates[t]
-        load = self._outcome.n_load[self._outcome.existing + i].tolist()
-        of_pods = resources.of(
-            {name: amount for name, amount in zip(p.resources.names, load, strict=False) if amount}
-        )
-        if not p.snapshot.daemon_sets:
-            return of_pods
-        pool = p.pools[template.pool]
-        suiting = [d for d in p.snapshot.daemon_sets if daemons.suits_pool(d, pool, p.well_known)]
-        types = {int(template.rows.row_type[row]) for row in self._nodes.rows[i]}
-        least = resources.minimum(
-            *(
-                daemons.requests(daemons.of_type(suiting, pool, template.rows.types[type_], p.well_known))
-                for type_ in sorted(types)
-            )
-        )
-        return resources.add(of_pods, least)
+    def _requests(self, i: int, overhead: Resources) -> Resources:
+        """What the pods ask for, and DaemonSets with them."""
+        amounts = zip(self._problem.resources.names, self._loads[i], strict=False)
+        of_pods = Resources(tuple((name, amount) for name, amount in amounts if amount))
+        return resources.add(of_pods, overhead) if overhead.amounts else of_pods
 
 
 def _without_broken_min_values(wanted: Requirements) -> Requirements:
@@ -139,3 +154,8 @@ def _without_broken_min_values(wanted: Requirements) -> Requirements:
         for key, r in wanted.by_key.items()
     }
     return Requirements(kept)
+
+
+def _asks_for_less(written: Requirements, asked: Requirements) -> bool:
+    """Whether a best effort lowered minValues of the pool (S-68)."""
+    return any((written.get(r.key).min_values or 0) < (r.min_values or 0) for r in asked)

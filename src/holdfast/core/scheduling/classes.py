@@ -4,9 +4,10 @@ Called by `problem`. The rules are Karpenter's (S-17, S-28 to S-31): biggest fir
 relaxed a preference acts as a requirement. A *rung* is what a class asks for after so many relaxations.
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from holdfast.core.scheduling.request import PreferencePolicy
 from holdfast.model import resources
@@ -22,6 +23,8 @@ from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import TOLERATE_PREFERENCES, Toleration
 
 W = TypeVar("W", PreferredPodTerm, PreferredNodeTerm)
+
+_AGE: Final = operator.attrgetter("created_s", "uid")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class Rung:
     anti_affinity: tuple[PodTerm, ...]
 
 
+@dataclass(frozen=True)
+class Ladder:
+    """What classes that differ in size alone ask for, step by step."""
+
+    shape: PodShape  # of one of them: its size is its own
+    rungs: tuple[Rung, ...]
+
+
 def group(pods: Iterable[PodView]) -> list[PodClass]:
     """The classes, biggest first: cpu, then memory, then the age of the oldest pod, then its uid."""
     by_shape: dict[int, list[PodView]] = {}
@@ -56,14 +67,10 @@ def group(pods: Iterable[PodView]) -> list[PodClass]:
         else:
             found.append(pod)
     classes = [
-        PodClass(shapes[key], tuple(sorted(found, key=_age) if len(found) > 1 else found))
+        PodClass(shapes[key], tuple(sorted(found, key=_AGE) if len(found) > 1 else found))
         for key, found in by_shape.items()
     ]
     return sorted(classes, key=_rank)
-
-
-def _age(pod: PodView) -> tuple[int, str]:
-    return pod.created_s, pod.uid
 
 
 def _rank(c: PodClass) -> tuple[int, int, int, str]:
@@ -73,16 +80,20 @@ def _rank(c: PodClass) -> tuple[int, int, int, str]:
 
 def ladders(
     classes: Sequence[PodClass], policy: PreferencePolicy, *, tolerate_preferences: bool
-) -> list[list[Rung]]:
-    """The rungs of every class; classes that differ in size alone share them."""
-    known: dict[tuple[object, ...], list[Rung]] = {}
-    found = []
+) -> tuple[list[Ladder], list[int]]:
+    """The ladders that differ, and which of them each class has; classes that differ in size alone share one."""
+    index: dict[tuple[object, ...], int] = {}
+    found: list[Ladder] = []
+    of_classes = []
     for c in classes:
-        key = _terms(c.shape)
-        if key not in known:
-            known[key] = list(ladder(c.shape, policy, tolerate_preferences=tolerate_preferences))
-        found.append(known[key])
-    return found
+        terms = _terms(c.shape)
+        known = index.get(terms)
+        if known is None:
+            known = index[terms] = len(found)
+            rungs = ladder(c.shape, policy, tolerate_preferences=tolerate_preferences)
+            found.append(Ladder(c.shape, tuple(rungs)))
+        of_classes.append(known)
+    return found, of_classes
 
 
 def _terms(shape: PodShape) -> tuple[object, ...]:
@@ -90,7 +101,7 @@ def _terms(shape: PodShape) -> tuple[object, ...]:
     return (
         shape.namespace, shape.labels, shape.node_selector, shape.required_terms, shape.preferred_terms,
         shape.tolerations, shape.spreads, shape.affinity, shape.anti_affinity, shape.preferred_affinity,
-        shape.preferred_anti_affinity,
+        shape.preferred_anti_affinity, shape.host_ports, shape.volumes,
     )  # fmt: skip
 
 

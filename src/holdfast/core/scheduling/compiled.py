@@ -10,18 +10,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from holdfast.core.scheduling.kernel import fitting, lists, placing, room, slots, topology
+from holdfast.core.scheduling.kernel import fitting, lists, paid, placing, room, slots, topology
 from holdfast.core.scheduling.world import World
 
 # Below this many pods the uncompiled kernel is quick enough.
 COMPILE_FROM_PODS: Final = 2000
 
-_MODULES: Final = (room, fitting, lists, slots, topology, placing)
+_MODULES: Final = (room, paid, fitting, lists, slots, topology, placing)
 
 
 def placement(pods: int) -> Callable[[World], int]:
-    """The kernel that suits a plan of this size."""
-    return _compiled() if pods >= COMPILE_FROM_PODS else placing.run
+    """The kernel that suits a plan of this size; once it is compiled, it suits all."""
+    ready = _compiled.cache_info().currsize > 0
+    return _compiled() if ready or pods >= COMPILE_FROM_PODS else placing.run
 
 
 @cache

@@ -3,36 +3,40 @@
 Built by `problem`. It decides which groups exist, which of them a pod must look at, and which count it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.scheduling import axes
 from holdfast.core.scheduling.axes import DomainAxis
-from holdfast.core.scheduling.classes import PodClass, Rung
+from holdfast.core.scheduling.classes import Ladder, Rung
 from holdfast.core.scheduling.groups import Group, Groups, Sort
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Bytes
-from holdfast.model.pods import PodShape, PodTerm, TopologySpread
+from holdfast.model import requirements
+from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.snapshot import NodePoolView, NodeView
 from holdfast.model.taints import TOLERATE_PREFERENCES, Toleration, first_untolerated
 
 Row = tuple[int, ...]
+Running = tuple[int, str, Labels, tuple[PodTerm, ...]]
+"""A pod that runs: its node, namespace, labels and anti-affinity."""
 _Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
 
 
 class Constraints:
-    """Rows by variant; a variant is a rung of a class, in order."""
+    """Rows by rung, for the rungs of all ladders that differ, one ladder after another."""
 
     def __init__(
         self,
-        classes: Sequence[PodClass],
-        rungs: Sequence[Sequence[Rung]],
+        ladders: Sequence[Ladder],
         axis: DomainAxis,
         nodes: Sequence[NodeView],
+        leaving: Sequence[NodeView],
         pools: Sequence[NodePoolView],
         pending: frozenset[str],
     ) -> None:
@@ -43,25 +47,18 @@ class Constraints:
         self._eligible: dict[tuple[object, ...], int] = {}
         self._sets: list[NDArray[np.uint8]] = []
         self._nodes = nodes
+        self._leaving = leaving
         self._pools = pools
         self._pending = pending
-        for c, of_class in {id(r): (c, r) for c, r in zip(classes, rungs, strict=True)}.values():
-            for rung in of_class:
-                self._register(c.shape, rung)
-        self._register_owners(classes)
-        self.spread: list[list[Row]] = []
-        self.near: list[list[Row]] = []
-        self.far: list[list[Row]] = []
-        self.note: list[list[Row]] = []
-        rows: dict[int, list[_Rows]] = {}
-        for c, of_class in zip(classes, rungs, strict=True):
-            if id(of_class) not in rows:  # classes that differ in size alone share their rungs
-                rows[id(of_class)] = [self._rows(c.shape, rung) for rung in of_class]
-            for spread, near, far, note in rows[id(of_class)]:
-                self.spread.append(spread)
-                self.near.append(near)
-                self.far.append(far)
-                self.note.append(note)
+        for ladder in ladders:
+            for rung in ladder.rungs:
+                self._register(ladder.shape, rung)
+        self._register_owners([ladder.shape for ladder in ladders])
+        rows = [self._rows(ladder.shape, rung) for ladder in ladders for rung in ladder.rungs]
+        self.spread = [spread for spread, _, _, _ in rows]
+        self.near = [near for _, near, _, _ in rows]
+        self.far = [far for _, _, far, _ in rows]
+        self.note = [note for _, _, _, note in rows]
 
     def _rows(self, shape: PodShape, rung: Rung) -> _Rows:
         selecting = self.groups.selecting(shape.namespace, shape.labels)
@@ -69,7 +66,7 @@ class Constraints:
             [self._spread_row(spread, shape, rung) for spread in rung.spreads],
             [self._near_row(term, shape) for term in rung.affinity],
             self._far_rows(rung, selecting),
-            self._note_rows(rung, selecting),
+            self._note_rows(shape, selecting),
         )
 
     def eligible(self) -> Bytes:
@@ -86,11 +83,16 @@ class Constraints:
         for term in rung.anti_affinity:
             self.groups.of_term(term, Sort.BLOCKED)
 
-    def _register_owners(self, classes: Sequence[PodClass]) -> None:
+    def _register_owners(self, shapes: Sequence[PodShape]) -> None:
         """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
-        owners = {term for c in classes for term in c.shape.anti_affinity}
-        owners |= {term for node in self._nodes for pod in node.pods for term in pod.shape.anti_affinity}
-        placed = sorted({(c.shape.namespace, c.shape.labels) for c in classes}) if owners else []
+        owners = {term for shape in shapes for term in shape.anti_affinity}
+        owners |= {
+            term
+            for node in (*self._nodes, *self._leaving)
+            for pod in node.pods
+            for term in pod.shape.anti_affinity
+        }
+        placed = sorted({(shape.namespace, shape.labels) for shape in shapes}) if owners else []
         for term in sorted(owners, key=repr):
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
             if any(owner.selects(namespace, dict(labels)) for namespace, labels in placed):
@@ -113,13 +115,13 @@ class Constraints:
     # --- Rows --------------------------------------------------------------------------------------------
 
     def _spread_row(self, spread: TopologySpread, shape: PodShape, rung: Rung) -> Row:
-        group = self.groups.of_spread(spread, shape.namespace, self._filter(spread, shape, rung))
+        filter_op = self._filter(spread, shape, rung)
+        group = self.groups.of_spread(spread, shape.namespace, filter_op)
         itself = spread.selector is not None and spread.selector.matches(dict(shape.labels))
         eligible = 0
         if spread.key != names.HOSTNAME:
             wanted = (rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None,)
-            tolerations = _lasting(rung) if spread.honors_node_taints else None
-            eligible = self._eligible_set(spread.key, wanted, tolerations)
+            eligible = self._eligible_set(spread.key, wanted, filter_op)
         key = self.groups.key_index(spread.key)
         return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
 
@@ -135,7 +137,7 @@ class Constraints:
             # Of any alternative: a neighbour that another one allows to join keeps this one from going first.
             terms = shape.required_terms or (NO_REQUIREMENTS,)
             wanted = tuple(shape.node_selector.union(t).by_key.get(term.key) for t in terms)
-            eligible = self._eligible_set(term.key, wanted, None)
+            eligible = self._eligible_set(term.key, wanted, -1)
         return group, int(itself), eligible, self.groups.key_index(term.key)
 
     def _far_rows(self, rung: Rung, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
@@ -145,27 +147,26 @@ class Constraints:
         others: list[Row] = [(i, self.groups.key_index(g.key)) for g, i in selecting if g.sort is Sort.OWNER]
         return own + others
 
-    def _note_rows(self, rung: Rung, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
+    def _note_rows(self, shape: PodShape, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
+        """What a placement adds to: a wish to be away from others keeps nobody else away (S-82)."""
         rows: list[Row] = [
             (i, self.groups.key_index(g.key), int(g.sort is Sort.BLOCKED), g.filter_op)
             for g, i in selecting
             if g.sort is not Sort.OWNER
         ]
-        for term in rung.anti_affinity:
+        for term in shape.anti_affinity:
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
             index = self.groups.find(owner)
             if index is not None:
                 rows.append((index, self.groups.key_index(term.key), 1, -1))
         return rows
 
-    def _eligible_set(
-        self, key: str, wanted: tuple[Requirement | None, ...], tolerations: tuple[Toleration, ...] | None
-    ) -> int:
+    def _eligible_set(self, key: str, wanted: tuple[Requirement | None, ...], filter_op: int) -> int:
         """The domains over which a global minimum is taken: those the pod could be in at all (S-79)."""
-        known = self._eligible.get((key, wanted, tolerations))
+        known = self._eligible.get((key, wanted, filter_op))
         if known is None:
-            known = self._eligible[key, wanted, tolerations] = len(self._sets)
-            reachable = None if tolerations is None else self._tolerated(key, tolerations)
+            known = self._eligible[key, wanted, filter_op] = len(self._sets)
+            reachable = None if filter_op < 0 else self._reachable(key, self.filters[filter_op])
             row = np.zeros(self.axis.size, dtype=np.uint8)
             k = self.axis.key_index(key)
             for i, domain in enumerate(self.axis.domains[k]):
@@ -174,32 +175,28 @@ class Constraints:
             self._sets.append(row)
         return known
 
-    def _tolerated(self, key: str, tolerations: tuple[Toleration, ...]) -> set[str]:
-        """The domains of nodes and pools whose taints are tolerated."""
-        found = {
-            value
-            for node in self._nodes
-            if not first_untolerated(node.taints, tolerations)
-            for k, value in node.labels
-            if k == key
-        }
+    def _reachable(self, key: str, op: Op) -> set[str]:
+        """The domains of nodes that pass a filter, and of pools whose taints it does not mind (S-75)."""
+        found = {value for node in self._nodes if passes(op, node) for k, value in node.labels if k == key}
         for pool in self._pools:
-            if not first_untolerated(pool.taints, tolerations):
-                found |= {
-                    d
-                    for d in self.axis.domains[self.axis.key_index(key)]
-                    if pool.requirements.get(key).has(d)
-                }
+            if op.tolerations is None or not first_untolerated(pool.taints, op.tolerations):
+                found |= axes.pool_values(pool, key)
         return found
 
-    def running(self) -> list[tuple[int, str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]]:
-        """The pods that run on nodes and are not about to be placed anew."""
-        return [
-            (n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity)
-            for n, node in enumerate(self._nodes)
-            for pod in node.pods
-            if pod.uid not in self._pending
-        ]
+    def running(self, nodes: Sequence[NodeView]) -> Iterator[Running]:
+        """The pods on nodes that count: not about to be placed anew, and not on their way out (S-77)."""
+        for n, node in enumerate(nodes):
+            for pod in node.pods:
+                if pod.uid not in self._pending and not pod.terminating:
+                    yield n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity
+
+
+def passes(op: Op, node: NodeView) -> bool:
+    """Whether pods on a node that exists count for a group with this filter (S-78)."""
+    if op.tolerations is not None and first_untolerated(node.taints, op.tolerations):
+        return False
+    labels = requirements.from_labels(dict(node.labels))
+    return any(labels.compatible(wanted) for wanted in op.alternatives)
 
 
 def _lasting(rung: Rung) -> tuple[Toleration, ...]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from holdfast import names
 from holdfast.model import requirement, requirements, resources
-from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
@@ -19,28 +18,20 @@ _BORN_WITH = requirements.of(
 )
 
 
-def suits_pool(daemon: DaemonSetView, pool: NodePoolView, well_known: frozenset[str]) -> bool:
-    """Whether its pods can run on nodes of the pool at all."""
-    tolerations = (*daemon.pod.tolerations, TOLERATE_PREFERENCES)
-    if first_untolerated(pool.taints, tolerations):
-        return False
+def by_type(
+    daemons: Sequence[DaemonSetView], pool: NodePoolView, well_known: frozenset[str]
+) -> list[list[DaemonSetView]]:
+    """For each instance type of a pool, the DaemonSets that a node of it will have."""
     template = pool.requirements.union(_BORN_WITH)
-    return any(template.compatible(wanted, well_known) for wanted in _alternatives(daemon.pod))
-
-
-def of_type(
-    daemons: Sequence[DaemonSetView], pool: NodePoolView, type_: InstanceType, well_known: frozenset[str]
-) -> tuple[DaemonSetView, ...]:
-    """Those of the pool's DaemonSets that a node of this type will have."""
-    template = pool.requirements.union(_BORN_WITH)
-    return tuple(
-        daemon
+    suiting = [
+        (daemon, [wanted for wanted in _alternatives(daemon.pod) if template.compatible(wanted, well_known)])
         for daemon in daemons
-        if any(
-            template.compatible(wanted, well_known) and type_.requirements.intersects(wanted)
-            for wanted in _alternatives(daemon.pod)
-        )
-    )
+        if not first_untolerated(pool.taints, (*daemon.pod.tolerations, TOLERATE_PREFERENCES))
+    ]
+    return [
+        [daemon for daemon, found in suiting if any(t.requirements.intersects(wanted) for wanted in found)]
+        for t in pool.instance_types
+    ]
 
 
 def requests(daemons: Sequence[DaemonSetView]) -> Resources:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.core.scheduling import pins, types_left
-from holdfast.core.scheduling.offers import Mask, Rows
+from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
+from holdfast.model import resources
 
 _AT_ONCE = 512  # nodes that are compared with all types together
 
@@ -28,6 +29,14 @@ class Nodes:
     price_nano: int  # of all that is bought at a known price
     unpriced: int  # nodes without a known price
 
+    def largest_millis(self, p: Problem) -> int:
+        """The cpu of the largest instance type among them, in thousandths."""
+        sizes = (
+            p.templates[t].rows.type(row).capacity[resources.CPU]
+            for t, row in zip(self.template, self.row, strict=True)
+        )
+        return max(sizes, default=0)
+
 
 @dataclass
 class _Chooser:
@@ -40,32 +49,33 @@ class _Chooser:
 
     def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
         """The rows of a template that a node of this shape and load can be, cheapest first."""
-        return self._of(template, shape, self.problem.templates[template].rows.fitting_rooms(load))
+        fits = self.problem.templates[template].rows.fitting_rooms(load)
+        return self._of(template, shape, fits, np.packbits(fits).tobytes())
 
     def rows_of_all(self) -> list[tuple[int, ...]]:
         """The rows of every new node, of the template it was opened with."""
         outcome = self.outcome
-        templates, shapes = (
-            outcome.n_template[outcome.existing :],
-            outcome.n_shape[outcome.existing :].tolist(),
-        )
+        templates = outcome.n_template[outcome.existing :]
+        shapes = outcome.n_shape[outcome.existing :].tolist()
         loads = outcome.n_load[outcome.existing :]
         found: list[tuple[int, ...]] = [()] * len(shapes)
         for t in np.unique(templates).tolist():
             rooms = self.problem.templates[t].rows.rooms
             for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
-                fits = (rooms[None, :, :] >= loads[some][:, None, :]).all(axis=2)
-                for i, of_node in zip(some.tolist(), fits, strict=True):
-                    found[i] = self._of(t, shapes[i], of_node)
+                fits = np.ones((len(some), len(rooms)), dtype=bool)
+                for resource in range(rooms.shape[1]):
+                    fits &= rooms[:, resource] >= loads[some, resource, None]
+                packed = np.packbits(fits, axis=1)
+                for i, of_node, key in zip(some.tolist(), fits, packed, strict=True):
+                    found[i] = self._of(t, shapes[i], of_node, key.tobytes())
         return found
 
-    def _of(self, template: int, shape: int, fits: Mask) -> tuple[int, ...]:
-        of = self.problem.templates[template].rows
-        key = (template, shape, fits.tobytes())
-        known = self._ordered.get(key)
+    def _of(self, template: int, shape: int, fits: Mask, packed: bytes) -> tuple[int, ...]:
+        known = self._ordered.get((template, shape, packed))
         if known is None:
-            found = np.flatnonzero(self._mask(template, shape) & fits[of.room_of]).tolist()
-            known = self._ordered[key] = tuple(sorted(found, key=lambda row: (of.order[row], row)))
+            of = self.problem.templates[template].rows
+            found = np.flatnonzero(self._mask(template, shape) & fits[of.room_of])
+            known = self._ordered[template, shape, packed] = tuple(of.ordered(found))
         return known
 
     def _mask(self, template: int, shape: int) -> Mask:
@@ -153,10 +163,10 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: _C
 def _add_up(p: Problem, nodes: Nodes) -> None:
     for i, t in enumerate(nodes.template):
         if p.templates[t].kind == BOUGHT:
-            nodes.price_nano += _price(p, nodes, i)
-            nodes.unpriced += _price(p, nodes, i) == 0
+            price = _price(p, nodes, i)
+            nodes.price_nano += price
+            nodes.unpriced += price == UNKNOWN_PRICE
 
 
 def _price(p: Problem, nodes: Nodes, i: int) -> int:
-    of: Rows = p.templates[nodes.template[i]].rows
-    return of.offerings[nodes.row[i]].price_nano_usd_per_hour or 0
+    return int(p.templates[nodes.template[i]].rows.price[nodes.row[i]])

@@ -73,6 +73,8 @@ def _open(
         kept = _up_to_price(p, shapes, t, shape, int(prices[pattern.type]))
         for _ in range(pattern.nodes):
             w = _node(w, t, kept, pattern.pods, sizes, waiting)
+            if len(w.n_paid):
+                w.n_paid[w.reg[NODES] - 1] = rooms[pattern.type]
     return w
 
 
@@ -88,8 +90,7 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
     assert mask is not None
     best: dict[int, tuple[int, int]] = {}
     for row in np.flatnonzero(mask).tolist():
-        price = rows.offerings[row].price_nano_usd_per_hour
-        room = int(rows.room_of[row])
+        price, room = int(rows.price[row]), int(rows.room_of[row])
         if price and (room not in best or (price, row) < best[room]):
             best[room] = (price, row)
     order = sorted(best, key=lambda room: (best[room][0], *(-rows.rooms[room]).tolist()))
@@ -105,8 +106,8 @@ def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> 
     """The shape with what costs no more: whatever else fits on the node later must not make it dearer."""
     mask = shapes.all[shape].mask
     assert mask is not None
-    cheap = np.array([0 < (o.price_nano_usd_per_hour or 0) <= price for o in p.templates[t].rows.offerings])
-    return shapes.of(t, shapes.all[shape].requirements, mask & cheap)
+    prices = p.templates[t].rows.price
+    return shapes.of(t, shapes.all[shape].requirements, mask & (prices > 0) & (prices <= price))
 
 
 def _node(w: World, t: int, shape: int, pods: Ints, sizes: Ints, waiting: list[Iterator[int]]) -> World:

@@ -12,19 +12,19 @@ import numpy as np
 
 from holdfast import names
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling import axes, classes, daemons, offers
+from holdfast.core.scheduling import axes, classes, daemons, displaced, offers
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
-from holdfast.core.scheduling.classes import PodClass, Rung
+from holdfast.core.scheduling.classes import Ladder, PodClass, Rung
+from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.constraints import Constraints
+from holdfast.core.scheduling.offers import Measures, Rows
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.shapes import Op, Template
 from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints, Words
 from holdfast.model import reservations, resources
 from holdfast.model.host_ports import HostPort
-from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape
-from holdfast.model.resources import Resources
-from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView, Snapshot
+from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.model.taints import Effect
 
 WORD_BITS: Final = 64
@@ -37,30 +37,38 @@ class Problem:
     ledger: dict[str, Entry]
     pools: tuple[NodePoolView, ...]  # in the order they are tried
     classes: list[PodClass]
-    rungs: list[list[Rung]]  # by class
+    ladders: list[Ladder]
+    ladder_of: list[int]  # by class
     resources: ResourceAxis
     domains: DomainAxis
     templates: list[Template]
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
     nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
+    leaving: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
     pending: frozenset[str]  # uids of the pods to place; some may still be on a node that goes
+
+    def last_rung(self, c: int) -> Rung:
+        """What a class asks for when everything that can be given up is."""
+        return self.ladders[self.ladder_of[c]].rungs[-1]
 
     @property
     def well_known(self) -> frozenset[str]:
         return self.snapshot.cloud_labels.well_known
 
 
-def build(request: SolveRequest, ledger: dict[str, Entry]) -> Problem:
+def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
-    pods = classes.group(snapshot.pending)
+    to_place = (*snapshot.pending, *displaced.displaced(snapshot))
+    pods = classes.group(to_place)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
-    rungs = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
+    ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
     nodes = tuple(sorted((n for n in snapshot.nodes if not n.deleting), key=_node_order))
+    leaving = tuple(n for n in snapshot.nodes if n.deleting)
     axis = _resource_axis(pods, pools, nodes)
     ids = (
         tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
@@ -68,34 +76,31 @@ def build(request: SolveRequest, ledger: dict[str, Entry]) -> Problem:
         else ()
     )
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
-    templates = _templates(
-        pools,
-        snapshot,
-        axis,
-        {id_: i for i, id_ in enumerate(ids)},
-        ledger,
-        limited,
-        slots_first=settings.reserved_before_weight,
-    )
-    domains = _domain_axis(rungs, pools, nodes)
+    measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited)
+    templates = _templates(pools, snapshot, ledger, measures, memory)
+    if settings.reserved_before_weight:
+        templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
+    domains = _domain_axis(ladders, pools, nodes, leaving)
     ports = _ports(pods, nodes)
-    pending = frozenset(pod.uid for pod in snapshot.pending)
+    pending = frozenset(pod.uid for pod in to_place)
     return Problem(
         snapshot=snapshot,
         settings=settings,
         ledger=ledger,
         pools=pools,
         classes=pods,
-        rungs=rungs,
+        ladders=ladders,
+        ladder_of=ladder_of,
         resources=axis,
         domains=domains,
         templates=templates,
         reservation_ids=ids,
         limited=limited,
         nodes=nodes,
+        leaving=leaving,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
-        constraints=Constraints(pods, rungs, domains, nodes, pools, pending),
+        constraints=Constraints(ladders, domains, nodes, leaving, pools, pending),
         pending=pending,
     )
 
@@ -113,7 +118,7 @@ def _node_order(node: NodeView) -> tuple[bool, bool, str]:
 def _resource_axis(
     pods: Sequence[PodClass], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
 ) -> ResourceAxis:
-    wanted = {name for c in pods for name in c.shape.requests}
+    wanted = {name for amounts in {c.shape.requests for c in pods} for name in amounts}
     limited = {driver for node in nodes for driver, _ in node.volume_limits}
     limited |= {driver for pool in pools for t in pool.instance_types for driver, _ in t.volume_limits}
     used = {driver for c in pods for driver, _ in c.shape.volumes.claims}
@@ -121,90 +126,72 @@ def _resource_axis(
 
 
 def _domain_axis(
-    rungs: Iterable[Iterable[Rung]], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
+    ladders: Sequence[Ladder],
+    pools: Sequence[NodePoolView],
+    nodes: Sequence[NodeView],
+    leaving: Sequence[NodeView],
 ) -> DomainAxis:
     """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
     keys = {
         key
-        for of_class in {id(of_class): of_class for of_class in rungs}.values()
-        for rung in of_class
+        for ladder in ladders
+        for rung in ladder.rungs
         for key in (
             *(s.key for s in rung.spreads),
             *(t.key for t in rung.affinity),
             *(t.key for t in rung.anti_affinity),
         )
     }
-    keys |= {t.key for node in nodes for pod in node.pods for t in pod.shape.anti_affinity}
+    keys |= {t.key for node in (*nodes, *leaving) for pod in node.pods for t in pod.shape.anti_affinity}
     keys.discard(names.HOSTNAME)
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
         for pool in pools:
-            found.update(_pool_values(pool, key))
+            found.update(axes.pool_values(pool, key))
         found.update(value for node in nodes for k, value in node.labels if k == key)
     return axes.domain_axis(values)
-
-
-def _pool_values(pool: NodePoolView, key: str) -> set[str]:
-    """What nodes of a pool can have under a key: offerings do not have to be available for that (S-75)."""
-    wanted = pool.requirements.get(key)
-    if not wanted.complement:
-        return set(wanted.values)
-    return {
-        value
-        for t in pool.instance_types
-        for holder in (t.requirements, *(o.requirements for o in t.offerings))
-        for r in (holder.by_key.get(key),)
-        if r is not None and not r.complement
-        for value in r.values
-        if wanted.has(value)
-    }
 
 
 def _templates(
     pools: Sequence[NodePoolView],
     snapshot: Snapshot,
-    axis: ResourceAxis,
-    reservation_index: dict[str, int],
     ledger: dict[str, Entry],
-    limited: Sequence[str],
-    *,
-    slots_first: bool,
+    measures: Measures,
+    memory: Memory,
 ) -> list[Template]:
-    """The slots of each pool, if it can have any, and what it can buy: all slots first, or pool by pool."""
+    """For each pool its slots, if it can have any, and what it can buy."""
     templates = []
     well_known = snapshot.cloud_labels.well_known
     for p, pool in enumerate(pools):
-        suiting = [d for d in snapshot.daemon_sets if daemons.suits_pool(d, pool, well_known)]
-
-        def overhead(
-            t: InstanceType, pool: NodePoolView = pool, suiting: list[DaemonSetView] = suiting
-        ) -> Resources:
-            return daemons.requests(daemons.of_type(suiting, pool, t, well_known))
-
-        def is_slot(o: Offering) -> bool:
-            return offers.is_reserved(o) and o.healthy and o.reservation_id in reservation_index
-
-        def is_bought(o: Offering) -> bool:
-            return not offers.is_reserved(o) and o.launchable
-
-        for kind, wanted in ((RESERVED, is_slot), (BOUGHT, is_bought)):
-            rows = offers.rows(pool.instance_types, wanted, axis, overhead, reservation_index, limited)
-            rows.order = tuple(
-                _order(key, o, ledger) for key, o in zip(rows.order, rows.offerings, strict=True)
-            )
-            if len(rows):
-                ports = tuple(_daemon_ports(suiting, pool, t, well_known) for t in pool.instance_types)
-                templates.append(Template(p, kind, pool.requirements, pool.taints, rows, ports))
-    if slots_first:
-        templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
+        by_type = daemons.by_type(snapshot.daemon_sets, pool, well_known)
+        overhead = tuple(daemons.requests(found) for found in by_type) if any(by_type) else ()
+        ports = tuple(tuple(port for d in found for port in d.pod.host_ports) for found in by_type)
+        columns = memory.columns(pool.instance_types)
+        slots = [
+            i
+            for i in np.flatnonzero(columns.reserved & columns.healthy).tolist()
+            if columns.offerings[i].reservation_id in measures.reservations
+        ]
+        bought = np.flatnonzero(~columns.reserved & columns.launchable)
+        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (BOUGHT, bought)):
+            if len(picked):
+                rows = offers.rows(columns, picked, measures, overhead)
+                if kind == RESERVED:
+                    rows.rank = _preferred(rows, ledger)
+                templates.append(Template(p, kind, pool.requirements, pool.taints, rows, overhead, ports))
     return templates
 
 
-def _order(key: tuple[int | str, ...], offering: Offering, ledger: dict[str, Entry]) -> tuple[int | str, ...]:
+def _preferred(rows: Rows, ledger: dict[str, Entry]) -> Ints:
     """Cheapest first; of equally cheap slots the preferred kind, the one that ends soonest, the scarcest."""
-    if offering.reservation_id is None:
-        return key
-    return (*key, *reservations.preference(ledger[offering.reservation_id].reservation))
+    keys = []
+    for row in range(len(rows)):
+        offering = rows.offering(row)
+        entry = ledger[offering.reservation_id or ""]
+        keys.append((rows.type(row).order_key(offering), reservations.preference(entry.reservation), row))
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[sorted(range(len(rows)), key=keys.__getitem__)] = np.arange(len(rows))
+    return rank
 
 
 def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
@@ -217,21 +204,17 @@ def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPor
 
 def port_words(found: Iterable[HostPort], ports: Sequence[HostPort], *, clashing: bool = False) -> Words:
     """The ports as bits; with `clashing`, all ports that cannot be beside one of them."""
-    words = np.zeros(max(1, -(-len(ports) // WORD_BITS)), dtype=np.uint64)
+    bits = np.zeros(words(ports), dtype=np.uint64)
     mine = set(found)
     for i, port in enumerate(ports):
         if (any(port.conflicts(one) for one in mine)) if clashing else port in mine:
-            words[i // WORD_BITS] |= np.uint64(1) << np.uint64(i % WORD_BITS)
-    return words
+            bits[i // WORD_BITS] |= np.uint64(1) << np.uint64(i % WORD_BITS)
+    return bits
 
 
-def _daemon_ports(
-    suiting: Sequence[DaemonSetView], pool: NodePoolView, type_: InstanceType, well_known: frozenset[str]
-) -> tuple[HostPort, ...]:
-    """Ports that DaemonSets take on nodes of a type."""
-    with_ports = [d for d in suiting if d.pod.host_ports]
-    found = daemons.of_type(with_ports, pool, type_, well_known) if with_ports else ()
-    return tuple(port for d in found for port in d.pod.host_ports)
+def words(ports: Sequence[HostPort]) -> int:
+    """How many words the bits of these ports take; at least one."""
+    return max(1, -(-len(ports) // WORD_BITS))
 
 
 def _shared_claims(
@@ -249,12 +232,14 @@ def _shared_claims(
     )
 
 
-def request_vector(shape: PodShape, axis: ResourceAxis) -> Ints:
-    """What one pod of this shape adds to a node: its resources, and its attachments by driver."""
-    attachments: dict[str, int] = {}
-    for driver, _ in set(shape.volumes.claims):
-        attachments[driver] = attachments.get(driver, 0) + 1
-    return axis.vector(shape.requests, attachments, missing=0)
+def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
+    """[shape, resource] what one pod adds to a node: its resources, and its attachments by driver."""
+    columns = [[shape.requests[name] for shape in shapes] for name in axis.names]
+    columns += [
+        [sum(driver == one for one, _ in set(shape.volumes.claims)) for shape in shapes]
+        for driver in axis.drivers
+    ]
+    return np.array(columns, dtype=np.int64).reshape(axis.size, len(shapes)).T
 
 
 def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.scheduling import assemble, compiled, opening, pins, settling, types_left
-from holdfast.core.scheduling.offers import Mask
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.request import MinValuesPolicy
+from holdfast.core.scheduling.shapes import Extent, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
     ARG_A,
@@ -49,40 +51,36 @@ class Outcome:
     log_class: Ints
     log_node: Ints
     left: Ints  # by class: pods that found no place
+    limits: Ints  # [pool, limited resource] what is left of them
     r_free: Ints
 
 
 def place(
-    p: Problem,
-    variants: Variants,
-    allowed: Sequence[Mask],
-    whole: Sequence[Mask],
-    waits: NDArray[np.uint8],
-    *,
-    by_price: bool = False,
+    p: Problem, variants: Variants, candidate: Candidate, whole: Sequence[Mask], waits: NDArray[np.uint8]
 ) -> Outcome:
     """Places every pod that has a place.
 
-    `allowed` are the rows that each template may use; what finds no place with these tries again with the `whole`.
-    `waits` are the classes that take a slot or nothing new. `by_price`: pods that nothing ties are packed by what
-    nodes cost, once nodes that exist and slots are used up.
+    What finds no place with the rows of the candidate tries again with the `whole`. `waits` are the classes that take
+    a slot or nothing new.
     """
     shapes = Shapes(
         p.templates,
         variants.ops,
         p.domains,
         p.well_known,
-        len(p.limited),
-        p.resources.size,
-        len(p.reservation_ids),
+        Extent(len(p.limited), p.resources.size, len(p.reservation_ids)),
+        priced=candidate.fill,
     )
-    masks = list(allowed)
-    w = assemble.world(p, variants, shapes, [shapes.base(t, mask) for t, mask in enumerate(masks)])
+    masks = list(candidate.masks)
+    bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
+    w = assemble.world(p, variants, shapes, bases, fill=candidate.fill)
     w.c_waits[:] = waits
-    if by_price:
+    if candidate.order is not None:
+        w.order[:] = candidate.order
+    if candidate.by_price:
         w = _priced(p, w, shapes, masks, variants)
     w = _to_the_end(p, w, shapes, masks, variants)
-    if w.c_left.any() and any((a != b).any() for a, b in zip(allowed, whole, strict=True)):
+    if w.c_left.any() and any((a != b).any() for a, b in zip(candidate.masks, whole, strict=True)):
         masks = list(whole)
         w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
     return _outcome(p, w, shapes)
@@ -95,8 +93,6 @@ def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: V
     w = _to_the_end(p, w, shapes, masks, variants)
     w.t_shape[:] = bases
     w = opening.open_patterns(p, variants, w, shapes, bases)
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
     return _again(w, np.flatnonzero(w.c_left))
 
 
@@ -118,6 +114,8 @@ def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variant
 
 def _again(w: World, classes: NDArray[np.intp]) -> World:
     w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+    w.t_rejects[:] = -1
+    w.n_rejects[:] = -1
     return w._replace(order=classes.astype(np.int64))
 
 
@@ -134,8 +132,6 @@ def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
         w.limits[pool] -= shapes.s_most[wider] - charged
         w.n_shape[n] = wider
         w = assemble.refreshed(w, shapes)
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
     return _again(w, np.flatnonzero(w.c_left))
 
 
@@ -150,12 +146,22 @@ def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Calla
             _apply_limit(p, w, shapes, masks, a)
         elif need == NEEDS_VERDICT:
             pods, load = (int(w.n_pods[a]), w.n_load[a] + w.v_req[b]) if a >= 0 else (0, w.v_req[b])
-            w = assemble.with_verdict(w, (a, pods, b, c), answer=not types_left.gaps(p, shapes, c, load))
+            w = assemble.with_verdict(w, (a, pods, b, c), _verdict(p, shapes, c, load, is_new=a < 0))
         else:
             assert need == NEEDS_ROOM
             w = assemble.roomier(w)
         w = assemble.refreshed(w, shapes)
     return w
+
+
+def _verdict(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
+    """The shape if its minValues hold, or NO. A best effort lowers them to what there is, of a new node only (S-67)."""
+    gaps = types_left.gaps(p, shapes, shape, load)
+    if not gaps:
+        return shape
+    if not is_new or p.settings.min_values_policy is MinValuesPolicy.STRICT:
+        return NO
+    return shapes.with_min_values(shape, {gap.key: gap.found for gap in gaps})
 
 
 def _apply_limit(p: Problem, w: World, shapes: Shapes, masks: list[Mask], t: int) -> None:
@@ -177,5 +183,6 @@ def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
         log_class=w.log_class[:logged],
         log_node=w.log_node[:logged],
         left=w.c_left,
+        limits=w.limits,
         r_free=w.r_free,
     )

@@ -7,29 +7,41 @@ plan would put it anyway.
 
 import numpy as np
 
-from holdfast.core.scheduling import assemble
-from holdfast.core.scheduling.kernel import placing
+from holdfast.core.scheduling import assemble, types_left
+from holdfast.core.scheduling.kernel import placing, topology
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
-from holdfast.core.scheduling.world import NODES, World
+from holdfast.core.scheduling.world import NEED, NO, NODES, World
 
 
 def settle(p: Problem, w: World, shapes: Shapes) -> tuple[World, bool]:
     """The world with one domain for each node and key that pods would count in, and whether there was any."""
     found = False
     for n in range(len(p.nodes), int(w.reg[NODES])):
-        for key in sorted({int(w.g_key[g]) for g in np.flatnonzero(w.uncertain[:, n]).tolist()}):
+        groups = np.flatnonzero(w.uncertain[:, n])
+        for key in sorted({int(w.g_key[g]) for g in groups}):
             shape = _cheapest(p, w, shapes, n, key)
-            if shape >= 0:
-                w = assemble.refreshed(w, shapes)
+            if shape >= 0 and shape != w.n_shape[n]:
+                w = _known(w, shapes, shape, {int(w.g_filter[g]) for g in groups})
                 placing.become_certain(w, n, shape)
                 w.n_shape[n] = shape
                 found = True
     return w, found
 
 
+def _known(w: World, shapes: Shapes, shape: int, filters: set[int]) -> World:
+    """The world that can tell whether nodes of a shape pass these filters."""
+    w = assemble.refreshed(w, shapes)
+    for op in sorted(filters - {-1}):
+        if topology.after(w, shape, op) <= NEED:
+            shapes.transition(shape, op)
+            w = assemble.refreshed(w, shapes)
+    return w
+
+
 def _cheapest(p: Problem, w: World, shapes: Shapes, n: int, key: int) -> int:
-    """The shape of a node in the domain of its cheapest offering, or of its slot; NO where it is in none."""
+    """The shape of a node in the domain of its cheapest offering, or of its slot, that leaves types enough; NO where
+    there is none."""
     old = shapes.all[w.n_shape[n]]
     rows = p.templates[old.template].rows
     assert old.mask is not None
@@ -39,8 +51,10 @@ def _cheapest(p: Problem, w: World, shapes: Shapes, n: int, key: int) -> int:
     first, end = p.domains.first[key], p.domains.first[key + 1]
     possible = shapes.s_domains[w.n_shape[n], first:end].astype(bool)
     table = rows.in_domain(p.domains.keys[key], p.domains.domains[key])
-    for row in sorted(fitting.tolist(), key=lambda row: (rows.order[row], row)):
+    for row in rows.ordered(fitting):
         here = possible if table is None else possible & table[row]
         if here.any():
-            return shapes.in_domain(int(w.n_shape[n]), key, first + int(np.argmax(here)))
-    return -1
+            shape = shapes.in_domain(int(w.n_shape[n]), key, first + int(np.argmax(here)))
+            if shape >= 0 and not types_left.gaps(p, shapes, shape, w.n_load[n]):
+                return shape
+    return NO

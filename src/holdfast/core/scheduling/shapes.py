@@ -5,27 +5,31 @@ asks here for the shape after one more requirement set, or after its domains are
 once. What must hold: a shape never gains rows.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import names
 from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.axes import DomainAxis
+from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.kernel import topology
-from holdfast.core.scheduling.offers import Mask, Rows
-from holdfast.core.scheduling.world import NO, RESERVED, Bytes, Ints
+from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.world import NO, RESERVED, SOFT, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
-from holdfast.model.requirement import Operator
-from holdfast.model.requirements import Requirements
+from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "frontier", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values",
+    "s_domains", "s_rows", "frontier", "s_priced", "priced_room", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -61,12 +65,29 @@ class Template:
     requirements: Requirements
     taints: tuple[Taint, ...]
     rows: Rows
-    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, what DaemonSets take on its nodes
+    overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes; nothing: none is there
+    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the ports they take there
 
-    def free_of(self, ports: Sequence[HostPort]) -> Mask:
-        """The rows of types on which no DaemonSet is in the way of these ports."""
-        free = [not any(a.conflicts(b) for a in taken for b in ports) for taken in self.daemon_ports]
-        return np.array(free, dtype=bool)[self.rows.row_type]
+    def clashing_types(self, ports: Sequence[HostPort]) -> list[str]:
+        """The types on which a DaemonSet is in the way of these ports."""
+        return [
+            t.name
+            for t, taken in zip(self.rows.types, self.daemon_ports, strict=True)
+            if any(a.conflicts(b) for a in taken for b in ports)
+        ]
+
+    def excluded_types(self, wanted: Requirement) -> list[str]:
+        """The types that have a label of their own which does not go together with a requirement."""
+        own = ((t.name, t.requirements.by_key.get(wanted.key)) for t in self.rows.types)
+        return [name for name, has in own if has is not None and not go_together(wanted, has)]
+
+
+class Extent(NamedTuple):
+    """How many there are of each."""
+
+    limited: int  # resources that some pool limits
+    resources: int
+    reservations: int
 
 
 class Shapes:
@@ -78,28 +99,34 @@ class Shapes:
         ops: Sequence[Op],
         axis: DomainAxis,
         well_known: frozenset[str],
-        limited: int,
-        resources: int,
-        reservations: int,
+        extent: Extent,
+        *,
+        priced: bool,
     ) -> None:
+        limited, resources, reservations = extent
         self.templates = templates
         self.all: list[Shape] = []
         self._ops = ops
         self._axis = axis
         self._well_known = well_known
+        self._priced = priced
         self._index: dict[tuple[int, Requirements, bytes], int] = {}
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_priced: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
         self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
         self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
+        self.s_judged: Ints = np.zeros((64, 2), dtype=np.int64)
         self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.priced_room: Ints = np.zeros((64, resources), dtype=np.int64)
         self.slot_reservation: Ints = np.zeros(64, dtype=np.int64)
         self.slot_room: Ints = np.zeros((64, resources), dtype=np.int64)
         self._frontier_rows = 0
         self._slot_rows = 0
+        self._priced_rows = 0
         self.next_keys: Ints = np.full(1024, -1, dtype=np.int64)
         self.next_values: Ints = np.zeros(1024, dtype=np.int64)
         self._next_used = 0
@@ -117,9 +144,7 @@ class Shapes:
 
     def of(self, template: int, requirements: Requirements, mask: Mask) -> int:
         """The shape of a node of a template with these requirements and each of the rows that satisfies them."""
-        rows = self.templates[template].rows
-        for wanted in requirements.by_key.values():
-            mask = mask & rows.satisfying(wanted)
+        mask = _satisfying(self.templates[template].rows, requirements, mask)
         return self._intern(template, requirements, mask)
 
     def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
@@ -151,6 +176,16 @@ class Shapes:
         old = self.all[shape]
         return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
 
+    def with_min_values(self, shape: int, lowered: Mapping[str, int]) -> int:
+        """The shape with these minValues; none where nothing is left to count."""
+        old = self.all[shape]
+        assert old.mask is not None
+        changed = {
+            key: dataclasses.replace(old.requirements.by_key[key], min_values=least or None)
+            for key, least in lowered.items()
+        }
+        return self._intern(old.template, Requirements({**old.requirements.by_key, **changed}), old.mask)
+
     def restriction(self, shape: int, key: int, domain: int) -> None:
         """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
         answer = self.in_domain(shape, key, domain)
@@ -167,27 +202,53 @@ class Shapes:
         fitting = [a for a in op.alternatives if old.requirements.compatible(a, undefined)]
         if not fitting:
             return NO
-        if op.is_filter or old.mask is None or not (fitting[0].by_key or op.ports):
+        if old.mask is None or (not op.is_filter and not fitting[0].by_key and not op.ports):
             return shape
+        if op.is_filter:
+            return self._passes(shape, fitting)
         # A label that neither the pool nor the cloud gives will not be there: what excludes values of it holds as it
         # is, and must not look to the next pod as if the label had a value.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
         template = self.templates[old.template]
-        mask = old.mask & template.free_of(op.ports) if op.ports else old.mask
+        unsuited = template.clashing_types(op.ports) if op.ports else []
         for key in sorted(absent):
-            mask = mask & template.rows.satisfying(fitting[0].by_key[key])
-        return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
+            unsuited += template.excluded_types(fitting[0].by_key[key])
+        if unsuited:
+            # Said as a requirement, so that the node never becomes such a type, whatever else changes.
+            added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, unsuited))
+        return self._narrow(old, old.requirements.union(added), tuple(added.by_key))
 
-    def _narrow(
-        self, old: Shape, requirements: Requirements, keys: Sequence[str], mask: Mask | None = None
-    ) -> int:
-        kept = old.mask if mask is None else mask
-        assert kept is not None
+    def _passes(self, shape: int, alternatives: Sequence[Requirements]) -> int:
+        """The shape when its nodes pass a filter whatever they become, SOFT when some would not, NO when none would.
+
+        All rows count that what is required allows, here and in the slots of the pool: a packing that leaves some out
+        is opened to them again, and what would be bought may yet move into a slot.
+        """
+        required = self.all[shape].requirements
+        own = self.templates[self.all[shape].template]
+        some, every = False, True
+        for template in self.templates:
+            if template is not own and (template.pool != own.pool or own.kind == RESERVED):
+                continue
+            rows = template.rows
+            possible = _satisfying(rows, required, np.ones(len(rows), dtype=bool))
+            sure = np.zeros(len(rows), dtype=bool)
+            for wanted in alternatives:
+                passing = _satisfying(rows, wanted, possible)
+                some = some or bool(passing.any())
+                if all(rows.defines(r.key) or _is_within(required, r) for r in wanted.by_key.values()):
+                    sure |= passing
+            every = every and bool((sure >= possible).all())
+        return shape if every else SOFT if some else NO
+
+    def _narrow(self, old: Shape, requirements: Requirements, keys: Sequence[str]) -> int:
+        mask = old.mask
+        assert mask is not None
         rows = self.templates[old.template].rows
         for key in keys:
-            kept = kept & rows.satisfying(requirements.by_key[key])
-        return self._intern(old.template, requirements, kept)
+            mask = mask & rows.satisfying(requirements.by_key[key])
+        return self._intern(old.template, requirements, mask)
 
     def _intern(self, template: int, requirements: Requirements, mask: Mask) -> int:
         if not mask.any():
@@ -207,10 +268,12 @@ class Shapes:
         if index == len(self.s_rows):
             self.s_domains = _doubled(self.s_domains)
             self.s_rows = _doubled(self.s_rows)
+            self.s_priced = _doubled(self.s_priced)
             self.s_slots = _doubled(self.s_slots)
             self.s_reserved = _doubled(self.s_reserved)
             self.s_most = _doubled(self.s_most)
             self.s_min_values = _doubled(self.s_min_values)
+            self.s_judged = _doubled(self.s_judged)
         self.all.append(shape)
         self.s_domains[index] = domains
         self.s_min_values[index] = any(r.min_values for r in shape.requirements.by_key.values())
@@ -222,6 +285,8 @@ class Shapes:
         if t.kind == RESERVED:
             self.s_slots[index] = self._slots(t.rows, found)
             self.s_reserved[index, t.rows.reservation[found]] = 1
+        elif self._priced:
+            self.s_priced[index] = self._prices(t.rows, found)
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
             known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
@@ -236,17 +301,42 @@ class Shapes:
         self._frontier_rows = end
         return first, end
 
+    def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
+        """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
+        kept: list[Ints] = []
+        for room in dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()):
+            if not kept or not (np.array(kept) >= rows.rooms[room]).all(axis=1).any():
+                kept.append(rows.rooms[room])
+        first, end = self._priced_rows, self._priced_rows + len(kept)
+        while end > len(self.priced_room):
+            self.priced_room = _doubled(self.priced_room)
+        self.priced_room[first:end] = kept
+        self._priced_rows = end
+        return first, end
+
     def _slots(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
         """Reserved rows, the one to use first in front."""
         first, end = self._slot_rows, self._slot_rows + len(found)
         while end > len(self.slot_reservation):
             self.slot_reservation = _doubled(self.slot_reservation)
             self.slot_room = _doubled(self.slot_room)
-        preferred = sorted(found.tolist(), key=lambda row: (rows.order[row], rows.reservation[row]))
+        preferred = rows.ordered(found)
         self.slot_reservation[first:end] = rows.reservation[preferred]
         self.slot_room[first:end] = rows.rooms[rows.room_of[preferred]]
         self._slot_rows = end
         return first, end
+
+
+def _satisfying(rows: Rows, requirements: Requirements, mask: Mask) -> Mask:
+    for wanted in requirements.by_key.values():
+        mask = mask & rows.satisfying(wanted)
+    return mask
+
+
+def _is_within(required: Requirements, wanted: Requirement) -> bool:
+    """Whether what is required of a label leaves only values that are wanted, or the label is not there at all."""
+    own = required.by_key.get(wanted.key)
+    return own is None or own.intersection(wanted) == own
 
 
 def _put(keys: Ints, values: Ints, shape: int, other: int, answer: int) -> None:
@@ -268,12 +358,12 @@ def index_of_rows(template: Template) -> int:
 
 def pareto(rows: Ints) -> Ints:
     """The rows that no other row is at least as large as in everything: enough to answer what fits."""
-    unique = np.unique(rows, axis=0)[::-1]
-    kept: list[NDArray[np.int64]] = []
-    for row in unique:
-        if not kept or not (np.array(kept) >= row).all(axis=1).any():
-            kept.append(row)
-    return np.array(kept, dtype=np.int64)
+    left, kept = rows, []
+    while len(left):
+        top = left[np.argmax(left.astype(float).sum(axis=1))]  # what is larger in everything has a larger sum
+        kept.append(top)
+        left = left[(left > top).any(axis=1)]
+    return np.array(kept, dtype=np.int64).reshape(len(kept), rows.shape[1])
 
 
 def _doubled(array: NDArray[A]) -> NDArray[A]:

@@ -16,17 +16,19 @@ from holdfast.core.scheduling import (
     problem,
     reasons,
     run,
-    suitability,
     types_left,
     variants,
+    weights,
 )
 from holdfast.core.scheduling import waiting as waits
+from holdfast.core.scheduling.columns import Mask, Memory
 from holdfast.core.scheduling.finalize import Nodes
-from holdfast.core.scheduling.offers import Mask
+from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
 from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.suitability import Suitability
 from holdfast.core.scheduling.variants import Variants
 
 FIRST_FIT = "first-fit"
@@ -46,18 +48,21 @@ class Packed:
         return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
 
 
-def solve(request: SolveRequest) -> Plan:
-    """The plan for a request."""
+def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
+    """The plan for a request. Whoever solves often keeps a memory, which makes the next solve faster, not other."""
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
-    p = problem.build(request, entries)
+    p = problem.build(request, entries, memory or Memory())
     of_pods = variants.build(p)
     waiting = waits.waits(p)
     whole = _whole(p)
-    tried = [_pack(FIRST_FIT, p, of_pods, whole, whole, waiting)]
+    tried = [_pack(p, of_pods, Candidate(FIRST_FIT, whole), whole, waiting)]
     if request.settings.packing is Packing.COST:
-        for name, masks, by_price in packings.candidates(p, whole, request.settings.packing_candidates):
-            tried.append(_pack(name, p, of_pods, masks, whole, waiting, by_price=by_price))
-    best = min(tried, key=lambda packed: packed.rank)
+        others = packings.candidates(
+            p, whole, tried[0].nodes.largest_millis(p), request.settings.packing_candidates
+        )
+        tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in others]
+    fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
+    best = min(fair, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
@@ -70,22 +75,15 @@ def solve(request: SolveRequest) -> Plan:
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
-        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan))
+        return dataclasses.replace(plan, not_reserved=Suitability(p).not_reserved(plan, best.outcome.limits))
     return plan
 
 
 def _pack(
-    name: str,
-    p: Problem,
-    of_pods: Variants,
-    masks: list[Mask],
-    whole: list[Mask],
-    waiting: dict[int, waits.Wait],
-    *,
-    by_price: bool = False,
+    p: Problem, of_pods: Variants, candidate: Candidate, whole: list[Mask], waiting: dict[int, waits.Wait]
 ) -> Packed:
-    outcome = run.place(p, of_pods, masks, whole, waits.flags(p, waiting), by_price=by_price)
-    return Packed(name, outcome, finalize.choose(p, outcome))
+    outcome = run.place(p, of_pods, candidate, whole, waits.flags(p, waiting))
+    return Packed(candidate.name, outcome, finalize.choose(p, outcome))
 
 
 def _whole(p: Problem) -> list[Mask]:

@@ -5,18 +5,17 @@ Built once a solve by `solve`; every run shares it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.scheduling import problem
+from holdfast.core.scheduling.classes import Ladder
 from holdfast.core.scheduling.constraints import Row
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Ints, Words, World
-
-A = TypeVar("A", bound=np.generic)
 
 
 @dataclass
@@ -52,115 +51,101 @@ class Variants:
 
 
 def build(p: Problem) -> Variants:
-    ops, v_ops, v_op_first = _ops(p)
-    constraints = p.constraints
-    classes = [(c, len(rungs)) for c, rungs in zip(p.classes, p.rungs, strict=True)]
-    repeats = np.array([rungs for _, rungs in classes], dtype=np.int64)
-    c_first = np.concatenate([[0], np.cumsum(repeats)]).astype(np.int64)
-    spread, near = constraints.spread, constraints.near
-    steady = [
-        not any(row[5] >= 0 for row in spreads) and not nears
-        for spreads, nears in zip(spread, near, strict=True)
-    ]
-    claims = _claims(p)
+    """Everything but the size of pods is worked out once a ladder, and dealt out to the classes that share it."""
+    steps = [len(ladder.rungs) for ladder in p.ladders]
+    distinct, repeats = _rungs_of_classes(steps, p.ladder_of)
+    constraints, ops = p.constraints, list[Op]()
+    tried = _ops(p, ops)
+    claims = [_claims(p, ladder) for ladder in p.ladders for _ in ladder.rungs]
     notes = [
         [(*row[:3], row[3] + len(ops) if row[3] >= 0 else -1) for row in rows]
         + [(group, -1, 0, -1) for group, _ in of_claims]
         for rows, of_claims in zip(constraints.note, claims, strict=True)
     ]
-    claim_first, claim_rows = _ranges(claims, 2)
-    words = max(1, -(-len(p.ports) // problem.WORD_BITS))
-    v_key_first, v_keys = _ranges(
-        [
-            [(key,) for key in sorted({r[5] for r in s} | {r[3] for r in n} | {r[1] for r in f}) if key >= 0]
-            for s, n, f in zip(spread, near, constraints.far, strict=True)
-        ],
-        1,
-    )
-    spread_first, spread_rows = _ranges(spread, 6)
-    near_first, near_rows = _ranges(near, 4)
-    far_first, far_rows = _ranges(constraints.far, 2)
-    note_first, note_rows = _ranges(notes, 4)
+    spread, near, far = constraints.spread, constraints.near, constraints.far
+    keys = [
+        [(key,) for key in sorted({r[5] for r in s} | {r[3] for r in n} | {r[1] for r in f}) if key >= 0]
+        for s, n, f in zip(spread, near, far, strict=True)
+    ]
+    steady = np.array(
+        [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, near, strict=True)], dtype=bool
+    )[distinct]
+    c_first = np.concatenate([[0], np.cumsum(repeats)]).astype(np.int64)
+    found: dict[str, Ints] = {}
+    for name, rows_of, width in (
+        ("v_op", tried, 1), ("v_key", keys, 1), ("claim", claims, 2), ("spread", spread, 6), ("near", near, 4),
+        ("far", far, 2), ("note", notes, 4),
+    ):  # fmt: skip
+        found[f"{name}_first"], found[name] = _dealt(rows_of, width, distinct)
     return Variants(
         ops=ops + constraints.filters,
         first_filter=len(ops),
         c_first=c_first,
-        v_req=_by_class(
-            [problem.request_vector(c.shape, p.resources) for c, _ in classes], repeats, p.resources.size
-        ),
-        v_ops=v_ops,
-        v_op_first=v_op_first,
-        v_steady=np.array(steady, dtype=np.uint8),
-        v_ports=_by_class(_port_rows(p, words, clashing=False), repeats, words),
-        v_clash=_by_class(_port_rows(p, words, clashing=True), repeats, words),
-        claims=claim_rows,
-        claim_first=claim_first,
-        v_keys=v_keys[:, 0],
-        v_key_first=v_key_first,
-        spread_first=spread_first,
-        spread=spread_rows,
-        near_first=near_first,
-        near=near_rows,
-        far_first=far_first,
-        far=far_rows,
-        note_first=note_first,
-        note=note_rows,
-        hopeful=np.array(
-            [not all(steady[c_first[c] : c_first[c + 1]]) for c in range(len(classes))], dtype=bool
-        ),
+        v_req=np.repeat(problem.requests([c.shape for c in p.classes], p.resources), repeats, axis=0),
+        v_steady=steady.astype(np.uint8),
+        v_ports=_port_rows(p, clashing=False)[distinct],
+        v_clash=_port_rows(p, clashing=True)[distinct],
+        v_ops=found.pop("v_op")[:, 0],
+        v_keys=found.pop("v_key")[:, 0],
+        claims=found.pop("claim"),
+        hopeful=np.logical_or.reduceat(~steady, c_first[:-1]) if len(repeats) else np.zeros(0, dtype=bool),
+        **found,
     )
 
 
-def _ops(p: Problem) -> tuple[list[Op], Ints, Ints]:
-    """The different ops of pods, and which of them each variant tries."""
-    index: dict[Op, int] = {}
-    tried: list[int] = []
-    first = [0]
-    shared: dict[int, list[list[int]]] = {}
-    for c, rungs in zip(p.classes, p.rungs, strict=True):
-        of_class = shared.get(id(rungs))
-        if of_class is None or c.shape.volumes.alternatives or c.shape.host_ports:
-            of_class = [
-                [index.setdefault(op, len(index)) for op in problem.pod_ops(rung, c.shape)] for rung in rungs
-            ]
-        if not c.shape.volumes.alternatives and not c.shape.host_ports:
-            shared[id(rungs)] = of_class
-        for ops in of_class:
-            tried += ops
-            first.append(len(tried))
-    return list(index), np.array(tried, dtype=np.int64), np.array(first, dtype=np.int64)
+def _rungs_of_classes(steps: Sequence[int], ladder_of: Sequence[int]) -> tuple[Ints, Ints]:
+    """[variant] its rung, counted over all ladders; and [class] how many variants it has."""
+    of_ladder = np.array(steps, dtype=np.int64)
+    first = np.cumsum(of_ladder) - of_ladder
+    ladders = np.array(ladder_of, dtype=np.int64)
+    repeats = of_ladder[ladders]
+    return _ranges_from(first[ladders], repeats), repeats
 
 
-def _claims(p: Problem) -> list[list[Row]]:
-    """By variant, the shared volumes of its pods: the host group that counts each, and its driver's column."""
-    first = len(p.constraints.groups.hosts)
-    group = {claim: first + i for i, claim in enumerate(p.shared_claims)}
-    column = {driver: len(p.resources.names) + i for i, driver in enumerate(p.resources.drivers)}
-    found = []
-    for c, rungs in zip(p.classes, p.rungs, strict=True):
-        rows: list[Row] = [
-            (group[claim], column[claim[0]])
-            for claim in sorted(set(c.shape.volumes.claims))
-            if claim in group
-        ]
-        found += [rows] * len(rungs)
+def _ranges_from(first: Ints, lengths: Ints) -> Ints:
+    """first[0], first[0] + 1, ... for each length, one range after another."""
+    ends = np.cumsum(lengths)
+    found: Ints = np.repeat(first - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
     return found
 
 
-def _ranges(rows_of: Sequence[Sequence[Row]], width: int) -> tuple[Ints, Ints]:
-    first = np.zeros(len(rows_of) + 1, dtype=np.int64)
-    np.cumsum([len(rows) for rows in rows_of], out=first[1:])
+def _dealt(rows_of: Sequence[Sequence[Row]], width: int, distinct: Ints) -> tuple[Ints, Ints]:
+    """Rows by rung as rows by variant, one after another, and where those of each variant begin."""
+    lengths = np.array([len(rows) for rows in rows_of], dtype=np.int64)
     flat = [row for rows in rows_of for row in rows]
-    return first, np.array(flat, dtype=np.int64).reshape(len(flat), width)
+    table = np.array(flat, dtype=np.int64).reshape(len(flat), width)
+    begins = np.cumsum(lengths) - lengths
+    first = np.concatenate([[0], np.cumsum(lengths[distinct])]).astype(np.int64)
+    return first, table[_ranges_from(begins[distinct], lengths[distinct])]
 
 
-def _by_class(rows: Sequence[NDArray[A]], repeats: Ints, width: int) -> NDArray[A]:
-    return np.repeat(np.array(rows).reshape(len(rows), width), repeats, axis=0)
-
-
-def _port_rows(p: Problem, words: int, *, clashing: bool) -> list[Words]:
-    nothing = np.zeros(words, dtype=np.uint64)
-    return [
-        problem.port_words(c.shape.host_ports, p.ports, clashing=clashing) if c.shape.host_ports else nothing
-        for c in p.classes
+def _ops(p: Problem, ops: list[Op]) -> list[list[Row]]:
+    """By rung, the ops that its pods try; adds the different ones to `ops`."""
+    index: dict[Op, int] = {}
+    tried: list[list[Row]] = [
+        [(index.setdefault(op, len(index)),) for op in problem.pod_ops(rung, ladder.shape)]
+        for ladder in p.ladders
+        for rung in ladder.rungs
     ]
+    ops += index
+    return tried
+
+
+def _claims(p: Problem, ladder: Ladder) -> list[Row]:
+    """The shared volumes of its pods: the host group that counts each, and its driver's column."""
+    first = len(p.constraints.groups.hosts)
+    return [
+        (first + p.shared_claims.index(claim), len(p.resources.names) + p.resources.drivers.index(claim[0]))
+        for claim in sorted(set(ladder.shape.volumes.claims))
+        if claim in p.shared_claims
+    ]
+
+
+def _port_rows(p: Problem, *, clashing: bool) -> Words:
+    """[rung, word]"""
+    rows = [
+        problem.port_words(ladder.shape.host_ports, p.ports, clashing=clashing)
+        for ladder in p.ladders
+        for _ in ladder.rungs
+    ]
+    return np.array(rows, dtype=np.uint64).reshape(len(rows), problem.words(p.ports))

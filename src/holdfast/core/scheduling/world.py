@@ -21,6 +21,10 @@ SOFT: Final = -2  # not now, though it may become possible
 EMPTY: Final = -2  # of a slot in `verdicts`
 NEED: Final = -10  # at or below: Python must supply something; the reason is the distance
 
+# --- The domain that a level of `trail` tried last, where it is none ----------------------------------
+UNTRIED: Final = -1
+UNLABELLED: Final = -2  # the node has no such label, and need not have it
+
 # --- Kinds of nodes ---------------------------------------------------------------------------------
 EXISTING: Final = 0
 BOUGHT: Final = 1
@@ -31,6 +35,7 @@ STAGE_EXISTING: Final = 0
 STAGE_BOUGHT: Final = 1  # nodes of this run that are bought
 STAGE_RESERVED: Final = 2  # nodes of this run that hold a slot
 STAGE_OPEN: Final = 3  # a new node, of the templates that follow in `templates`
+STAGE_PAID: Final = 4  # nodes of this run that are bought, as long as they do not get dearer
 
 # --- Why the kernel returned ------------------------------------------------------------------------
 DONE: Final = 0
@@ -53,8 +58,9 @@ NEEDS_ROOM: Final = 5
     CURSOR_EXISTING,
     CURSOR_BOUGHT,
     CURSOR_RESERVED,
+    SEARCH,  # counts the searches that could not go on where the last one stopped
     REGISTERS,
-) = range(12)
+) = range(13)
 
 
 class World(NamedTuple):
@@ -92,6 +98,7 @@ class World(NamedTuple):
 
     eligible: Bytes  # [set, domain]
     k_first: Ints  # first domain of a key; the next key's first ends it
+    trail: Ints  # [level, (shape, domain tried last)] scratch: one level a key that a pod has constraints on
     zone_key: Ints  # [0]: the key whose domains have slots of their own, or -1
     d_free: Ints  # [domain] free slots in a zone
 
@@ -99,7 +106,10 @@ class World(NamedTuple):
     host_total: Ints
     domain_count: Ints  # [group, domain]
     g_key: Ints  # the key of a domain group
-    uncertain: NDArray[np.int32]  # [group, node] pods that count once the node's domain is certain
+    g_filter: Ints  # the filter op of a domain group, or -1
+    uncertain: NDArray[
+        np.int32
+    ]  # [group, node] pods that count once the node's domain, and its passing, are certain
 
     n_shape: Ints
     n_load: Ints  # [n, resource]
@@ -107,6 +117,9 @@ class World(NamedTuple):
     n_pods: Ints
     n_slot: Ints  # reservation held, or -1
     n_ports: Words
+    n_paid: (
+        Ints  # [n, resource] the room of the cheapest offering that holds its pods; no rows unless asked for
+    )
     n_template: Ints
     n_rejects: Ints  # the last variant that it rejected for good
 
@@ -118,12 +131,15 @@ class World(NamedTuple):
     s_domains: Bytes  # [s, domain]
     s_rows: Ints  # [s, (first, end)] in `frontier`
     frontier: Ints  # [row, resource] the most that pods can have
+    s_priced: Ints  # [s, (first, end)] in `priced_room`
+    priced_room: Ints  # [row, resource] what is bought, cheapest first
     s_slots: Ints  # [s, (first, end)] in `slot_reservation`
     slot_reservation: Ints
     slot_room: Ints  # [row, resource]
     s_reserved: Bytes  # [s, reservation] whether the shape has its slots
     s_most: Ints  # [s, limited resource] largest capacity
     s_min_values: Bytes
+    s_judged: Ints  # [s, (in which search, turned away?)] scratch
 
     next_keys: Ints  # open addressing: shape and op -> shape
     next_values: Ints
@@ -142,7 +158,7 @@ class World(NamedTuple):
 
     r_room: Ints  # [template, reservation, resource] what pods can have in a slot
     r_free: Ints
-    free_most: Ints  # [resource] no free slot has more than this
+    free_most: Ints  # [0, resource] no free slot has more than this
     r_zone: Ints  # the domain of its zone, or -1
     visit: Ints  # [r, (seen, from reservation, by node)] scratch
     queue: Ints

@@ -1,6 +1,7 @@
 """Whether a pod fits on a node: its room, its ports, and the constraints whose domains are nodes."""
 
-from holdfast.core.scheduling.kernel.room import attached, has_room, verdict
+from holdfast.core.scheduling.kernel.room import attached, verdict
+from holdfast.core.scheduling.kernel.slots import has_room
 from holdfast.core.scheduling.kernel.topology import after, known_to_groups, narrowed
 from holdfast.core.scheduling.world import (
     EXISTING,
@@ -25,7 +26,7 @@ def fits_existing(w: World, v: int, n: int) -> int:
         if shape >= 0:
             shape = narrowed(w, v, shape, n, EXISTING)
         if shape <= NEED or shape >= 0:
-            return known_to_groups(w, v, shape)
+            return known_to_groups(w, v, n, shape)
         if shape == SOFT:
             rejection = SOFT
     return rejection
@@ -57,7 +58,7 @@ def fits_shape(w: World, v: int, shape: int, n: int, kind: int) -> int:
         if answer >= 0 and w.s_min_values[answer]:
             answer = verdict(w, v, n, answer)
         if answer >= 0:
-            answer = known_to_groups(w, v, answer)
+            answer = known_to_groups(w, v, n, answer)
         if answer <= NEED or answer >= 0:
             return answer
         if answer == SOFT:

@@ -8,9 +8,10 @@ certain, so starting a pod again is safe.
 
 from holdfast.core.scheduling.kernel.fitting import fits_existing, fits_new, fits_node
 from holdfast.core.scheduling.kernel.lists import bump, insert
+from holdfast.core.scheduling.kernel.paid import costs_nothing, pay
 from holdfast.core.scheduling.kernel.room import attached
 from holdfast.core.scheduling.kernel.slots import hold_slot
-from holdfast.core.scheduling.kernel.topology import after
+from holdfast.core.scheduling.kernel.topology import after, turned_away
 from holdfast.core.scheduling.world import (
     ARG_A,
     BOUGHT,
@@ -28,8 +29,11 @@ from holdfast.core.scheduling.world import (
     POSITION,
     RESERVED,
     RUN_VARIANT,
+    SEARCH,
+    SOFT,
     STAGE_EXISTING,
     STAGE_OPEN,
+    STAGE_PAID,
     World,
 )
 
@@ -57,10 +61,13 @@ def place_one(w: World, c: int) -> int:
             w.reg[CURSOR_EXISTING] = 0
             w.reg[CURSOR_BOUGHT] = 0
             w.reg[CURSOR_RESERVED] = 0
+            w.reg[SEARCH] += 1
         for i in range(w.stages.shape[0]):
             stage = w.stages[i, 0]
             if stage == STAGE_EXISTING:
                 found = in_existing(w, c, v)
+            elif stage == STAGE_PAID:
+                found = in_paid(w, c, v)
             elif stage == STAGE_OPEN:
                 found = in_new(w, c, v, w.stages[i, 1], w.stages[i, 2])
             else:
@@ -73,7 +80,7 @@ def place_one(w: World, c: int) -> int:
 def in_existing(w: World, c: int, v: int) -> int:
     existing = w.n_capacity.shape[0]
     for n in range(w.reg[CURSOR_EXISTING], existing):
-        if w.n_rejects[n] == v:
+        if w.n_rejects[n] == v or turned_away(w, v, n):
             continue
         answer = fits_existing(w, v, n)
         if answer <= NEED:
@@ -92,7 +99,7 @@ def in_listed(w: World, c: int, v: int, kind: int) -> int:
     cursor = CURSOR_BOUGHT if kind == BOUGHT else CURSOR_RESERVED
     for i in range(w.reg[cursor], w.lengths[kind, 0]):
         n = w.listed[kind, i]
-        if w.n_rejects[n] == v:
+        if w.n_rejects[n] == v or turned_away(w, v, n):
             continue
         answer = fits_node(w, v, n, kind)
         if answer <= NEED:
@@ -107,6 +114,23 @@ def in_listed(w: World, c: int, v: int, kind: int) -> int:
         if answer == NO:
             w.n_rejects[n] = v
     w.reg[cursor] = w.lengths[kind, 0]
+    return NO
+
+
+def in_paid(w: World, c: int, v: int) -> int:
+    """Nodes of this run that are bought and stay as cheap as they are, fewest pods first."""
+    for i in range(w.lengths[BOUGHT, 0]):
+        n = w.listed[BOUGHT, i]
+        if w.n_rejects[n] == v or not costs_nothing(w, v, n) or turned_away(w, v, n):
+            continue
+        answer = fits_node(w, v, n, BOUGHT)
+        if answer <= NEED:
+            return answer
+        if answer >= 0:
+            bump(w, BOUGHT, n)
+            return commit(w, c, v, n, answer)
+        if answer == NO:
+            w.n_rejects[n] = v
     return NO
 
 
@@ -162,6 +186,7 @@ def open_node(w: World, c: int, v: int, t: int, shape: int) -> int:
 
 
 def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
+    pay(w, v, n, shape)
     for i in range(w.v_req.shape[1]):
         w.n_load[n, i] += w.v_req[v, i] - attached(w, v, n, i)
     for i in range(w.v_ports.shape[1]):
@@ -171,16 +196,18 @@ def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
     w.n_shape[n] = shape
     w.n_pods[n] += 1
     for i in range(w.note_first[v], w.note_first[v + 1]):
-        if w.note[i, 3] < 0 or after(w, shape, w.note[i, 3]) >= 0:
-            count(w, i, n, shape)
+        passes = shape if w.note[i, 3] < 0 else after(w, shape, w.note[i, 3])
+        if passes != NO:
+            count(w, i, n, shape, passes)
     w.log_class[w.reg[LOGGED]] = c
     w.log_node[w.reg[LOGGED]] = n
     w.reg[LOGGED] += 1
     return n
 
 
-def count(w: World, i: int, n: int, shape: int) -> None:
-    """Anti-affinity counts every domain a node may still be in; the others only one that is certain."""
+def count(w: World, i: int, n: int, shape: int, passes: int) -> None:
+    """Anti-affinity counts every domain a node may still be in; the others only one that is certain, on a node that
+    is certain to pass the group's filter."""
     group, key = w.note[i, 0], w.note[i, 1]
     if key < 0:
         w.host_count[group, n] += 1
@@ -189,7 +216,7 @@ def count(w: World, i: int, n: int, shape: int) -> None:
     possible = 0
     for d in range(w.k_first[key], w.k_first[key + 1]):
         possible += w.s_domains[shape, d]
-    if possible != 1 and not w.note[i, 2]:
+    if (possible != 1 or passes == SOFT) and not w.note[i, 2]:
         w.uncertain[group, n] += 1
         return
     for d in range(w.k_first[key], w.k_first[key + 1]):
@@ -198,7 +225,8 @@ def count(w: World, i: int, n: int, shape: int) -> None:
 
 
 def become_certain(w: World, n: int, shape: int) -> None:
-    """Counts the pods of a node in the domain that it now must be in, for every key that has come down to one."""
+    """Counts the pods of a node in the domain that it now must be in, for every key that has come down to one, and
+    every group whose filter it is now certain to pass."""
     for key in range(w.k_first.shape[0] - 1):
         possible, only = 0, -1
         for d in range(w.k_first[key], w.k_first[key + 1]):
@@ -207,6 +235,8 @@ def become_certain(w: World, n: int, shape: int) -> None:
                 only = d
         if possible == 1:
             for group in range(w.uncertain.shape[0]):
-                if w.g_key[group] == key and w.uncertain[group, n] > 0:
+                if w.g_key[group] != key or w.uncertain[group, n] == 0:
+                    continue
+                if w.g_filter[group] < 0 or after(w, shape, w.g_filter[group]) >= 0:
                     w.domain_count[group, only] += w.uncertain[group, n]
                     w.uncertain[group, n] = 0

@@ -1,4 +1,4 @@
-"""Whether the pods of a node, and one more, have room in a shape, and enough instance types to choose from."""
+"""Whether the pods of a node, and one more, have room in a row, and enough instance types to choose from."""
 
 import numpy as np
 
@@ -7,22 +7,10 @@ from holdfast.core.scheduling.world import (
     ARG_B,
     ARG_C,
     EMPTY,
-    FREE_SLOTS,
     NEED,
     NEEDS_VERDICT,
-    NO,
-    RESERVED,
     World,
 )
-
-
-def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
-    if kind == RESERVED and n >= 0 and w.reg[FREE_SLOTS] == 0:
-        return keeps_slot(w, v, shape, n)
-    for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
-        if row_holds(w, w.frontier, row, v, n):
-            return True
-    return False
 
 
 def keeps_slot(w: World, v: int, shape: int, n: int) -> bool:
@@ -53,10 +41,10 @@ def attached(w: World, v: int, n: int, column: int) -> int:
 
 
 def verdict(w: World, v: int, n: int, shape: int) -> int:
-    """Whether enough instance types are left: Python counts them, once a question."""
+    """The shape if enough instance types are left, one that asks for fewer, or NO: Python counts, once a question."""
     slot = verdict_slot(w.verdicts, n, w.n_pods[n] if n >= 0 else 0, v, shape)
     if w.verdicts[slot, 0] != EMPTY:
-        return shape if w.verdicts[slot, 4] == 1 else NO
+        return w.verdicts[slot, 4]
     w.reg[ARG_A] = n
     w.reg[ARG_B] = v
     w.reg[ARG_C] = shape

@@ -1,7 +1,26 @@
 """Slots: a matching of nodes to reservations that is never more than what is free, kept while nodes grow."""
 
-from holdfast.core.scheduling.kernel.room import attached, keeps_slot, row_holds
+from holdfast.core.scheduling.kernel.room import keeps_slot, row_holds
 from holdfast.core.scheduling.world import FREE_SLOTS, RESERVED, World
+
+
+def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
+    """Whether a shape has room for a node with this pod; in a slot, where it is one that holds a slot."""
+    if kind == RESERVED:
+        return can_hold(w, v, n, shape)
+    for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
+        if row_holds(w, w.frontier, row, v, n):
+            return True
+    return False
+
+
+def can_hold(w: World, v: int, n: int, shape: int) -> bool:
+    """Whether `hold_slot` will find one; n is -1 for a new node."""
+    if n >= 0 and keeps_slot(w, v, shape, n):
+        return True
+    if w.reg[FREE_SLOTS] == 0:
+        return False
+    return free_slot(w, v, n, shape) >= 0 or (n < 0 and end_of_path(w, v, n, shape) >= 0)
 
 
 def hold_slot(w: World, v: int, n: int, shape: int) -> bool:
@@ -26,9 +45,8 @@ def hold_slot(w: World, v: int, n: int, shape: int) -> bool:
 
 def free_slot(w: World, v: int, n: int, shape: int) -> int:
     """The first reservation with a free slot that holds the node with this pod, or -1."""
-    for i in range(w.free_most.shape[0]):
-        if w.n_load[n, i] + w.v_req[v, i] - attached(w, v, n, i) > w.free_most[i]:
-            return -1
+    if not row_holds(w, w.free_most, 0, v, n):
+        return -1
     for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
         r = w.slot_reservation[row]
         if w.r_free[r] > 0 and row_holds(w, w.slot_room, row, v, n):
@@ -49,20 +67,20 @@ def take(w: World, r: int, slots: int) -> None:
 
 def measure_free(w: World) -> None:
     """Bounds what free slots can hold, so that most questions about them are answered without looking at each."""
-    w.free_most[:] = 0
+    w.free_most[0, :] = 0
     for r in range(w.r_free.shape[0]):
         if w.r_free[r] > 0:
             for t in range(w.r_room.shape[0]):
-                for i in range(w.free_most.shape[0]):
-                    w.free_most[i] = max(w.free_most[i], w.r_room[t, r, i])
+                for i in range(w.free_most.shape[1]):
+                    w.free_most[0, i] = max(w.free_most[0, i], w.r_room[t, r, i])
 
 
 def somebody_can_move(w: World) -> bool:
     """Whether any node of this run is small enough for a free slot: the end of every path is such a node."""
     for j in range(w.lengths[RESERVED, 0]):
         fits = True
-        for i in range(w.free_most.shape[0]):
-            if w.n_load[w.listed[RESERVED, j], i] > w.free_most[i]:
+        for i in range(w.free_most.shape[1]):
+            if w.n_load[w.listed[RESERVED, j], i] > w.free_most[0, i]:
                 fits = False
                 break
         if fits:
@@ -72,6 +90,12 @@ def somebody_can_move(w: World) -> bool:
 
 def make_room(w: World, v: int, n: int, shape: int) -> int:
     """An augmenting path: the reservation that n can have once others have moved, or -1."""
+    target = end_of_path(w, v, n, shape)
+    return moved(w, target) if target >= 0 else -1
+
+
+def end_of_path(w: World, v: int, n: int, shape: int) -> int:
+    """The free reservation at the end of a path of moves that would make room for n, or -1."""
     if not somebody_can_move(w):
         return -1
     w.visit[:, 0] = 0
@@ -99,7 +123,7 @@ def make_room(w: World, v: int, n: int, shape: int) -> int:
                 w.visit[target, 1] = r
                 w.visit[target, 2] = m
                 if w.r_free[target] > 0:
-                    return moved(w, target)
+                    return target
                 w.queue[tail] = target
                 tail += 1
     return -1

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from holdfast.core.scheduling.kernel.room import has_room, verdict
+from holdfast.core.scheduling.kernel.room import verdict
+from holdfast.core.scheduling.kernel.slots import has_room
 from holdfast.core.scheduling.world import (
     ARG_A,
     ARG_B,
@@ -13,46 +14,79 @@ from holdfast.core.scheduling.world import (
     NEEDS_TRANSITION,
     NO,
     RESERVED,
+    SEARCH,
     SOFT,
+    UNLABELLED,
+    UNTRIED,
     World,
 )
 
 
 def narrowed(w: World, v: int, shape: int, n: int, kind: int) -> int:
-    """The shape with one domain for each topology key that the pod has a constraint on."""
-    for j in range(w.v_key_first[v], w.v_key_first[v + 1]):
-        if shape >= 0:
-            shape = in_one_domain(w, v, w.v_keys[j], shape, n, kind)
+    """The shape with one domain for each topology key that the pod has a constraint on.
+
+    One, also for anti-affinity: a node that may be in several would keep the next such pod out of all of them. Keys
+    are decided together: where no domain of a key goes with those chosen before it, the key before takes its next.
+    """
+    first, level = w.v_key_first[v], 0
+    w.trail[0, 0] = shape
+    w.trail[0, 1] = UNTRIED
+    while level < w.v_key_first[v + 1] - first:
+        answer = next_choice(w, v, w.v_keys[first + level], level, n, kind)
+        if answer <= NEED:
+            return answer
+        if answer >= 0:
+            level += 1
+            shape = answer
+            w.trail[level, 0] = shape
+            w.trail[level, 1] = UNTRIED
+        elif level > 0:
+            level -= 1
+        else:
+            return NO if w.v_steady[v] else SOFT
     return shape
 
 
-def in_one_domain(w: World, v: int, key: int, shape: int, n: int, kind: int) -> int:
-    """The least populated domain that every constraint on the key allows; among equals, one with a free slot.
+def next_choice(w: World, v: int, key: int, level: int, n: int, kind: int) -> int:
+    """The shape in the next domain of a key that will do, a need, or NO when there is no other.
 
-    One, also for anti-affinity: a node that may be in several would keep the next such pod out of all of them. A
-    node without the label is in no domain; that is all right for anti-affinity, and for nothing else.
+    A node without the label is in no domain; that is all right for anti-affinity, and for nothing else.
     """
-    first, end = w.k_first[key], w.k_first[key + 1]
-    count, following, possible = 0, -1, 0
-    while count >= 0:
-        following = -1
-        for with_slots in (True, False):
-            for d in range(first, end):
-                possible += w.s_domains[shape, d]
-                here = crowd(w, v, key, d, n)
-                if here > count and (following < 0 or here < following):
-                    following = here
-                if here != count or w.s_domains[shape, d] == 0 or (slots_in(w, key, d) > 0) != with_slots:
-                    continue
-                if allowed(w, v, key, d, n):
-                    answer = settled(w, v, shape, key, d, n, kind)
-                    if answer != NO:
-                        return answer
-        count = following
-    wants_others = is_spread(w, v, key) or is_near(w, v, key)
-    if possible == 0 and not wants_others:
-        return shape
-    return SOFT if wants_others else NO
+    shape, last = w.trail[level, 0], w.trail[level, 1]
+    if last == UNLABELLED:
+        return NO
+    while True:
+        d = next_domain(w, v, key, shape, n, last)
+        if d < 0:
+            break
+        if allowed(w, v, key, d, n):
+            answer = settled(w, v, shape, key, d, n, kind)
+            if answer <= NEED:
+                return answer
+            if answer >= 0:
+                w.trail[level, 1] = d
+                return answer
+        last = d
+    if last != UNTRIED or is_spread(w, v, key) or is_near(w, v, key):
+        return NO
+    w.trail[level, 1] = UNLABELLED
+    return shape
+
+
+def next_domain(w: World, v: int, key: int, shape: int, n: int, last: int) -> int:
+    """The domain of a shape that comes after `last`, or -1: the least populated first, then one with a free slot."""
+    before = rank(w, v, key, last, n) if last >= 0 else -1
+    found, lowest = -1, 0
+    for d in range(w.k_first[key], w.k_first[key + 1]):
+        if w.s_domains[shape, d]:
+            here = rank(w, v, key, d, n)
+            if (here > before or (here == before and d > last)) and (found < 0 or here < lowest):
+                found, lowest = d, here
+    return found
+
+
+def rank(w: World, v: int, key: int, d: int, n: int) -> int:
+    return 2 * crowd(w, v, key, d, n) + (slots_in(w, key, d) == 0)
 
 
 def allowed(w: World, v: int, key: int, d: int, n: int) -> bool:
@@ -79,6 +113,42 @@ def may_begin(w: World, i: int, key: int, d: int) -> bool:
         if w.eligible[w.near[i, 2], other] and w.domain_count[w.near[i, 0], other] > 0:
             return False
     return True
+
+
+def turned_away(w: World, v: int, n: int) -> bool:
+    """Whether the only domain of a node is one that the pod cannot be in now: a short cut past nodes that are alike.
+
+    Only for pods whose chances change as others are placed: each of them looks at all nodes anew.
+    """
+    if w.v_steady[v]:
+        return False
+    shape = w.n_shape[n]
+    if w.s_judged[shape, 0] != w.reg[SEARCH]:
+        w.s_judged[shape, 0] = w.reg[SEARCH]
+        w.s_judged[shape, 1] = excluded(w, v, shape)
+    if w.s_judged[shape, 1] == 0:
+        return False
+    for i in range(w.spread_first[v], w.spread_first[v + 1]):
+        if w.spread[i, 5] >= 0 and w.uncertain[w.spread[i, 0], n] > 0:
+            return False
+    for i in range(w.near_first[v], w.near_first[v + 1]):
+        if w.near[i, 3] >= 0 and w.uncertain[w.near[i, 0], n] > 0:
+            return False
+    return True
+
+
+def excluded(w: World, v: int, shape: int) -> bool:
+    """Whether a key of the pod has one domain in this shape, and it is not allowed there."""
+    for j in range(w.v_key_first[v], w.v_key_first[v + 1]):
+        key = w.v_keys[j]
+        possible, only = 0, -1
+        for d in range(w.k_first[key], w.k_first[key + 1]):
+            if w.s_domains[shape, d]:
+                possible += 1
+                only = d
+        if possible == 1 and not allowed(w, v, key, only, -1):
+            return True
+    return False
 
 
 def there(w: World, group: int, d: int, n: int) -> int:
@@ -123,8 +193,6 @@ def least_count(w: World, i: int) -> int:
 
 def settled(w: World, v: int, shape: int, key: int, d: int, n: int, kind: int) -> int:
     """The shape in this domain, where the pod must also have room and types enough; NO, or a need."""
-    if w.s_domains[shape, d] == 0:
-        return NO
     if kind == RESERVED and key == w.zone_key[0] and n < 0 and slots_in(w, key, d) == 0:
         return NO
     answer = cut_to(w, shape, key, d)
@@ -175,10 +243,17 @@ def table_slot(keys: np.ndarray, shape: int, other: int) -> int:
     return slot
 
 
-def known_to_groups(w: World, v: int, shape: int) -> int:
-    """Makes sure that `commit` can tell which groups count this placement; the shape, or a need."""
+def known_to_groups(w: World, v: int, n: int, shape: int) -> int:
+    """Makes sure that `commit` can tell which groups count this placement, and which may count what is on the node
+    from now on; the shape, or a need."""
     if shape < 0:
         return shape
+    if n >= 0 and shape != w.n_shape[n]:
+        for group in range(w.g_filter.shape[0]):
+            if w.g_filter[group] >= 0 and w.uncertain[group, n] > 0:
+                answer = after(w, shape, w.g_filter[group])
+                if answer <= NEED:
+                    return answer
     for i in range(w.note_first[v], w.note_first[v + 1]):
         if w.note[i, 3] >= 0:
             answer = after(w, shape, w.note[i, 3])

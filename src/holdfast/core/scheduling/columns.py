@@ -1,0 +1,179 @@
+"""A catalog as columns: what rows of templates are picked from, computed once for as long as a catalog lives.
+
+Built by `offers`, kept by a `Memory`. The rule: nothing here depends on a request, so a column that is right once is
+right for every solve with the same instance types.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast import names
+from holdfast.core.scheduling.axes import PLENTY
+from holdfast.core.scheduling.world import Ints
+from holdfast.model import resources
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.requirement import Requirement
+from holdfast.model.requirements import go_together
+from holdfast.model.resources import Resources
+
+Mask = NDArray[np.bool_]
+
+UNKNOWN_PRICE: Final = 0
+_REMEMBERED_MAX: Final = 64  # catalogs: one a node class
+
+
+@dataclass(frozen=True)
+class Values:
+    """The different requirements at one key, those of one value by that value: most labels have just one."""
+
+    all: tuple[Requirement | None, ...]
+    single: Mapping[str, int]
+    others: tuple[int, ...]
+
+    def going_with(self, wanted: Requirement) -> Mask:
+        """[i] whether each of them goes together with a requirement."""
+        if wanted.lower is not None or wanted.upper is not None:
+            return np.array([u is None or go_together(wanted, u) for u in self.all], dtype=bool)
+        found = np.full(len(self.all), wanted.complement)
+        found[[self.single[value] for value in wanted.values if value in self.single]] = not wanted.complement
+        for i in self.others:
+            one = self.all[i]
+            found[i] = one is None or go_together(wanted, one)
+        return found
+
+    def having(self, domains: Sequence[str]) -> Mask:
+        """[i, domain] whether each of them allows a domain."""
+        table = np.array([[u is None or u.has(d) for d in domains] for u in self.all], dtype=bool)
+        return table.reshape(len(self.all), len(domains))
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Which of the different requirements at one key each type has, and each offering."""
+
+    of_type: NDArray[np.int32]
+    types: Values
+    of_offering: NDArray[np.int32]
+    offerings: Values
+
+
+@dataclass
+class Columns:
+    """All offerings of a catalog, one after another."""
+
+    types: tuple[InstanceType, ...]
+    offerings: tuple[Offering, ...]
+    type_of: Ints  # [offering] index in `types`
+    room_of: Ints  # [offering] index in `_rooms`
+    reserved: Mask
+    healthy: Mask
+    launchable: Mask
+    rank: Ints  # [offering] cheapest first, no two alike
+    price: Ints  # [offering] nano-USD an hour, or UNKNOWN_PRICE
+    capacity_type: Ints  # [offering] index in names.CAPACITY_TYPES
+    room_type: Ints  # [room] index in `types`
+    _rooms: tuple[Resources, ...]  # allocatable; offerings of a type share one unless they override it
+    type_names: tuple[str, ...]
+    _by_name: dict[str, Ints] = field(default_factory=dict)
+    _codes: dict[str, Codes] = field(default_factory=dict)
+
+    def allocatable(self, name: str) -> Ints:
+        """[room] what there is of a resource."""
+        return self._column(f"allocatable {name}", lambda: [room[name] for room in self._rooms])
+
+    def attachable(self, driver: str) -> Ints:
+        """[room] how many volumes of a storage driver can be attached."""
+        return self._column(
+            f"attachable {driver}",
+            lambda: [dict(self.types[t].volume_limits).get(driver, PLENTY) for t in self.room_type.tolist()],
+        )
+
+    def capacity(self, name: str) -> Ints:
+        """[type] what counts against a limit: a node is one of `nodes`."""
+        return self._column(
+            f"capacity {name}",
+            lambda: [1 if name == resources.NODES else t.capacity[name] for t in self.types],
+        )
+
+    def codes(self, key: str) -> Codes:
+        found = self._codes.get(key)
+        if found is None:
+            of_types = [t.requirements.by_key.get(key) for t in self.types]
+            found = self._codes[key] = Codes(
+                *_encoded(of_types), *_encoded([o.requirements.by_key.get(key) for o in self.offerings])
+            )
+        return found
+
+    def _column(self, name: str, amounts: Callable[[], list[int]]) -> Ints:
+        found = self._by_name.get(name)
+        if found is None:
+            found = self._by_name[name] = np.array(amounts(), dtype=np.int64)
+        return found
+
+
+class Memory:
+    """What one solve may leave for the next: columns of catalogs that are still in use. Answers never depend on it."""
+
+    def __init__(self) -> None:
+        self._columns: dict[int, Columns] = {}
+
+    def columns(self, types: tuple[InstanceType, ...]) -> Columns:
+        """The columns of a catalog; of the same tuple, the same columns."""
+        known = self._columns.get(id(types))
+        if known is None or known.types is not types:
+            if len(self._columns) >= _REMEMBERED_MAX:
+                self._columns.clear()
+            known = self._columns[id(types)] = columns(types)
+        return known
+
+
+def columns(types: tuple[InstanceType, ...]) -> Columns:
+    pairs = [(i, t, o) for i, t in enumerate(types) for o in t.offerings]
+    index: dict[tuple[int, Resources, Resources], int] = {}
+    rooms: list[Resources] = []
+    room_type, room_of = [], []
+    for i, t, o in pairs:
+        key = (i, o.capacity_override, o.overhead_override)
+        if key not in index:
+            index[key] = len(rooms)
+            rooms.append(t.allocatable_of(o))
+            room_type.append(i)
+        room_of.append(index[key])
+    order = sorted(range(len(pairs)), key=[t.order_key(o) for _, t, o in pairs].__getitem__)
+    rank = np.empty(len(pairs), dtype=np.int64)
+    rank[order] = np.arange(len(pairs))
+    offerings = tuple(o for _, _, o in pairs)
+    return Columns(
+        types=types,
+        offerings=offerings,
+        type_of=np.array([i for i, _, _ in pairs], dtype=np.int64),
+        room_of=np.array(room_of, dtype=np.int64),
+        reserved=np.array([o.capacity_type == names.RESERVED for o in offerings], dtype=bool),
+        healthy=np.array([o.healthy for o in offerings], dtype=bool),
+        launchable=np.array([o.launchable for o in offerings], dtype=bool),
+        rank=rank,
+        price=np.array([o.price_nano_usd_per_hour or UNKNOWN_PRICE for o in offerings], dtype=np.int64),
+        capacity_type=np.array(
+            [names.CAPACITY_TYPES.index(o.capacity_type) for o in offerings], dtype=np.int64
+        ),
+        room_type=np.array(room_type, dtype=np.int64),
+        _rooms=tuple(rooms),
+        type_names=tuple(t.name for t in types),
+    )
+
+
+def _encoded(found: Sequence[Requirement | None]) -> tuple[NDArray[np.int32], Values]:
+    """Which of the different requirements each one is."""
+    index: dict[Requirement | None, int] = {}
+    codes = np.array([index.setdefault(one, len(index)) for one in found], dtype=np.int32)
+    single = {
+        next(iter(one.values)): i
+        for one, i in index.items()
+        if one is not None and not one.complement and len(one.values) == 1 and one.min_values is None
+    }
+    others = sorted(set(index.values()) - set(single.values()))
+    return codes, Values(tuple(index), single, tuple(others))
