@@ -22,6 +22,7 @@ from holdfast.sim.aws import iam, pricing, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.faults import Fault, NoFaults
 from holdfast.sim.aws.fronts import before_send
+from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.entities import Reservation
@@ -73,7 +74,7 @@ class World:
         self.iam = iam.Iam([ROLE, "OtherRole"], self.clock)
         self.endpoint = Endpoint(
             {
-                "ec2": self.ec2,
+                "ec2": self.ec2 if rules else Remembering(self.ec2),
                 "iam": self.iam,
                 "pricing": pricing.Pricing([REGION]),
                 "ssm": ssm.Ssm(self.parameters, self.clock),
@@ -145,6 +146,26 @@ class World:
     def asked(self, operation: str) -> int:
         """How often AWS was asked for something, by its own log."""
         return sum(call.operation == operation for call in self.endpoint.log)
+
+
+class Remembering:
+    """EC2, with what is the same in every world worked out once: a region's types take long to list."""
+
+    def __init__(self, ec2: Ec2) -> None:
+        self._ec2 = ec2
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        if operation not in ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings"):
+            return self._ec2.call(operation, params, caller)
+        question = f"{operation} {params!r}"
+        if question not in _remembered():
+            _remembered()[question] = self._ec2.call(operation, params, caller)
+        return _remembered()[question]
+
+
+@functools.cache
+def _remembered() -> dict[str, dict[str, Any]]:
+    return {}
 
 
 class SharedClients(Clients):

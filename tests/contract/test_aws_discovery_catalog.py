@@ -29,7 +29,7 @@ REGION = ec2.region("us-west-2")
 
 @functools.cache
 def seen() -> World:
-    """A world whose types, prices and spot history were read. Tests that use it mark nothing and move no time."""
+    """A world whose types, prices and spot history were read. Tests that use it leave it as it was but for time."""
     world = World()
     world.reserve(total=3)
     world.reserve("c5.large", owner=OTHER, shared_with=(ACCOUNT,), zone_id=ZONE_B, criteria="targeted")
@@ -97,6 +97,16 @@ def test_every_offering_says_capacity_type_zone_and_zone_id() -> None:
         ("us-west-2a", 3, True),
         ("us-west-2b", 2, True),
     }
+
+
+@pytest.mark.fact("AW-06")
+def test_a_reservation_that_does_not_fit_the_class_is_not_offered() -> None:
+    world = seen()
+    windows = world.reserve("c5.xlarge", platform="Windows", criteria="targeted")
+    world.clock.advance(MINUTE)
+    node_class = world.selecting({"id": windows.id})
+    assert slots_of(offered(world, node_class)) == []
+    control.set_state(world.ec2.world, windows.id, "cancelled")
 
 
 @pytest.mark.fact("Q-17")
@@ -225,7 +235,7 @@ def test_counts_are_those_of_the_last_reading_and_types_without_news_are_the_sam
 # --- The schedule ---------------------------------------------------------------------------------------
 
 
-def calls_a_minute(world: World, classes: list[EC2NodeClass], minutes: int = 20) -> float:
+def calls_a_minute(world: World, classes: list[EC2NodeClass], minutes: int = 10) -> float:
     """While one loop refreshes, each class is resolved once a minute, and counts are asked for all the time."""
     before = len(world.endpoint.log)
     for _ in range(minutes):

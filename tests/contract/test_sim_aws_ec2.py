@@ -11,9 +11,11 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 import ec2_world
 import sim_aws
 from ec2_world import Region
+from holdfast.sim.aws import ssm
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.sqs import Sqs
-from holdfast.sim.ec2 import faults, setup
+from holdfast.sim.aws.ssm import Ssm
+from holdfast.sim.ec2 import eks_images, faults, setup
 from holdfast.sim.ec2.service import Ec2
 
 TAGS = [{"Key": "eks:eks-cluster-name", "Value": "demo"}, {"Key": "Name", "Value": "a & b <ü>"}]
@@ -174,3 +176,19 @@ def test_ec2_launches_with_the_profiles_that_iam_has_and_its_events_reach_the_qu
     assert {event["detail-type"] for event in events} == {"EC2 Instance State-change Notification"}
     states = [e["detail"]["state"] for e in events if e["detail"]["instance-id"] == instance["InstanceId"]]
     assert states == ["pending", "running"]
+
+
+@pytest.mark.parametrize("kubernetes", ["1.31", "1.36"])
+def test_every_image_that_ssm_names_is_one_that_ec2_has(kubernetes: str) -> None:
+    clock = sim_aws.JumpingClock()
+    region = dataclasses.replace(setup.plain(), images=eks_images.images(kubernetes))
+    ec2 = Ec2(clock=clock, ids=ec2_world.Dice(), setup=region)
+    parameters = Ssm(eks_images.parameters(kubernetes), clock)
+    with sim_aws.clients("before_call", sim_aws.endpoint({"ec2": ec2, "ssm": parameters})) as aws:
+        for path in ssm.ami_paths(kubernetes):
+            image_id = aws["ssm"].get_parameter(Name=path.path)["Parameter"]["Value"]
+            (image,) = aws["ec2"].describe_images(ImageIds=[image_id])["Images"]
+            assert image["Architecture"] == path.architecture
+            assert ("Platform" in image) == path.family.startswith("Windows")
+    names = [image.name for image in region.images]
+    assert len(set(names)) == len(names) > 10

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws_builders import real, reservation, supply
@@ -50,6 +50,7 @@ def build(supplied: Supply, kept: Built) -> dict[str, InstanceType]:
 
 
 @pytest.mark.fact("Q-17", "AW-26")
+@settings(deadline=None, max_examples=60)
 @given(lists=st.lists(st.tuples(on_demand_lists, spot_lists), min_size=1, max_size=3))
 def test_slots_are_near_zero_in_the_order_of_the_list_whenever_prices_change(
     lists: list[tuple[dict[str, int], dict[tuple[str, str], int] | None]],

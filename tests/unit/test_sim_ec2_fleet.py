@@ -1,5 +1,6 @@
 """CreateFleet and RunInstances of the simulated EC2, beyond the table of reservations."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from ec2_world import OTHER, START_S, ZONES, Region, config, errors, pools
 from holdfast.sim.ec2 import control, prices
 from holdfast.sim.ec2.faults import Partial
-from holdfast.sim.ec2.setup import ACCOUNT
+from holdfast.sim.ec2.setup import ACCOUNT, PlacementGroup
 
 ONLY = "capacity-reservations-only"
 BLOCK = "capacity-block"
@@ -274,6 +275,13 @@ def test_reservations_only_without_a_target_uses_open_ones_and_nothing_else() ->
         ({"ImageId": "ami-0ffffffffffffffff"}, "m5.large/a", "InvalidAMIID.NotFound"),
         ({"SecurityGroupIds": ["sg-0"]}, "m5.large/a", "InvalidGroup.NotFound"),
         ({"IamInstanceProfile": {"Name": "gone"}}, "m5.large/a", "InvalidParameterValue"),
+        ({"SecurityGroups": ["no-name"]}, "m5.large/a", "InvalidGroup.NotFound"),
+        ({"Placement": {"GroupName": "no-ring"}}, "m5.large/a", "InvalidPlacementGroup.Unknown"),
+        (
+            {"InstanceRequirements": {"VCpuCount": {"Min": 1}, "MemoryMiB": {"Min": 1}}},
+            "m5.large/a",
+            "UnsupportedOperation",
+        ),
         ({}, "m6g.large/a", "InvalidParameterValue"),  # an x86 image
         ({}, "m5.gigantic/a", "InvalidParameterValue"),
         ({}, "m5n.large/d", "Unsupported"),  # not offered there
@@ -286,6 +294,44 @@ def test_what_is_wrong_with_one_pool_is_an_error_of_that_pool(
     answer = region.fleet(config(region.template(**data), pool), config(region.template(), "m5.2xlarge/b"))
     assert errors(answer) == [(pool, code)]
     assert pools(answer) == {"m5.2xlarge/b": 1}
+
+
+def test_a_zone_a_subnet_or_a_network_that_does_not_go_together_is_an_error_of_the_pool() -> None:
+    region = Region()
+    template = region.template(SecurityGroups=["holdfast-nodes"])
+    (first, second), group = region.setup.subnets[:2], region.setup.security_groups[0]
+
+    def code(pool: str, **fields: str) -> str:
+        (error,) = region.fleet(config(template, pool, **fields))["Errors"]
+        return str(error["ErrorCode"])
+
+    unknown = {"InstanceType": "m5.large", "AvailabilityZone": "us-west-2z"}
+    answer = region.fleet(config(template) | {"Overrides": [unknown]})
+    assert [error["ErrorCode"] for error in answer["Errors"]] == ["InvalidParameterValue"]
+    assert code("m5.large/a", SubnetId=second.id) == "InvalidParameterValue"
+    assert code("m5.large/a", SubnetId="subnet-0") == "InvalidSubnetID.NotFound"
+    region.world.setup = replace(region.setup, security_groups=(replace(group, vpc_id="vpc-2"),))
+    assert code("m5.large/a", SubnetId=first.id) == "InvalidParameter"
+    assert len(region.world.instances) == 0
+
+
+def test_an_override_takes_the_place_of_what_the_template_says() -> None:
+    region = Region()
+    template = region.template(ImageId="ami-0ffffffffffffffff", IamInstanceProfile={"Name": "one"})
+    profile = {"IamInstanceProfile": {"Name": "two"}, "ImageId": region.setup.images[0].id}
+    (instance,) = region.launched(region.fleet(config(template, "m5.large/a", **profile)))
+    assert (instance.spec.image_id, instance.spec.profile) == (region.setup.images[0].id, "two")
+
+
+def test_a_zone_may_be_named_by_its_id_and_not_twice() -> None:
+    region = Region()
+    template = region.template()
+    by_id = config(template) | {"Overrides": [{"InstanceType": "m5.large", "AvailabilityZoneId": ZONES["b"]}]}
+    assert pools(region.fleet(by_id)) == {"m5.large/b": 1}
+    assert (
+        refused(region, config(template, "m5.large/b", AvailabilityZoneId=ZONES["b"])) == "InvalidFleetConfig"
+    )
+    assert refused(region, config(template, "m5.large/b"), by_id) == "InvalidFleetConfig"  # the same pair
 
 
 def test_a_target_of_another_type_or_one_that_is_not_there_is_an_error_of_the_pool() -> None:
@@ -351,10 +397,12 @@ def test_reservations_count_against_the_quota_of_processors_and_instances_in_the
 
 def test_a_reservation_in_a_placement_group_takes_only_instances_of_that_group() -> None:
     region = Region()
+    ring = PlacementGroup(id="pg-1", account=ACCOUNT, name="ring")
+    region.world.setup = replace(region.setup, placement_groups=(ring,))
     arn = region.world.arn(ACCOUNT, "placement-group/ring")
     reservation = region.reserve(placement_group_arn=arn)
     (outside,) = region.launch()
-    (inside,) = region.launch(Placement={"GroupName": "ring"})
+    (inside,) = region.launch(Placement={"GroupId": "pg-1"})
     assert (outside.reservation_id, inside.reservation_id) == ("", reservation.id)
 
 

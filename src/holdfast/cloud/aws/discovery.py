@@ -120,9 +120,7 @@ class Discovery:
         if not node_class.status.subnets:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
         self._note(node_class)
-        selecting = node_class.metadata.name in self._selecting
-        supply = await self._supply()
-        seen = self._named(await self._reservations.get()) if selecting else ()
+        seen, supply = await self._listed(node_class), await self._supply()
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
             return await self._aws.executor.run(
@@ -206,6 +204,14 @@ class Discovery:
             full_subnets=self.unavailable.subnets.marked(now_s),
             held_down=self.hold_downs.held(now_s),
         )
+
+    async def _listed(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
+        """What the class's status lists, as it is now. Where it lists none, nothing that its terms select can be
+        used: whether that was looked at yet is not asked, since the class is not Ready before."""
+        listed = {entry.id for entry in node_class.status.capacity_reservations}
+        if not listed or node_class.metadata.name not in self._selecting:
+            return ()
+        return [one for one in self._named(await self._reservations.get()) if one.id in listed]
 
     async def _visible_to(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
         """What the terms of a class are matched against. An id that no reading was asked about is worth one."""

@@ -19,6 +19,7 @@ from holdfast.sim.ec2.world import World
 _ECHOED: Final = (
     "InstanceType", "MaxPrice", "SubnetId", "AvailabilityZone", "Priority", "ImageId", "AvailabilityZoneId",
 )  # fmt: skip
+_OVER_TEMPLATE: Final = ("ImageId", "BlockDeviceMappings", "IamInstanceProfile", "MetadataOptions")
 _CONFIGS_MAX: Final = 50
 _OVERRIDES_MAX: Final = 300
 _DEAREST: Final = 1 << 62  # where no price is known
@@ -82,9 +83,17 @@ class _Reader:
 
     @property
     def zone_id(self) -> str:
-        named = self.account.zone_ids.get(self.override.get("AvailabilityZone", ""), "")
-        given = self.override.get("AvailabilityZoneId", "") or named
-        return given or (self.subnet.zone_id if self.subnet else "")
+        return self._asked_zone or (self.subnet.zone_id if self.subnet else "")
+
+    @property
+    def _asked_zone(self) -> str:
+        """Its id. A name that the account does not know stays as it is, and is refused later."""
+        for place in (self.override, self.override.get("Placement", {}), self.data.get("Placement", {})):
+            if place.get("AvailabilityZoneId"):
+                return str(place["AvailabilityZoneId"])
+            if name := place.get("AvailabilityZone"):
+                return self.account.zone_ids.get(name, name)
+        return ""
 
     def answer(self, template_id: str, version: str) -> dict[str, Any]:
         echoed = {name: self.override[name] for name in _ECHOED if name in self.override}
@@ -99,14 +108,19 @@ class _Reader:
 
     def pool(self) -> Pool:
         """The pool, or an ApiError that is about this pool alone."""
-        data = dict(self.data) | {k: self.override[k] for k in ("ImageId", "KeyName") if k in self.override}
+        data = dict(self.data) | {
+            name: self.override[name] for name in _OVER_TEMPLATE if name in self.override
+        }
         if group := self.override.get("Placement", {}):
             data["Placement"] = dict(data.get("Placement", {})) | dict(group)
         spec = specs.resolve(self.world, self.account.id, data)
+        if self.zone_id and self.zone_id not in self.account.zone_ids.values():
+            raise invalid(f"Invalid availability zone: [{self.zone_id}]")
         if self.subnet is None:
             raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{self._subnet_id}' does not exist")
         if self.subnet.zone_id != self.zone_id:
             raise invalid(f"The subnet '{self.subnet.id}' is not in the Availability Zone that was asked for")
+        specs.check_network(self.world, spec, self.subnet)
         check_type(self.world, self.instance_type, self.zone_id, spec, self.market)
         return Pool(
             instance_type=self.instance_type,
@@ -141,10 +155,7 @@ class _Reader:
         mine = [s for s in self.world.setup.subnets if s.account == self.account.id]
         if self._subnet_id:
             return next((s for s in mine if s.id == self._subnet_id), None)
-        zone_id = self.override.get("AvailabilityZoneId") or self.account.zone_ids.get(
-            self.override.get("AvailabilityZone", "")
-        )
-        return next((s for s in mine if s.default and zone_id in {None, s.zone_id}), None)
+        return next((s for s in mine if s.default and self._asked_zone in {"", s.zone_id}), None)
 
 
 def check_type(world: World, instance_type: str, zone_id: str, spec: Spec, market: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2.entities import ONLY_RESERVED, Spec
 from holdfast.sim.ec2.requests import clash, invalid, tags_for
-from holdfast.sim.ec2.setup import Image
+from holdfast.sim.ec2.setup import Image, Subnet
 from holdfast.sim.ec2.world import World
 
 _USER_DATA_MAX: Final = 16384
@@ -20,6 +20,8 @@ _PREFIX_ADDRESSES: Final = 16
 
 
 def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
+    if "InstanceRequirements" in data:
+        raise ApiError("UnsupportedOperation", "InstanceRequirements is not simulated")
     image = find_image(world, data.get("ImageId", ""))
     reserved = data.get("CapacityReservationSpecification", {})
     target = reserved.get("CapacityReservationTarget", {})
@@ -44,7 +46,7 @@ def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
         target_group=target.get("CapacityReservationResourceGroupArn", ""),
         market=data.get("InstanceMarketOptions", {}).get("MarketType", ""),
         tenancy=placement.get("Tenancy", "default"),
-        placement_group=placement.get("GroupName", "") or placement.get("GroupId", ""),
+        placement_group=_placement_group(world, account, placement),
         user_data=data.get("UserData", ""),
         addresses=sum(_addresses(i) for i in interfaces) or 1,
         efas=sum(i.get("InterfaceType") in {"efa", "efa-only"} for i in interfaces),
@@ -86,15 +88,36 @@ def find_image(world: World, image_id: str) -> Image:
     return image
 
 
+def check_network(world: World, spec: Spec, subnet: Subnet) -> None:
+    for group in world.setup.security_groups:
+        if group.id in spec.security_groups and group.vpc_id != subnet.vpc_id:
+            raise ApiError(
+                "InvalidParameter",
+                f"Security group {group.id} and subnet {subnet.id} belong to different networks.",
+            )
+
+
 def _groups(world: World, account: str, data: Mapping[str, Any]) -> tuple[str, ...]:
-    asked = list(data.get("SecurityGroupIds", ()))
+    mine = [group for group in world.setup.security_groups if group.account == account]
+    known = {group.name: group.id for group in mine} | {group.id: group.id for group in mine}
+    asked = [*data.get("SecurityGroupIds", ()), *data.get("SecurityGroups", ())]
     for interface in data.get("NetworkInterfaces", ()):
-        asked += [group for group in interface.get("Groups", ()) if group not in asked]
-    known = {group.id for group in world.setup.security_groups if group.account == account}
+        asked += interface.get("Groups", ())
     for group in asked:
         if group not in known:
             raise ApiError("InvalidGroup.NotFound", f"The security group '{group}' does not exist")
-    return tuple(asked)
+    return tuple(dict.fromkeys(known[group] for group in asked))
+
+
+def _placement_group(world: World, account: str, placement: Mapping[str, Any]) -> str:
+    """Its name."""
+    asked = placement.get("GroupName", "") or placement.get("GroupId", "")
+    if not asked:
+        return ""
+    for group in world.setup.placement_groups:
+        if group.account == account and asked in {group.name, group.id}:
+            return group.name
+    raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{asked}' is unknown.")
 
 
 def _profile(world: World, given: Mapping[str, str]) -> str:
