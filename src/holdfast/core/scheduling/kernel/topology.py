@@ -66,18 +66,25 @@ def next_choice(w: World, v: int, key: int, shape: int, n: int, kind: int, last:
     """
     if last == UNLABELLED:
         return NO, last
+    possible, only = 0, -1
+    for d in range(w.k_first[key], w.k_first[key + 1]):
+        if w.s_domains[shape, d]:
+            possible += 1
+            only = d
+    if possible == 0:
+        return (NO, last) if is_spread(w, v, key) or is_near(w, v, key) else (shape, UNLABELLED)
+    if possible == 1:  # most nodes: nothing to put in order
+        if last == only or not allowed(w, v, key, only, n):
+            return NO, only
+        return settled(w, v, shape, key, only, n, kind), only
     while True:
-        d = next_domain(w, v, key, shape, n, last)
-        if d < 0:
-            break
-        if allowed(w, v, key, d, n):
-            answer = settled(w, v, shape, key, d, n, kind)
+        last = next_domain(w, v, key, shape, n, last)
+        if last < 0:
+            return NO, last
+        if allowed(w, v, key, last, n):
+            answer = settled(w, v, shape, key, last, n, kind)
             if answer != NO:
-                return answer, d
-        last = d
-    if last != UNTRIED or is_spread(w, v, key) or is_near(w, v, key):
-        return NO, last
-    return shape, UNLABELLED
+                return answer, last
 
 
 def next_domain(w: World, v: int, key: int, shape: int, n: int, last: int) -> int:
