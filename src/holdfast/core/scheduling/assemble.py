@@ -32,8 +32,8 @@ from holdfast.core.scheduling.world import (
     Words,
     World,
 )
-from holdfast.model import requirements, resources
-from holdfast.model.resources import Resources
+from holdfast.model import requirements
+from holdfast.model.resources import NOTHING
 from holdfast.model.snapshot import NodeView
 
 A = TypeVar("A", bound=np.generic)
@@ -217,26 +217,23 @@ def _existing_capacity(p: Problem) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(len(rows), p.resources.size)
 
 
-def _room(p: Problem, node: NodeView) -> Ints:
+def _room(p: Problem, node: NodeView) -> list[int]:
     """Allocatable less what runs there and what DaemonSets will take; nothing at all once that is negative."""
-    running = [pod for pod in node.pods if pod.uid not in p.pending]
-    used = resources.add(
-        *(pod.shape.requests for pod in running), daemons.still_to_come(p.snapshot.daemon_sets, node)
-    )
-    left = node.allocatable.subtract(used)
-    if any(amount < 0 for _, amount in left.amounts):
-        left = Resources()
-    attached: dict[str, set[str]] = {}
-    for pod in running:
-        for driver, claim in pod.shape.volumes.claims:
-            attached.setdefault(driver, set()).add(claim)
-    volumes = {driver: limit - len(attached.get(driver, ())) for driver, limit in node.volume_limits}
-    return p.resources.vector(left, volumes)
+    coming = daemons.still_to_come(p.snapshot.daemon_sets, node)
+    left = node.free.subtract(coming) if coming.amounts else node.free
+    if min((amount for _, amount in left.amounts), default=0) < 0:
+        left = NOTHING
+    volumes = {
+        driver: limit - sum(driver == one for one, _ in node.attached) for driver, limit in node.volume_limits
+    }
+    return p.resources.row(left, volumes)
 
 
 def _existing_ports(p: Problem, words: int) -> Words:
+    if not p.ports:
+        return np.zeros((len(p.nodes), words), dtype=np.uint64)
     rows = [
-        problem.port_words((port for pod in node.pods for port in pod.shape.host_ports), p.ports)
+        problem.port_words((port for shape in node.shapes for port in shape.host_ports), p.ports)
         for node in p.nodes
     ]
     return np.array(rows, dtype=np.uint64).reshape(len(rows), words)
@@ -270,7 +267,7 @@ def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[
     def passes(node: int, filter_op: int) -> bool:
         return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
-    running = p.constraints.running(nodes)
+    running = ((n, shape, count) for n, node in enumerate(nodes) for shape, count in node.staying)
     return p.constraints.groups.counts(running, domains.__getitem__, passes, room)
 
 
@@ -282,6 +279,6 @@ def _attached(p: Problem, room: int) -> NDArray[np.int32]:
         for n, node in enumerate(p.nodes):
             for pod in node.pods:
                 for claim in pod.shape.volumes.claims:
-                    if claim in index and pod.uid not in p.pending:
+                    if claim in index:
                         found[index[claim], n] += 1
     return found

@@ -3,19 +3,18 @@
 Built by `problem`. It decides which groups exist, which of them a pod must look at, and which count it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling import axes
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.classes import Ladder, Rung
+from holdfast.core.scheduling.columns import Columns
 from holdfast.core.scheduling.groups import Group, Groups, Sort
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Bytes
-from holdfast.model import requirements
 from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
@@ -38,7 +37,7 @@ class Constraints:
         nodes: Sequence[NodeView],
         leaving: Sequence[NodeView],
         pools: Sequence[NodePoolView],
-        pending: frozenset[str],
+        columns: Sequence[Columns],
     ) -> None:
         self.axis = axis
         self.groups = Groups(axis)
@@ -49,7 +48,7 @@ class Constraints:
         self._nodes = nodes
         self._leaving = leaving
         self._pools = pools
-        self._pending = pending
+        self._columns = columns
         for ladder in ladders:
             for rung in ladder.rungs:
                 self._register(ladder.shape, rung)
@@ -89,8 +88,8 @@ class Constraints:
         owners |= {
             term
             for node in (*self._nodes, *self._leaving)
-            for pod in node.pods
-            for term in pod.shape.anti_affinity
+            for shape in node.shapes
+            for term in shape.anti_affinity
         }
         placed = sorted({(shape.namespace, shape.labels) for shape in shapes}) if owners else []
         for term in sorted(owners, key=repr):
@@ -178,25 +177,17 @@ class Constraints:
     def _reachable(self, key: str, op: Op) -> set[str]:
         """The domains of nodes that pass a filter, and of pools whose taints it does not mind (S-75)."""
         found = {value for node in self._nodes if passes(op, node) for k, value in node.labels if k == key}
-        for pool in self._pools:
+        for pool, columns in zip(self._pools, self._columns, strict=True):
             if op.tolerations is None or not first_untolerated(pool.taints, op.tolerations):
-                found |= axes.pool_values(pool, key)
+                found |= columns.values(key, pool.requirements.get(key))
         return found
-
-    def running(self, nodes: Sequence[NodeView]) -> Iterator[Running]:
-        """The pods on nodes that count: not about to be placed anew, and not on their way out (S-77)."""
-        for n, node in enumerate(nodes):
-            for pod in node.pods:
-                if pod.uid not in self._pending and not pod.terminating:
-                    yield n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity
 
 
 def passes(op: Op, node: NodeView) -> bool:
     """Whether pods on a node that exists count for a group with this filter (S-78)."""
     if op.tolerations is not None and first_untolerated(node.taints, op.tolerations):
         return False
-    labels = requirements.from_labels(dict(node.labels))
-    return any(labels.compatible(wanted) for wanted in op.alternatives)
+    return any(node.label_requirements.compatible(wanted) for wanted in op.alternatives)
 
 
 def _lasting(rung: Rung) -> tuple[Toleration, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import names
-from holdfast.core.scheduling.axes import pool_values
+from holdfast.core.scheduling import columns
 from holdfast.core.scheduling.plan import Plan
 from holdfast.model.pods import PodShape
 from holdfast.model.requirements import NO_REQUIREMENTS
@@ -51,7 +51,10 @@ def nominated(plan: Plan) -> tuple[str, ...]:
 
 def pending_by_zone(snapshot: Snapshot) -> Counter[str]:
     """Pending pods by the one zone they can be in, `flexible` where there are several, `none` without one (S-86)."""
-    zones = [(pool, pool_values(pool, names.ZONE)) for pool in snapshot.node_pools]
+    zones = [
+        (pool, columns.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
+        for pool in snapshot.node_pools
+    ]
     buckets: dict[PodShape, str] = {}
     found: Counter[str] = Counter()
     for pod in snapshot.pending:
