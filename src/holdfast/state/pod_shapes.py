@@ -129,6 +129,11 @@ class _Problems:
 def requests(pod: wire.Pod) -> Resources:
     """The effective requests (S-53). A limit without a request is one: the API server does the same."""
     spec, status = pod.spec, pod.status
+    if len(spec.containers) == 1 and not (
+        spec.init_containers or spec.overhead or spec.resources or status.container_statuses
+    ):
+        asked = spec.containers[0].resources
+        return resources.parse({**asked.limits, **asked.requests, resources.PODS: 1})
     reported = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
     return pod_requests(
         [_container(container, reported.get(container.name)) for container in spec.containers],
