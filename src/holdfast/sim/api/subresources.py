@@ -136,9 +136,9 @@ class Subresources:
         return answers.plain({**status.success(), "code": 201}, 201)
 
     def _binding_write(self, call: Call) -> Write:
-        """A binding writes spec and status at once, which no other request may."""
+        """A binding writes spec and status at once, which no other request may, and owns neither."""
         write = self._verbs.write(call)
-        writer = Writer(write.writer.manager, "Update", "v1", "binding")
+        writer = Writer(write.writer.manager, "Bind", "v1", "binding")
         return Write(replace(write.resource, subresources={}), writer, write.dry_run)
 
     def _check_binding(self, pod: Stored, metadata: Json, node: str) -> None:
