@@ -36,7 +36,7 @@ class Validator:
         self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         self._namespaced = crd["spec"]["scope"] == "Namespaced"
         self._schema = jsonschema_rs.Draft4Validator(
-            _json_schema(self._root), validate_formats=True, formats={"date-time": _is_time}, mask=_THIS
+            json_schema(self._root), validate_formats=True, formats={"date-time": is_time}, mask=_THIS
         )
         self._places = tuple(_places(self._root))
 
@@ -160,7 +160,7 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
     return Finding(path, error.message.replace(_THIS, shown(error.instance)))
 
 
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
     """Whether it is RFC 3339 and the wire types can hold it, which leaves out leap seconds and the year 0."""
     try:
         msgspec.convert(text, datetime)
@@ -173,18 +173,20 @@ def _one_of(options: Sequence[str]) -> str:
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 
 
-def _json_schema(schema: Schema) -> Schema:
+def json_schema(schema: Schema) -> Schema:
     """The schema without what only Kubernetes understands."""
     plain: Schema = {}
     for key, value in schema.items():
-        if key.startswith("x-kubernetes-") or key in ("description", "default"):
+        if key.startswith("x-kubernetes-") or key in ("description", "default", "nullable"):
             continue
         if key == "properties":
-            plain[key] = {name: _json_schema(child) for name, child in value.items()}
-        elif key in ("items", "additionalProperties"):
-            plain[key] = _json_schema(value)
+            plain[key] = {name: json_schema(child) for name, child in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            plain[key] = json_schema(value)
         else:
             plain[key] = value
+    if schema.get("nullable") and "type" in plain:
+        plain["type"] = [plain["type"], "null"]
     return plain
 
 

@@ -1,0 +1,87 @@
+"""A certificate authority and a server certificate for loopback, made anew for each server.
+
+Called by `http`. They are good for a year of the clock that is given, and die with the process.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_VALID: Final = timedelta(days=365)
+_EARLIER: Final = timedelta(days=1)  # for clients whose clock is behind
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """PEM texts: what clients trust, and what the server shows."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+
+def make(now_s: int, host: str) -> Certificates:
+    """An authority, and a certificate of it for that address and for localhost."""
+    now = datetime.fromtimestamp(now_s, tz=UTC)
+    root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    root_name, name = _name("holdfast embedded authority"), _name("holdfast embedded API server")
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    root_id = x509.SubjectKeyIdentifier.from_public_key(root_key.public_key())
+    root = (
+        _builder(root_name, root_name, root_key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(root_id, critical=False)
+        .sign(root_key, hashes.SHA256())
+    )
+    alternatives = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(host))]
+    certificate = (
+        _builder(name, root_name, key.public_key(), now)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(root_id), critical=False
+        )
+        .sign(root_key, hashes.SHA256())
+    )
+    return Certificates(
+        authority=root.public_bytes(serialization.Encoding.PEM),
+        certificate=certificate.public_bytes(serialization.Encoding.PEM),
+        key=key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + _VALID)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

@@ -1,0 +1,112 @@
+"""The embedded API server: one object that answers requests, with no socket, no thread and no clock of its own.
+
+Callers: the in-process transport of the Kubernetes client, the HTTP front, `faults` around either. A request is
+answered in one step of the event loop, so two writes never interleave; only a watch goes on.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.ports import Clock, Ids
+from holdfast.sim.api import answers, discovery, kubernetes, openapi, reviews, routing, status
+from holdfast.sim.api.front import Request, Response
+from holdfast.sim.api.registry import Registry
+from holdfast.sim.api.resources import REVIEWS
+from holdfast.sim.api.routing import User
+from holdfast.sim.api.status import Refused
+from holdfast.sim.api.store import WINDOW
+from holdfast.sim.api.subresources import Subresources
+from holdfast.sim.api.verbs import Verbs
+
+_HEALTH: Final = ("healthz", "livez", "readyz")
+_ANYBODY: Final = User("system:admin")
+_WHOLE: Final = frozenset({"scale", "eviction", "binding", "token", "finalize"})
+
+
+class ApiServer:
+    """A Kubernetes API server. Without tokens everybody is let in; with tokens, only who brings one."""
+
+    def __init__(
+        self, *, clock: Clock, ids: Ids, tokens: Mapping[str, User] | None = None, window: int = WINDOW
+    ) -> None:
+        self.registry = Registry(clock=clock, ids=ids, window=window)
+        self._guarded = bool(tokens)
+        self._tokens = dict(tokens or {})
+        self._verbs = Verbs(registry=self.registry, clock=clock)
+        self._subresources = Subresources(
+            registry=self.registry, verbs=self._verbs, ids=ids, tokens=self._tokens
+        )
+
+    async def handle(self, request: Request) -> Response:
+        """The answer to one request."""
+        try:
+            return self._answer(request)
+        except Refused as refused:
+            return _refusal(refused)
+        except RecursionError:
+            return _refusal(status.bad_request("the request is nested too deeply"))
+
+    def _answer(self, request: Request) -> Response:
+        parts = routing.steps(request.path)
+        head = parts[0] if parts else ""
+        if head in _HEALTH:
+            return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
+        user = self._user(request)
+        match head:
+            case "version" if len(parts) == 1:
+                return answers.plain(_version())
+            case "openapi":
+                return openapi.answer(parts, self.registry.resources)
+            case "api" if len(parts) > 2:  # noqa: PLR2004 - shorter ones are discovery
+                return self._resource(request, user)
+            case "apis" if len(parts) > 3:  # noqa: PLR2004
+                return self._resource(request, user)
+            case "api" | "apis":
+                return discovery.answer(request, parts, self.registry.resources)
+            case "":
+                return answers.plain(
+                    {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+                )
+        raise status.unknown_path()
+
+    def _resource(self, request: Request, user: User) -> Response:
+        call = routing.understand(request, user, self.registry.resources)
+        if call.resource.group in REVIEWS:
+            return reviews.answer(call, self._tokens)
+        if call.resource.kind == "Binding":
+            return self._subresources.bind_by_name(call)
+        if call.subresource in _WHOLE:
+            return self._subresources.answer(call)
+        return self._verbs.answer(call)
+
+    def _user(self, request: Request) -> User:
+        if not self._guarded:
+            return _ANYBODY
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        user = self._tokens.get(token) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise Refused("Unauthorized", "Unauthorized")
+        return user
+
+
+def _refusal(refused: Refused) -> Response:
+    answer = answers.plain(refused.body(), refused.code)
+    if not refused.retry_after_s:
+        return answer
+    return Response(answer.status, {**answer.headers, "retry-after": str(refused.retry_after_s)}, answer.body)
+
+
+def _version() -> dict[str, Any]:
+    release = kubernetes.published().release
+    major, minor, _ = release.split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{release}+holdfast",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "none",
+        "platform": "linux/amd64",
+    }

@@ -1,0 +1,244 @@
+"""The store: every object as the bytes that go on the wire, one counter of versions, and what changed lately.
+
+Callers: the verbs of `server`, through `Registry`. Nothing here knows a kind; a *bucket* is where the objects of one
+resource lie, whatever version they are asked in. Bytes are immutable, so readers and watchers share them and nothing
+is ever copied. A watcher holds a position in a bucket's history, not a queue of its own: one that falls behind the
+window is told to list again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+Key = tuple[str, str]  # namespace (empty for the cluster's own) and name
+Json = dict[str, Any]
+Fields = Callable[[str, Json], Mapping[str, str]]  # bucket and object -> what it can be selected by
+
+WINDOW: Final = 10_000
+
+encode: Final = msgspec.json.Encoder().encode
+decode: Final = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object at one version, with what selectors and the garbage collector ask about it."""
+
+    namespace: str
+    name: str
+    version: int
+    uid: str
+    body: bytes
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+    owners: tuple[str, ...]  # their uids
+
+    @property
+    def key(self) -> Key:
+        return (self.namespace, self.name)
+
+    def value(self) -> Json:
+        """The object, decoded anew: whoever gets it may change it."""
+        value: Json = decode(self.body)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write. `before` is None for a new object, `after` is the last state when it was deleted."""
+
+    before: Stored | None
+    after: Stored
+    deleted: bool = False
+
+
+class TooOld(Exception):
+    """The history does not reach back to that version."""
+
+
+class Bucket:
+    """The objects of one resource, and its latest changes."""
+
+    def __init__(self, *, window: int) -> None:
+        self.objects: dict[Key, Stored] = {}
+        self._window = window
+        self._changes: list[Change] = []
+        self._first = 0  # the position of _changes[0]
+        self._forgotten = 0  # the version of the newest change that is no longer in _changes
+        self._sorted: list[Key] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self.closed = False  # its kind is served no more
+
+    def record(self, change: Change) -> None:
+        after = change.after
+        if change.deleted:
+            del self.objects[after.key]
+            self._sorted = None
+        else:
+            if change.before is None:
+                self._sorted = None
+            self.objects[after.key] = after
+        self._changes.append(change)
+        if len(self._changes) >= 2 * self._window:
+            self._forgotten = self._changes[self._window - 1].after.version
+            del self._changes[: self._window]
+            self._first += self._window
+        self._wake()
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake()
+
+    def sorted(self, namespace: str = "") -> list[Stored]:
+        """The objects in the order of their keys, of one namespace or of all."""
+        if self._sorted is None:
+            self._sorted = sorted(self.objects)
+        return [self.objects[key] for key in self._sorted if not namespace or key[0] == namespace]
+
+    def at(self, version: int, namespace: str = "") -> list[Stored]:
+        """The objects as they were then; raises TooOld."""
+        objects = dict(self.objects)
+        for change in reversed(self._since(version)):
+            if change.before is None:
+                objects.pop(change.after.key, None)
+            else:
+                objects[change.after.key] = change.before
+        return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
+
+    def position(self, version: int) -> int:
+        """Where a watch goes on that has seen everything up to a version; raises TooOld."""
+        return self._first + len(self._changes) - len(self._since(version))
+
+    @property
+    def end(self) -> int:
+        return self._first + len(self._changes)
+
+    def changes(self, position: int) -> list[Change]:
+        """What happened from a position on; raises TooOld when some of it is forgotten."""
+        if position < self._first:
+            raise TooOld
+        return self._changes[position - self._first :]
+
+    def changed(self) -> "asyncio.Future[None]":
+        """Done at the next change. Ask before awaiting anything else, or a change is missed."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        return future
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def _since(self, version: int) -> list[Change]:
+        if version < self._forgotten:
+            raise TooOld
+        low, high = 0, len(self._changes)
+        while low < high:
+            middle = (low + high) // 2
+            if self._changes[middle].after.version <= version:
+                low = middle + 1
+            else:
+                high = middle
+        return self._changes[low:]
+
+
+def _no_fields(_bucket: str, _value: Json) -> Mapping[str, str]:
+    return {}
+
+
+class Store:
+    """Every bucket, under one counter of versions."""
+
+    def __init__(self, fields: Fields = _no_fields, *, window: int = WINDOW) -> None:
+        self.version = 1
+        self._fields = fields
+        self._window = window
+        self._buckets: dict[str, Bucket] = {}
+        self._dependents: dict[str, dict[tuple[str, Key], None]] = {}  # by the uid of the owner
+        self._uids: dict[str, tuple[str, Key]] = {}
+
+    def bucket(self, name: str) -> Bucket:
+        if name not in self._buckets:
+            self._buckets[name] = Bucket(window=self._window)
+        return self._buckets[name]
+
+    def buckets(self) -> Iterator[tuple[str, Bucket]]:
+        yield from list(self._buckets.items())
+
+    def forget(self, name: str) -> None:
+        """A resource that is served no more: its watches end, a new one of that name starts empty."""
+        self.bucket(name).close()
+        del self._buckets[name]
+
+    def get(self, bucket: str, key: Key) -> Stored | None:
+        return self.bucket(bucket).objects.get(key)
+
+    def put(self, bucket: str, value: Json) -> Stored:
+        """Writes an object under a new version, which is put into it."""
+        self.version += 1
+        after = self.shown(bucket, value, self.version)
+        before = self.get(bucket, after.key)
+        self.bucket(bucket).record(Change(before, after))
+        if before is None or before.owners != after.owners:
+            self._disown(bucket, before)
+            for owner in after.owners:
+                self._dependents.setdefault(owner, {})[bucket, after.key] = None
+        self._uids[after.uid] = (bucket, after.key)
+        return after
+
+    def remove(self, bucket: str, key: Key, value: Json | None = None) -> Stored:
+        """Deletes an object; what is answered is its last state, under a new version."""
+        before = self.bucket(bucket).objects[key]
+        self.version += 1
+        after = self.shown(bucket, before.value() if value is None else value, self.version)
+        self.bucket(bucket).record(Change(before, after, deleted=True))
+        self._disown(bucket, before)
+        self._uids.pop(before.uid, None)
+        return after
+
+    def shown(self, bucket: str, value: Json, version: int) -> Stored:
+        """What an object would be at a version; nothing is written."""
+        return _stored(value, version, self._fields(bucket, value))
+
+    def dependents(self, uid: str) -> list[tuple[str, Key]]:
+        """The objects that name this one as an owner: bucket and key."""
+        return list(self._dependents.get(uid, ()))
+
+    def exists(self, uid: str) -> bool:
+        return uid in self._uids
+
+    def find(self, uid: str) -> tuple[str, Stored] | None:
+        """The object with that uid, and its bucket."""
+        place = self._uids.get(uid)
+        return place and (place[0], self.bucket(place[0]).objects[place[1]])
+
+    def _disown(self, bucket: str, stored: Stored | None) -> None:
+        for owner in stored.owners if stored else ():
+            known = self._dependents.get(owner, {})
+            known.pop((bucket, stored.key if stored else ("", "")), None)
+            if not known:
+                self._dependents.pop(owner, None)
+
+
+def _stored(value: Json, version: int, fields: Mapping[str, str]) -> Stored:
+    metadata = value["metadata"]
+    metadata["resourceVersion"] = str(version)
+    return Stored(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        version=version,
+        uid=metadata["uid"],
+        body=encode(value),
+        labels=metadata.get("labels") or {},
+        fields=fields,
+        owners=_owners(metadata.get("ownerReferences") or ()),
+    )
+
+
+def _owners(references: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(reference["uid"] for reference in references)
