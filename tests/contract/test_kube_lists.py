@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import objects
+from builders import nodepool
 from holdfast import errors
 from holdfast.api.cluster import Namespace
 from holdfast.api.meta import ObjectMeta
@@ -12,7 +13,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.ports import Change
-from kube_worlds import Place, World
+from kube_worlds import WINDOW, Place, World
 
 STALE = "1"  # from before there were NodePools at all
 
@@ -108,6 +109,9 @@ async def first(place: Place, count: int, version: str) -> list[Change[Node]]:
 
 def test_a_watch_from_a_forgotten_version_has_expired(world: World) -> None:
     async def program(place: Place) -> None:
+        pool = await place.kube.create(nodepool(place.name("pool")))
+        for number in range(WINDOW):
+            await place.kube.patch(pool, {"metadata": {"labels": {"step": str(number)}}})
         with pytest.raises(errors.ResourceExpired):
             async for _ in place.kube.watch(NodePool, STALE):
                 pass

@@ -112,7 +112,9 @@ def test_an_eks_token_is_a_question_to_sts_that_names_the_cluster(monkeypatch: p
 
 
 def test_the_cluster_of_an_eks_plugin_is_read_from_its_arguments() -> None:
-    authenticator = Plugin("aws-iam-authenticator", ("token", "-i", "blue", "-r", "arn:x"), {"AWS_REGION": "r"}, V1)
+    authenticator = Plugin(
+        "aws-iam-authenticator", ("token", "-i", "blue", "-r", "arn:x"), {"AWS_REGION": "r"}, V1
+    )
     assert eks.asked_for(authenticator, {}) == eks.EksCluster("blue", "r", "arn:x")
     with_profile = Plugin("aws", ("eks", "get-token", "--cluster-name=b"), {"AWS_PROFILE": "p"}, V1)
     assert eks.asked_for(with_profile, {"AWS_DEFAULT_REGION": "d"}) == eks.EksCluster("b", "d", "", "p")

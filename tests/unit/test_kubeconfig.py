@@ -91,7 +91,9 @@ def test_of_several_files_the_first_that_names_a_thing_wins(tmp_path: Path) -> N
     only_context = config()
     only_context["clusters"] = None
     first.write_text(json.dumps(only_context), encoding="ascii")
-    second.write_text(json.dumps(config({"token": "of the second"}, server="https://second")), encoding="ascii")
+    second.write_text(
+        json.dumps(config({"token": "of the second"}, server="https://second")), encoding="ascii"
+    )
     environ = {"KUBECONFIG": f"{tmp_path / 'missing'}:{first}:{second}"}
     found = kubeconfig.load(kubeconfig.files(environ), environ=environ, clock=VirtualClock(START))
     assert found.server.url == "https://second"
@@ -106,11 +108,21 @@ def test_the_file_in_the_home_is_the_last_resort() -> None:
 
 def test_a_proxy_is_that_of_the_file_or_of_the_environment(tmp_path: Path) -> None:
     environment = {"HTTPS_PROXY": "http://env:3128"}
-    assert load(tmp_path, config(**{"proxy-url": "http://file:1"}), **environment).server.proxy_url == "http://file:1"
+    assert (
+        load(tmp_path, config(**{"proxy-url": "http://file:1"}), **environment).server.proxy_url
+        == "http://file:1"
+    )
     assert load(tmp_path, config(), **environment).server.proxy_url == "http://env:3128"
     assert load(tmp_path, config(), **environment, NO_PROXY="other,api").server.proxy_url == ""
-    assert load(tmp_path, config(server="https://10.1.2.3"), **environment, NO_PROXY="10.0.0.0/8").server.proxy_url == ""
-    assert load(tmp_path, config(server="https://a.b.c"), **environment, NO_PROXY=".b.c").server.proxy_url == ""
+    assert (
+        load(
+            tmp_path, config(server="https://10.1.2.3"), **environment, NO_PROXY="10.0.0.0/8"
+        ).server.proxy_url
+        == ""
+    )
+    assert (
+        load(tmp_path, config(server="https://a.b.c"), **environment, NO_PROXY=".b.c").server.proxy_url == ""
+    )
     with pytest.raises(errors.InvalidInput, match="socks5"):
         load(tmp_path, config(**{"proxy-url": "socks5://x:1"}))
 

@@ -11,9 +11,7 @@ from scripted import START
 
 
 def queue(most_keys: int = 1000) -> WorkQueue:
-    return WorkQueue(
-        clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 60), most_keys=most_keys
-    )
+    return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 60), most_keys=most_keys)
 
 
 def test_a_full_queue_refuses_new_keys_and_says_so() -> None:

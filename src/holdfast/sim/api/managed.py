@@ -78,7 +78,7 @@ def after_update(old: Json, new: Json, shape: Shape, writer: Writer, now: str) -
     return _write(owners)
 
 
-def apply(  # noqa: PLR0913 - what an apply is made of
+def apply(
     live: Json,
     config: Json,
     shape: Shape,
