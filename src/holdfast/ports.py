@@ -73,6 +73,10 @@ class Kube(Protocol):
     async def list(self, kind: type[K], *, label_selector: str = "") -> Listing[K]:
         """All of a kind at one moment, in every namespace. Pages inside; all pages or an error."""
 
+    def pages(self, kind: type[K]) -> AsyncIterator[Listing[K]]:
+        """The same in pieces, for whoever need not hold it twice. All of one moment; it is complete when the
+        iterator ends, and worth nothing when it raises."""
+
     def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K]]:
         """Changes after that version, in order, without gaps. Ends when the server ends it; ResourceExpired
         means: list again."""
