@@ -128,6 +128,25 @@ def test_pages_give_everything_once_whatever_happens_between_them() -> None:
     assert made <= set(seen) <= made | {gone.id}
 
 
+def test_a_page_asked_for_twice_is_the_same_page() -> None:
+    region = Region()
+    region.launch(count=12)
+    first = region.call("DescribeInstances", MaxResults=5)
+    pages = [region.call("DescribeInstances", MaxResults=5, NextToken=first["NextToken"]) for _ in range(2)]
+    assert pages[0] == pages[1]
+    assert [len(batch["Instances"]) for batch in pages[0]["Reservations"]] == [5]
+
+
+def test_a_page_shows_what_changed_since_the_one_before() -> None:
+    region = Region(boot_s=20)
+    region.launch(count=12)
+    first = region.call("DescribeInstances", MaxResults=5)
+    region.wait(20)
+    later = region.call("DescribeInstances", MaxResults=5, NextToken=first["NextToken"])
+    states = {i["State"]["Name"] for r in later["Reservations"] for i in r["Instances"]}
+    assert states == {"running"}
+
+
 def test_all_instance_types_come_in_pages_of_a_hundred_at_most() -> None:
     region = Region()
     filters = [

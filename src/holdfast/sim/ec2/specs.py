@@ -80,7 +80,7 @@ def find_image(world: World, image_id: str) -> Image:
         raise ApiError("MissingParameter", "The request must contain the parameter ImageId")
     if not image_id.startswith("ami-"):
         raise ApiError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
-    image = next((image for image in world.setup.images if image.id == image_id), None)
+    image = world.images.get(image_id)
     if image is None:
         raise ApiError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
     if image.state != "available":

@@ -19,20 +19,20 @@ T = TypeVar("T", bound=Named)
 
 
 class Table(Generic[T]):
-    def __init__(self, now_s: Callable[[], int], changed: Callable[[], None]) -> None:
+    def __init__(self, now_s: Callable[[], int], changed: Callable[[str, T | None, T | None], None]) -> None:
         self._now_s = now_s
-        self._changed = changed
+        self._changed = changed  # told the id, what was there and what is there now
         self._values: dict[str, T] = {}
         self._versions: dict[str, list[tuple[int, T | None]]] = {}
 
     def put(self, value: T) -> T:
+        before = self._values.get(value.id)
         self._values[value.id] = value
-        self._remember(value.id, value)
+        self._remember(value.id, before, value)
         return value
 
     def drop(self, key: str) -> None:
-        del self._values[key]
-        self._remember(key, None)
+        self._remember(key, self._values.pop(key), None)
 
     def get(self, key: str) -> T | None:
         return self._values.get(key)
@@ -57,10 +57,10 @@ class Table(Generic[T]):
             if then and then[-1] is not None:
                 yield then[-1]
 
-    def _remember(self, key: str, value: T | None) -> None:
+    def _remember(self, key: str, before: T | None, value: T | None) -> None:
         now_s = self._now_s()
         versions = self._versions.setdefault(key, [])
         versions.append((now_s, value))
         while len(versions) > 1 and versions[1][0] <= now_s - HISTORY_S:
             del versions[0]
-        self._changed()
+        self._changed(key, before, value)

@@ -20,8 +20,9 @@ from holdfast.sim.ec2 import prices, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.faults import Faults
 from holdfast.sim.ec2.ledger import Charge, Ledger
-from holdfast.sim.ec2.setup import Account, Setup, Subnet
+from holdfast.sim.ec2.setup import Account, Image, Setup, Subnet
 from holdfast.sim.ec2.table import Table
+from holdfast.sim.ec2.usage import Usage
 
 Event = dict[str, Any]
 
@@ -46,11 +47,13 @@ class World:
         self.agenda: list[tuple[int, int, str, str]] = []
         self.entries = 0
         self.given: Counter[str] = Counter()  # every id that was ever given out
-        self.ledger = Ledger()
+        self.touched: dict[str, None] = {}  # ids that were written, billed or given out since the last check
+        self.ledger = Ledger(self._touch)
         self.answers: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {}  # by client token
         self.addresses: Counter[str] = Counter()  # given out so far, by subnet
         self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
-        self.instances: Table[Instance] = Table(self._moment, self._changed)
+        self.usage = Usage()
+        self.instances: Table[Instance] = Table(self._moment, self._changed_instance)
         self.reservations: Table[Reservation] = Table(self._moment, self._changed)
         self.templates: Table[Template] = Table(self._moment, self._changed)
         self.groups: Table[Group] = Table(self._moment, self._changed)
@@ -77,9 +80,13 @@ class World:
 
     def new_id(self, prefix: str) -> str:
         """As EC2 makes them: 17 hexadecimal digits, the first of them 0."""
-        made = f"{prefix}-0{hashlib.blake2b(self._ids.token().encode()).hexdigest()[:16]}"
+        made = f"{prefix}-0{hashlib.blake2b(self._ids.token().encode(), digest_size=8).hexdigest()}"
         self.given[made] += 1
+        self._touch(made)
         return made
+
+    def knows(self, account_id: str) -> bool:
+        return account_id in self._accounts
 
     def account(self, account_id: str) -> Account:
         return self._accounts[account_id]
@@ -102,6 +109,10 @@ class World:
     @functools.cached_property
     def subnets(self) -> dict[str, Subnet]:
         return {subnet.id: subnet for subnet in self.setup.subnets}
+
+    @functools.cached_property
+    def images(self) -> dict[str, Image]:
+        return {image.id: image for image in self.setup.images}
 
     @functools.cached_property
     def group_names(self) -> dict[str, str]:
@@ -198,5 +209,13 @@ class World:
     def _moment(self) -> int:
         return self.now_s
 
-    def _changed(self) -> None:
+    def _changed(self, key: str, _before: object, _after: object) -> None:
         self.writes += 1
+        self._touch(key)
+
+    def _changed_instance(self, key: str, before: Instance | None, after: Instance | None) -> None:
+        self._changed(key, before, after)
+        self.usage.change(before, after)
+
+    def _touch(self, key: str) -> None:
+        self.touched[key] = None
