@@ -6,7 +6,7 @@ pool is an error of that pool; the same (type, zone) twice refuses the call, wha
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
@@ -57,7 +57,7 @@ def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[
                 )
             seen.add(reader.pair)
             try:
-                pools.append(replace(reader.pool(), answer=answer))
+                pools.append(reader.pool(answer))
             except ApiError as error:
                 refused.append(Refused(answer, Failure(error.code, error.message)))
     return pools, refused
@@ -114,18 +114,18 @@ class _Reader:
     def answer(self, template_id: str, version: str) -> dict[str, Any]:
         echoed = {name: self.override[name] for name in _ECHOED if name in self.override}
         echoed["InstanceType"] = self.instance_type
-        if self.zone_id in self.account.zone_ids.values():
-            echoed["AvailabilityZone"] = self.account.zone_name(self.zone_id)
+        if zone_name := self.account.zone_names.get(self.zone_id):
+            echoed["AvailabilityZone"] = zone_name
             echoed["AvailabilityZoneId"] = self.zone_id
         return {
             "LaunchTemplateSpecification": {"LaunchTemplateId": template_id, "Version": version},
             "Overrides": echoed,
         }
 
-    def pool(self) -> Pool:
+    def pool(self, answer: dict[str, Any]) -> Pool:
         """The pool, or an ApiError that is about this pool alone."""
         spec = self.source.overridden(self.override)
-        if self.zone_id and self.zone_id not in self.account.zone_ids.values():
+        if self.zone_id and self.zone_id not in self.account.zone_names:
             raise invalid(f"Invalid availability zone: [{self.zone_id}]")
         if self.subnet is None:
             raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{self._subnet_id}' does not exist")
@@ -140,6 +140,7 @@ class _Reader:
             spec=spec,
             price=self._price(),
             priority=self.override.get("Priority", float("inf")),
+            answer=answer,
         )
 
     def _price(self) -> int:

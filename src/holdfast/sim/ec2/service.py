@@ -5,11 +5,11 @@ call the world catches up with the clock; after a call that wrote, and after tim
 looks at what was touched; the same client token with the same parameters gives the first answer again.
 """
 
-import copy
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from holdfast.ports import Ids
 from holdfast.sim.aws.errors import ApiError, LostResponse
@@ -143,14 +143,14 @@ class Ec2:
                     "IdempotentParameterMismatch",
                     "The request uses the same client token as a previous, but non-identical request.",
                 )
-            return copy.deepcopy(answer)
+            return dict(msgspec.msgpack.decode(answer))
         writes = self.world.writes
         answer = run(self.world, request)
         if request.dry_run:
             assert self.world.writes == writes, f"a dry run of {request.operation} wrote"
             raise dry_run()
         if token:
-            self.world.answers[key] = (asked, copy.deepcopy(answer))
+            self.world.answers[key] = (asked, msgspec.msgpack.encode(answer))
         return answer
 
     def _stale_s(self, operation: str) -> int:
@@ -169,5 +169,4 @@ class Ec2:
 
 def _fingerprint(request: Request) -> str:
     asked = {name: value for name, value in request.params.items() if name != "ClientToken"}
-    text = json.dumps(asked, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(msgspec.json.encode(asked, order="sorted"), digest_size=16).hexdigest()

@@ -4,6 +4,7 @@ Made by whoever builds a world; nothing here changes afterwards. The rule: zone 
 everybody, zone names are an account's own.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,14 +17,19 @@ VPC: Final = "vpc-0a1b2c3d4e5f60718"
 CLUSTER: Final = "holdfast"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Account:
     id: str
     zone_ids: Mapping[str, str]  # by the name this account knows a zone by
     vcpu_limit: int = 0  # on-demand processors it may run at once; 0: no limit
 
+    @functools.cached_property
+    def zone_names(self) -> dict[str, str]:
+        """By the id of the zone."""
+        return {zone_id: name for name, zone_id in self.zone_ids.items()}
+
     def zone_name(self, zone_id: str) -> str:
-        return next(name for name, known in self.zone_ids.items() if known == zone_id)
+        return self.zone_names[zone_id]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ class World:
         self.given: Counter[str] = Counter()  # every id that was ever given out
         self.touched: dict[str, None] = {}  # ids that were written, billed or given out since the last check
         self.ledger = Ledger(self._touch)
-        self.answers: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {}  # by client token
+        self.answers: dict[tuple[str, str, str], tuple[str, bytes]] = {}  # by client token
         self.addresses: Counter[str] = Counter()  # given out so far, by subnet
         self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
         self.usage = Usage()
