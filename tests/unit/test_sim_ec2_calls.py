@@ -557,7 +557,7 @@ def test_offerings_zones_and_spot_prices_speak_of_the_callers_zones() -> None:
 
 def test_a_deprecated_image_is_described_when_it_is_asked_for() -> None:
     region = Region()
-    old, new = region.setup.images
+    old, new = region.setup.images[:2]
     region.world.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
     assert [i["ImageId"] for i in region.call("DescribeImages")["Images"]] == [new.id]
     for asked in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
@@ -580,8 +580,28 @@ def test_images_are_found_by_id_name_and_owner() -> None:
         "2026-11-01T00:00:00.000Z",
     )
     assert region.call("DescribeImages", Owners=["self"])["Images"] == []
-    named_so = region.call("DescribeImages", Filters=[named("name", "amazon-eks-node-al2023-arm64-*")])
+    named_so = region.call("DescribeImages", Filters=[named("name", "amazon-eks-node-al2023-arm64-st*")])
     assert [i["Architecture"] for i in named_so["Images"]] == ["arm64"]
+
+
+def test_a_gpu_type_has_an_image_to_be_launched_with() -> None:
+    region = Region()
+    (image,) = region.call("DescribeImages", Filters=[named("name", "*al2023-x86_64-nvidia-*")])["Images"]
+    template = region.template(ImageId=image["ImageId"])
+    (instance,) = region.launched(region.fleet(config(template, "g5.xlarge/a")))
+    assert (instance.instance_type, instance.spec.image_id) == ("g5.xlarge", image["ImageId"])
+
+
+def test_an_instance_without_groups_gets_the_default_group_of_its_network() -> None:
+    region = Region()
+    (default,) = region.call("DescribeSecurityGroups", GroupNames=["default"])["SecurityGroups"]
+    datas: tuple[dict[str, Any], ...] = ({}, {"NetworkInterfaces": [{"DeviceIndex": 0}]})
+    for data in datas:
+        (instance,) = region.launch(**data)
+        (batch,) = region.call("DescribeInstances", InstanceIds=[instance.id])["Reservations"]
+        (shown,) = batch["Instances"]
+        assert [group["GroupId"] for group in shown["SecurityGroups"]] == [default["GroupId"]]
+        assert shown["NetworkInterfaces"][0]["Groups"] == shown["SecurityGroups"]
 
 
 def test_a_gpu_type_is_described_with_what_a_node_is_computed_from() -> None:

@@ -131,7 +131,7 @@ class _Reader:
             raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{self._subnet_id}' does not exist")
         if self.subnet.zone_id != self.zone_id:
             raise invalid(f"The subnet '{self.subnet.id}' is not in the Availability Zone that was asked for")
-        specs.check_network(self.world, spec, self.subnet)
+        spec = specs.in_network(self.world, spec, self.subnet)
         check_type(self.world, self.instance_type, self.zone_id, spec, self.market)
         return Pool(
             instance_type=self.instance_type,

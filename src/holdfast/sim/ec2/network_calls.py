@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, listings, pages, times
+from holdfast.sim.ec2.images import AMAZON, Image
 from holdfast.sim.ec2.requests import Request, tag_list
-from holdfast.sim.ec2.setup import AMAZON, Image
 from holdfast.sim.ec2.world import World
 
 _SUBNET_FILTERS: Final = {

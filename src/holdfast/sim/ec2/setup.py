@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.data import ec2
+from holdfast.sim.ec2 import eks_images
+from holdfast.sim.ec2.images import Image
 
 ACCOUNT: Final = "111122223333"
-AMAZON: Final = "602401143452"  # who owns the EKS images
+DEFAULT_GROUP: Final = "default"  # the name of the group that every VPC has
 VPC: Final = "vpc-0a1b2c3d4e5f60718"
 CLUSTER: Final = "holdfast"
+KUBERNETES: Final = "1.36"
 
 
 @dataclass(frozen=True)
@@ -50,21 +53,6 @@ class SecurityGroup:
     account: str
     name: str
     vpc_id: str = VPC
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    id: str
-    name: str
-    architecture: str
-    created_s: int
-    owner: str = AMAZON
-    platform: str = "Linux/UNIX"
-    state: str = "available"
-    deprecated_s: int = 0
-    root_device: str = "/dev/xvda"
-    public: bool = True
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -107,7 +95,7 @@ class Setup:
 def plain(
     region: str = "us-west-2", *, accounts: tuple[str, ...] = (ACCOUNT,), addresses: int = 4091
 ) -> Setup:
-    """Accounts with a subnet in every zone, one security group, and images of both architectures.
+    """Accounts with a subnet in every zone, the default security group and one for nodes, and the images of EKS.
 
     The first account knows the zones by the shipped names, each further one by names moved on by one.
     """
@@ -134,18 +122,9 @@ def plain(
             for n, zone in enumerate(zones)
         ),
         security_groups=tuple(
-            SecurityGroup(
-                id=f"sg-{account.id[-8:]}{1:09x}", account=account.id, name=f"{CLUSTER}-nodes", tags=tags
-            )
+            SecurityGroup(id=f"sg-{account.id[-8:]}{n:09x}", account=account.id, name=name, tags=tagged)
             for account in known
+            for n, (name, tagged) in enumerate(((f"{CLUSTER}-nodes", tags), (DEFAULT_GROUP, {})), start=1)
         ),
-        images=tuple(
-            Image(
-                id=f"ami-{n:017x}",
-                name=f"amazon-eks-node-al2023-{architecture}-standard-1.36-v20261101",
-                architecture=architecture,
-                created_s=1_793_491_200,
-            )
-            for n, architecture in enumerate(("x86_64", "arm64"), start=1)
-        ),
+        images=eks_images.images(KUBERNETES),
     )

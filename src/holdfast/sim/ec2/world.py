@@ -19,8 +19,9 @@ from holdfast.ports import Ids
 from holdfast.sim.ec2 import prices, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.faults import Faults
+from holdfast.sim.ec2.images import Image
 from holdfast.sim.ec2.ledger import Charge, Ledger
-from holdfast.sim.ec2.setup import Account, Image, Setup, Subnet
+from holdfast.sim.ec2.setup import Account, Setup, Subnet
 from holdfast.sim.ec2.table import Table
 from holdfast.sim.ec2.usage import Usage
 
