@@ -120,7 +120,7 @@ def spot_prices(world: World, request: Request) -> dict[str, Any]:
         if name not in world.types or "spot" not in world.types[name].usage_classes:
             continue
         for zone_id in world.offered[name]:
-            price = prices.spot(world.setup.region, name, zone_id)
+            price = prices.spot(world.setup, name, zone_id)
             if price is None:
                 continue
             answers += [

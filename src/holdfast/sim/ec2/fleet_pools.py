@@ -144,11 +144,11 @@ class _Reader:
         )
 
     def _price(self) -> int:
-        region = self.world.setup.region
+        setup = self.world.setup
         if self.market != "spot":
-            price = prices.on_demand(region, self.instance_type)
+            price = prices.on_demand(setup, self.instance_type)
             return _DEAREST if price is None else price
-        price = prices.spot(region, self.instance_type, self.zone_id)
+        price = prices.spot(setup, self.instance_type, self.zone_id)
         most = self.override.get("MaxPrice")
         if most is not None and price is not None and price > float(most) * _USD:
             raise ApiError(

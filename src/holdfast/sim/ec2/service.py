@@ -85,9 +85,13 @@ class Ec2:
         setup: Setup,
         rules: Sequence[faults.Fault] = (),
         sink: Callable[[Event], None] = lambda _: None,
+        planned: Callable[[], None] = lambda: None,
         throttled: bool = True,
     ) -> None:
-        self.world = World(clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink)
+        """Events go to `sink`; `planned` is told when something was put on the agenda."""
+        self.world = World(
+            clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink, planned=planned
+        )
         self._throttle = throttle.Throttle(on=throttled)
         self._watch = checkers.Watch(self.world)
         self._checked_s = self.world.now_s

@@ -90,10 +90,19 @@ class Setup:
     placement_groups: tuple[PlacementGroup, ...] = ()
     has_profile: Callable[[str], bool] = lambda _: True  # whether IAM knows an instance profile of that name
     timings: Timings = Timings()
+    prices: Mapping[str, int] = field(
+        default_factory=dict
+    )  # on demand, nano-USD an hour, instead of the shipped
+    spot_prices: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by type and zone id
 
 
 def plain(
-    region: str = "us-west-2", *, accounts: tuple[str, ...] = (ACCOUNT,), addresses: int = 4091
+    region: str = "us-west-2",
+    *,
+    accounts: tuple[str, ...] = (ACCOUNT,),
+    cluster: str = CLUSTER,
+    kubernetes: str = KUBERNETES,
+    addresses: int = 4091,
 ) -> Setup:
     """Accounts with a subnet in every zone, the default security group and one for nodes, and the images of EKS.
 
@@ -104,7 +113,7 @@ def plain(
         Account(account, {zone.name: str(zones[(i + n) % len(zones)].id) for i, zone in enumerate(zones)})
         for n, account in enumerate(accounts)
     )
-    tags = {"karpenter.sh/discovery": CLUSTER}
+    tags = {"karpenter.sh/discovery": cluster}
     return Setup(
         region=region,
         accounts=known,
@@ -124,7 +133,7 @@ def plain(
         security_groups=tuple(
             SecurityGroup(id=f"sg-{account.id[-8:]}{n:09x}", account=account.id, name=name, tags=tagged)
             for account in known
-            for n, (name, tagged) in enumerate(((f"{CLUSTER}-nodes", tags), (DEFAULT_GROUP, {})), start=1)
+            for n, (name, tagged) in enumerate(((f"{cluster}-nodes", tags), (DEFAULT_GROUP, {})), start=1)
         ),
-        images=eks_images.images(KUBERNETES),
+        images=eks_images.images(kubernetes),
     )

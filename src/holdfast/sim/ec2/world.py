@@ -36,7 +36,14 @@ class Now(Protocol):
 
 class World:
     def __init__(
-        self, *, clock: Now, ids: Ids, setup: Setup, faults: Faults, sink: Callable[[Event], None]
+        self,
+        *,
+        clock: Now,
+        ids: Ids,
+        setup: Setup,
+        faults: Faults,
+        sink: Callable[[Event], None],
+        planned: Callable[[], None],
     ) -> None:
         self.setup = setup
         self.faults = faults
@@ -45,6 +52,7 @@ class World:
         self._clock = clock
         self._ids = ids
         self._sink = sink
+        self._planned = planned
         self.agenda: list[tuple[int, int, str, str]] = []
         self.entries = 0
         self.given: Counter[str] = Counter()  # every id that was ever given out
@@ -66,6 +74,7 @@ class World:
         """Puts something on the agenda. What it finds when it is due decides whether it still happens."""
         self.entries += 1
         heapq.heappush(self.agenda, (due_s, self.entries, action, subject))
+        self._planned()
 
     def due(self) -> tuple[str, str] | None:
         """The next entry whose time has come, with the world's time set to it; then the clock's time."""
@@ -81,7 +90,12 @@ class World:
 
     def new_id(self, prefix: str) -> str:
         """As EC2 makes them: 17 hexadecimal digits, the first of them 0."""
-        made = f"{prefix}-0{hashlib.blake2b(self._ids.token().encode(), digest_size=8).hexdigest()}"
+        return self.give_id(
+            f"{prefix}-0{hashlib.blake2b(self._ids.token().encode(), digest_size=8).hexdigest()}"
+        )
+
+    def give_id(self, made: str) -> str:
+        """Notes that an id is in use from now on."""
         self.given[made] += 1
         self._touch(made)
         return made
@@ -172,12 +186,12 @@ class World:
         if instance.state != "running":
             self.ledger.stop(instance.id, self.now_s)
             return
-        kind, price = "on-demand", prices.on_demand(self.setup.region, instance.instance_type)
+        kind, price = "on-demand", prices.on_demand(self.setup, instance.instance_type)
         if instance.reservation_id:
             kind, price = "reserved", 0
         elif instance.lifecycle == "spot":
             kind = "spot"
-            price = prices.spot(self.setup.region, instance.instance_type, instance.zone_id)
+            price = prices.spot(self.setup, instance.instance_type, instance.zone_id)
         self.ledger.book(
             Charge(
                 what=instance.id,
@@ -195,7 +209,7 @@ class World:
         if not reservation.active or reservation.interruptible:
             self.ledger.stop(reservation.id, self.now_s)
             return
-        price = prices.on_demand(self.setup.region, reservation.instance_type) or 0
+        price = prices.on_demand(self.setup, reservation.instance_type) or 0
         self.ledger.book(
             Charge(
                 what=reservation.id,
