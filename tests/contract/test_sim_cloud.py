@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from botocore.exceptions import ClientError
 
 import sim_aws
 from doors import START_S, ManualClock, SeededIds
 from holdfast import errors
-from holdfast.sim import time
+from holdfast.api.world import World
+from holdfast.sim import time, world_reading
 from holdfast.sim.aws.waiting import Timed
 from holdfast.sim.cloud import Cloud
 from holdfast.sim.cloud_setup import CloudSetup, Reserved, access_key
@@ -372,3 +374,36 @@ def test_timings_and_limits_of_a_setup_are_ec2s() -> None:
             aws["ec2"].run_instances(**wanted)
         clock.advance(5)
         assert states(aws, [made["InstanceId"]]) == ["running"]
+
+
+# --- From a file ------------------------------------------------------------------------------------
+
+
+def test_a_world_that_is_written_down_is_the_one_that_is_simulated() -> None:
+    reservation = {"id": "cr-0123", "instanceType": "m5.large", "zone": "us-west-2a", "total": 2}
+    targeted = {"instanceMatchCriteria": "targeted", "usedElsewhere": 1}
+    written = {
+        "metadata": {"name": "example"},
+        "spec": {
+            "reservations": [reservation | targeted],
+            "timings": {"boot": "40s"},
+            "faults": [{"type": "Taken", "reservation": "cr-0123", "times": 1, "from": "1m"}],
+        },
+    }
+    clock = ManualClock()
+    about = world_reading.read(msgspec.convert(written, World), clock.now_s())
+    assert isinstance(about, CloudSetup)
+    cloud = Cloud(about, clock=clock, ids=SeededIds())
+    with sim_aws.clients("before_send", cloud.endpoint) as aws:
+        with_profile(aws)
+        (instance,) = ids(launch(aws, ODCR))
+        assert available(aws, ODCR) == 0
+        clock.advance(39)
+        assert states(aws, [instance]) == ["pending"]
+        clock.advance(1)
+        assert states(aws, [instance]) == ["running"]
+        aws["ec2"].terminate_instances(InstanceIds=[instance])
+        clock.advance(60)
+        assert available(aws, ODCR) == 1
+        (error,) = launch(aws, ODCR, count=2)["Errors"]  # somebody was quicker
+        assert (error["ErrorCode"], available(aws, ODCR)) == ("ReservationCapacityExceeded", 0)

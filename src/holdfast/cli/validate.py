@@ -9,9 +9,11 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.findings import Finding
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
+from holdfast.api.world import World
 from holdfast.cli import manifests, options
 from holdfast.cli.manifests import Loaded, Located
 from holdfast.cloud.aws import preflight
+from holdfast.sim import world_reading
 from holdfast.state import nodepools
 
 
@@ -42,6 +44,8 @@ def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
                 found = _pool_findings(pool, classes)
             case EC2NodeClass() as node_class:
                 found = list(preflight.class_problems(node_class))
+            case World() as world:
+                found = list(world_reading.problems(world))
             case _:
                 found = []
         yield from (item.located(finding) for finding in found)
