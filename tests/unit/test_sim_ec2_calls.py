@@ -110,6 +110,18 @@ def test_instances_are_found_by_tag_state_type_reservation_and_zone() -> None:
     assert instance_ids(region, Filters=[named("owner-id", OTHER)]) == set()
 
 
+def test_what_is_gone_for_longer_than_a_stale_read_looks_back_is_forgotten() -> None:
+    region = Region(forget_s=60)
+    (instance,) = region.launch()
+    region.call("TerminateInstances", InstanceIds=[instance.id])
+    region.wait(30 + 60)
+    assert instance.id not in region.world.instances
+    assert [each.id for each in region.world.instances.as_of(region.world.now_s - 1)] == [instance.id]
+    region.wait(600)
+    (other,) = region.launch()
+    assert list(region.world.instances._versions) == [other.id]
+
+
 # --- Pages ------------------------------------------------------------------------------------------
 
 

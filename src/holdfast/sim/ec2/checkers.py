@@ -170,7 +170,7 @@ def nothing_runs_in_an_ended_reservation(world: World, tally: Tally) -> None:
 
 
 def ids_are_never_reused(world: World, tally: Tally) -> None:
-    if twice := [key for key in tally.ids if world.given[key] > 1]:
+    if twice := [key for key in tally.ids if world.given.get(key, 0) > 1]:
         raise BrokenWorld(f"ids given twice: {twice}")
     if strange := [each.id for each in tally.instances if each.id not in world.given]:
         raise BrokenWorld(f"ids never given: {strange}")

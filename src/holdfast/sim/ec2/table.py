@@ -1,9 +1,10 @@
 """One kind of entity, by id, with the versions that stale reads may still see.
 
-Kept by `world`. The rule: a change is a new value put under the same id, so that what was true a while ago
-can be read until the history is cut off.
+Kept by `world`. The rules: a change is a new value put under the same id, so that what was true a while ago can be
+read until the history is cut off; an id that was dropped never comes back.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -24,6 +25,7 @@ class Table(Generic[T]):
         self._changed = changed  # told the id, what was there and what is there now
         self._values: dict[str, T] = {}
         self._versions: dict[str, list[tuple[int, T | None]]] = {}
+        self._dropped: deque[tuple[int, str]] = deque()  # what is gone, and since when, oldest first
 
     def put(self, value: T) -> T:
         before = self._values.get(value.id)
@@ -63,4 +65,8 @@ class Table(Generic[T]):
         versions.append((now_s, value))
         while len(versions) > 1 and versions[1][0] <= now_s - HISTORY_S:
             del versions[0]
+        if value is None:
+            self._dropped.append((now_s, key))
+        while self._dropped and self._dropped[0][0] <= now_s - HISTORY_S:
+            self._versions.pop(self._dropped.popleft()[1], None)
         self._changed(key, before, value)

@@ -96,7 +96,7 @@ class World:
 
     def give_id(self, made: str) -> str:
         """Notes that an id is in use from now on."""
-        self.given[made] += 1
+        self.given[made] = self.given.get(made, 0) + 1
         self._touch(made)
         return made
 
