@@ -14,6 +14,7 @@ from typing import Any
 import ec2_world
 import sim_aws
 from holdfast.sim.aws.service import Caller
+from holdfast.sim.ec2.setup import ACCOUNT
 
 GOALS = {"before_call": 4280, "before_send": 1030, "http": 670}
 CALLS = 300
@@ -76,7 +77,7 @@ def by_size(instances: int) -> tuple[float, float, float, float]:
     pages: list[str | None] = [None]
 
     def call(operation: str, **params: Any) -> dict[str, Any]:
-        return region.ec2.call(operation, params, Caller(ec2_world.ACCOUNT))
+        return region.ec2.call(operation, params, Caller(ACCOUNT))
 
     def page() -> None:
         token = {"NextToken": pages[0]} if pages[0] else {}
