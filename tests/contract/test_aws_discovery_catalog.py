@@ -186,7 +186,7 @@ def test_a_full_reservation_leaves_on_demand_alone_and_the_other_way_round() -> 
     everything = health(world, node_class)
     assert all(everything.values())
     now_s = world.clock.monotonic_s()
-    world.discovery.hold_downs.failed([reservation_id], now_s)
+    world.discovery.hold_downs.full([reservation_id], now_s)
     assert health(world, node_class) == everything | {("reserved", "us-west-2a"): False}
     world.discovery.hold_downs.succeeded(reservation_id)
     world.discovery.unavailable.pools.mark(("m5.large", "us-west-2a", names.ON_DEMAND), now_s)

@@ -3,7 +3,7 @@
 import pytest
 
 from aws_launch_world import LaunchWorld, capacity_type
-from aws_world import ZONE_B
+from aws_world import ZONE_B, run
 from builders import requirement
 from holdfast import errors
 from holdfast.model.instances import Instance
@@ -35,6 +35,12 @@ def of_reservation(
         "capacity-reservation-type": kind,
         "capacity-reservation-interruptible": interruptible,
     }
+
+
+def open_slots(world: LaunchWorld, reservation_id: str) -> int:
+    """How many slots of a reservation the catalog offers now."""
+    (known,) = world.types(world.selecting(MINE), "m5.large")
+    return sum(o.count for o in known.offerings if o.reservation_id == reservation_id and o.launchable)
 
 
 # --- The six ways a claim can be launched -------------------------------------------------------------
@@ -206,6 +212,29 @@ def test_a_reservation_that_has_room_and_refuses_for_ever_is_left_for_later(worl
     assert type(found) is errors.Retryable
     assert len(world.fleets()) == 4
     assert world.machines == []
+    assert not open_slots(world, slots.id)
+    world.clock.advance(59)
+    run(world.discovery.count_again())
+    assert not open_slots(world, slots.id)
+    world.clock.advance(1)
+    assert open_slots(world, slots.id)
+
+
+@pytest.mark.fact("AW-04", "aws-3.7")
+def test_a_slot_that_frees_after_a_hold_down_is_used_with_the_next_reading(world: LaunchWorld) -> None:
+    """What is paid for does not idle: the hold-down ends when a later reading shows a free slot."""
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    requests = world.requests(node_class, RESERVED, slot=slots.id)
+    control.take(world.ec2.world, slots.id, 2)
+    assert isinstance(world.launch(requests)[0], errors.ReservationExhausted)
+    assert not open_slots(world, slots.id)
+    control.give(world.ec2.world, slots.id, 1)
+    world.clock.advance(60)
+    run(world.discovery.schedule.step())
+    assert open_slots(world, slots.id)
+    instance = world.one(node_class, RESERVED)
+    assert world.machine(instance).reservation_id == slots.id
 
 
 @pytest.mark.fact("Q-35")

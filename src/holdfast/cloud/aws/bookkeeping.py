@@ -1,8 +1,8 @@
 """What a fleet's answer teaches about what can be had, written down for the catalog and the metrics.
 
 Called by `launching`. The rules: a pool that EC2 has none of is out of the question for a while, but only
-for what is bought (Q-43, decision 12); a reservation is held down when EC2 refuses it and its count agrees,
-and for nothing else: a quota, or a subnet without addresses, is no full reservation.
+for what is bought (Q-43, decision 12); a reservation is held down when EC2 itself calls it full, and for
+nothing else: a quota, or a subnet without addresses, is no full reservation.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,11 @@ class Bookkeeping:
 
     def full(self, reservation_ids: Iterable[str]) -> None:
         """EC2 refused them, and their counts say that they are full."""
-        self._hold_downs.failed(reservation_ids, self._clock.monotonic_s())
+        self._hold_downs.full(reservation_ids, self._clock.monotonic_s())
+
+    def refused(self, reservation_ids: Iterable[str]) -> None:
+        """EC2 refused them again and again, and their counts say that they are free."""
+        self._hold_downs.refused(reservation_ids, self._clock.monotonic_s())
 
     def answered(self, picked: Choice, answer: Answer, *, into_target: bool) -> None:
         """`into_target`: direct mode, whose pool is not the one that everybody buys from."""

@@ -229,8 +229,9 @@ class Discovery:
         return ReservationCounts(models, reading.read_began_s)
 
     async def _read_reservations(self) -> Reading:
+        began_s = self._clock.monotonic_s()
         reading = await self._reader.read()
-        self.hold_downs.keep_only(one.id for one in reading.reservations)
+        self.hold_downs.counted({one.id: one.available for one in reading.reservations}, began_s)
         for one in reading.reservations:
             about = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
             self._recorder.gauge(SLOTS_TOTAL, about, one.total)

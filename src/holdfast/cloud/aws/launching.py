@@ -68,6 +68,7 @@ class _Launch:
     wanted: Wanted
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()  # what the last answer called full
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
         self.outcomes |= outcomes
@@ -161,6 +162,7 @@ class Launcher:
             if not launch.left:
                 return launch.outcomes
             await self._clock.sleep(PAUSE_S * 2**attempt)
+        self._books.refused(key for key in launch.refused if launch.free.get(key))
         launch.give_up(lambda: errors.Retryable("EC2 refuses although its counts say that there is room"))
         return launch.outcomes
 
@@ -231,7 +233,7 @@ class Launcher:
     async def _has_room(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
         """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
         may not show yet what this very answer launched, so that is taken off."""
-        refused = fleets.full_reservations(picked, answer.failures)
+        refused = launch.refused = fleets.full_reservations(picked, answer.failures)
         if not refused or any(f.meaning not in error_codes.UNFULFILLABLE for f in answer.failures):
             return False
         try:
