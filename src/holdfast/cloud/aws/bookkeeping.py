@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast import names, ports
+from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.error_codes import Meaning
 from holdfast.cloud.aws.fleets import Answer, Failure
@@ -21,8 +22,15 @@ _OUT_OF_STOCK: Final = (Meaning.NO_CAPACITY, Meaning.QUOTA)
 
 class Bookkeeping:
     def __init__(
-        self, unavailable: Unavailable, hold_downs: HoldDowns, *, clock: ports.Clock, recorder: ports.Recorder
+        self,
+        unavailable: Unavailable,
+        hold_downs: HoldDowns,
+        room: Addresses,
+        *,
+        clock: ports.Clock,
+        recorder: ports.Recorder,
     ) -> None:
+        self.room = room
         self._unavailable = unavailable
         self._hold_downs = hold_downs
         self._clock = clock

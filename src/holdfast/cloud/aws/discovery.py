@@ -1,10 +1,10 @@
 """The half of the Cloud door that looks: what a class could launch, which reservations there are, what a
 class's selectors find.
 
-Built by `app`, beside the half that launches, which shares `unavailable` and `hold_downs` with it. The rules:
-everything is answered from memory that one schedule keeps fresh, so calls grow with time alone (at most a few
-a minute, whatever the cluster's size); a failed reading leaves the last one in place; what AWS has not been
-asked for is not asked for (no class with reservation terms: no reservations are read).
+Built by `app`, beside the half that launches, which shares `unavailable`, `hold_downs` and `addresses` with
+it. The rules: everything is answered from memory that one schedule keeps fresh, so calls grow with time alone
+(at most a few a minute, whatever the cluster's size); a failed reading leaves the last one in place; what AWS
+has not been asked for is not asked for (no class with reservation terms: no reservations are read).
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from holdfast.cloud.aws import (
     resolve,
     type_listing,
 )
+from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.catalog import Built, Supply
@@ -75,6 +76,7 @@ class Discovery:
             "reservations", self._read_reservations, reservation_reading.PERIOD_S
         )
         self._subnets = self._source("subnets", lambda: network.read_subnets(aws), SUBNETS_PERIOD_S)
+        self.addresses = Addresses(self._subnets, clock)
         self._security_groups = self._source(
             "security-groups", lambda: network.read_security_groups(aws), SECURITY_GROUPS_PERIOD_S
         )

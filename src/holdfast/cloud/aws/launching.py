@@ -18,10 +18,11 @@ import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from holdfast import errors, names, ports
 from holdfast.cloud.aws import (
+    addresses,
     calls,
     choice,
     class_hash,
@@ -30,6 +31,7 @@ from holdfast.cloud.aws import (
     instances,
     launch_groups,
     launched,
+    readiness,
     templates,
 )
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
@@ -169,6 +171,7 @@ class Launcher:
     async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:
         """One call for all who are left. Why those who got nothing give up; None: it is worth another try."""
         first = launch.group.first
+        readiness.check(first.node_class)
         picked, made = self._decide(launch)
         order = Order(
             count=len(launch.left),
@@ -195,9 +198,22 @@ class Launcher:
         return picked, templates.templates(picked, first.claim, first.node_class, self._around)
 
     async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
-        """A template that somebody deleted is made again, once (aws-5.1.3)."""
-        subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets())
+        room = self._books.room
+        subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets(), room.free())
         request = fleets.request(picked, made, subnets, order)
+        charge = room.charge(picked, subnets, order.count)
+        try:
+            answer = await self._ask(request, made)
+        except errors.Unreachable:
+            raise  # it may have launched: the charge stays
+        except errors.HoldfastError:
+            charge.addresses = {}
+            raise
+        charge.addresses = addresses.taken(picked, answer)
+        return answer
+
+    async def _ask(self, request: Mapping[str, Any], made: Sequence[Template]) -> Answer:
+        """A template that somebody deleted is made again, once (aws-5.1.3)."""
         await self.templates.ensure(made)
         try:
             return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))

@@ -44,7 +44,13 @@ class Aws:
             clock=clock,
             ids=ids,
             machines=self._machines,
-            books=Bookkeeping(discovery.unavailable, discovery.hold_downs, clock=clock, recorder=recorder),
+            books=Bookkeeping(
+                discovery.unavailable,
+                discovery.hold_downs,
+                discovery.addresses,
+                clock=clock,
+                recorder=recorder,
+            ),
             counts=discovery.count_again,
         )
 
