@@ -37,7 +37,7 @@ class LaunchWorld(World):
         self._numbers = itertools.count(1)
         self.cloud: ports.Cloud = self.new_process()
 
-    def new_process(self) -> Aws:
+    def new_process(self, **more: Any) -> Aws:
         """The product with an empty memory, after a crash."""
         self.discovery = self.restarted()
         self.discovery._types._read = self._listing
@@ -49,6 +49,7 @@ class LaunchWorld(World):
             clock=self.clock,
             ids=self.ids,
             recorder=self.records,
+            **more,
         )
         return self.cloud
 

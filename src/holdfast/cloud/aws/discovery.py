@@ -11,11 +11,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from holdfast import errors, ports
+from holdfast import errors, names, ports
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import (
     catalog,
     network,
@@ -30,6 +32,7 @@ from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.catalog import Built, Supply
 from holdfast.cloud.aws.images import Images
+from holdfast.cloud.aws.learned import LearnedMemory
 from holdfast.cloud.aws.placement_groups import PlacementGroups
 from holdfast.cloud.aws.profiles import Profiles
 from holdfast.cloud.aws.reservation_reading import Reading
@@ -37,8 +40,10 @@ from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.sources import Schedule, Source
 from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
 from holdfast.data.ec2 import Zone
+from holdfast.model import resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.prices import PriceRange
+from holdfast.model.resources import Resources
 from holdfast.ports import ReservationCounts
 
 SUBNETS_PERIOD_S: Final = 60.0
@@ -69,6 +74,7 @@ class Discovery:
         self._recorder = recorder
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
+        self._memory = LearnedMemory()
         self._selecting: set[str] = set()  # classes that have reservation terms
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._reader = reservation_reading.Reader(aws, clock)
@@ -122,7 +128,8 @@ class Discovery:
         if not node_class.status.subnets:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
         self._note(node_class)
-        seen, supply = await self._listed(node_class), await self._supply()
+        learned = self._memory.of(_images(node_class), self._clock.monotonic_s())
+        seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
             return await self._aws.executor.run(
@@ -171,6 +178,14 @@ class Discovery:
         if not self._setup.isolated_vpc:
             await self._profiles.collect(in_use)
 
+    def learn(self, claim: NodeClaim, node_class: EC2NodeClass, capacity: Resources) -> None:
+        """From a node whose image its class would still launch; an older one tells nothing."""
+        images = _images(node_class)
+        instance_type = claim.metadata.labels.get(names.INSTANCE_TYPE)
+        if instance_type and claim.status.image_id in images and capacity[resources.MEMORY]:
+            now_s = self._clock.monotonic_s()
+            self._memory.learn(instance_type, images, capacity[resources.MEMORY], now_s)
+
     # --- Inside -----------------------------------------------------------------------------------------
 
     def _source(self, name: str, read: Callable[[], Awaitable[T]], period_s: float) -> Source[T]:
@@ -190,7 +205,7 @@ class Discovery:
         self._selecting.discard(name)
         self._reservations.wanted = bool(self._selecting)
 
-    async def _supply(self) -> Supply:
+    async def _supply(self, learned: Mapping[str, int] = MappingProxyType({})) -> Supply:
         listing, now_s = await self._types.get(), self._clock.monotonic_s()
         return Supply(
             region=self._aws.region,
@@ -205,6 +220,7 @@ class Discovery:
             forbidden=self.unavailable.capacity_types.marked(now_s),
             full_subnets=self.unavailable.subnets.marked(now_s),
             held_down=self.hold_downs.held(now_s),
+            learned=learned,
         )
 
     async def _listed(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
@@ -244,3 +260,7 @@ class Discovery:
         """A price once known is kept when a later list leaves it out."""
         known = self._on_demand.last or price_list.shipped(self._aws.region)
         return {**known, **await price_list.read_on_demand(self._aws)}
+
+
+def _images(node_class: EC2NodeClass) -> frozenset[str]:
+    return frozenset(ami.id for ami in node_class.status.amis)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast import errors, ports
+from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import calls, drift, instances, template_data
@@ -26,8 +27,8 @@ _TERMINATED: Final = "terminated"
 
 
 class Machines:
-    def __init__(self, aws: Calls, *, cluster: Cluster, clock: ports.Clock, selected: Selected) -> None:
-        self._aws = aws
+    def __init__(self, api: Calls, *, cluster: Cluster, clock: ports.Clock, selected: Selected) -> None:
+        self._aws = api
         self._cluster = cluster
         self._clock = clock
         self._selected = selected
@@ -43,7 +44,9 @@ class Machines:
 
     async def machine(self, provider_id: str) -> Machine:
         """NotFound when it is gone for good."""
-        instance_id = instances.instance_id(provider_id)
+        return await self.described(instances.instance_id(provider_id))
+
+    async def described(self, instance_id: str) -> Machine:
         try:
             found = await self._described.get(instance_id)
         except errors.NotFound:
@@ -84,6 +87,21 @@ class Machines:
         tags = template_data.tag_list({instances.REBOOT_TAG: operation})
         await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
         await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
+
+    async def tag(self, claim: NodeClaim) -> None:
+        """Writes on a machine which claim and node it is: a call of its own each, since no two say the same.
+        What it says already is left as it is (aws-6.6.1)."""
+        assert claim.status.provider_id is not None, "only what was launched can be tagged"
+        found = await self.machine(claim.status.provider_id)
+        wanted = {
+            aws.NAME_TAG: claim.status.node_name,
+            aws.NODECLAIM_TAG: claim.metadata.name,
+            aws.CLUSTER_NAME_TAG: self._cluster.name,
+        }
+        missing = {key: value for key, value in wanted.items() if value and key not in found.tags}
+        if missing:
+            tags = template_data.tag_list(missing)
+            await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
 
     async def drifted(
         self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
