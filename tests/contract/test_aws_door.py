@@ -1,5 +1,6 @@
 """What else the Cloud door does, on the wire: names machines, learns from nodes, hands on notices, cleans up."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import run
 from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import batching, offering_gauges
 from holdfast.cloud.aws.queue import Queue
 from holdfast.model import resources
 from holdfast.model.instances import Instance
@@ -187,6 +189,60 @@ def test_without_a_queue_there_are_no_notices_and_nobody_asks_in_a_hurry(world: 
     began_s = world.clock.monotonic_s()
     assert list(run(world.cloud.notices())) == []
     assert world.clock.monotonic_s() - began_s == 20
+
+
+# --- What is told of it all ---------------------------------------------------------------------------
+
+
+def gauge(world: LaunchWorld, metric: str, capacity_type: str, zone: str = "us-west-2a") -> float | None:
+    about = {"instance_type": "m5.large", "capacity_type": capacity_type, "zone": zone}
+    return world.records.gauges.get((metric, tuple(sorted(about.items()))))
+
+
+@pytest.mark.fact("aws-7.5.7", "AW-11")
+def test_each_minute_gauges_say_what_can_be_had_and_for_how_much(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    node_class = world.selecting(MINE)
+
+    def minute() -> tuple[list[float | None], list[float | None]]:
+        run(world.cloud.instance_types(node_class))
+        world.clock.advance(60)
+        run(world.discovery.schedule.step())
+        kinds = ("reserved", "on-demand")
+        available = [gauge(world, offering_gauges.AVAILABLE, kind) for kind in kinds]
+        return available, [gauge(world, offering_gauges.PRICE, kind) for kind in kinds]
+
+    available, (reserved, on_demand) = minute()
+    assert available == [1, 1]
+    assert on_demand == 0.096
+    assert reserved is not None
+    assert 0 < reserved < 0.000001
+    assert gauge(world, offering_gauges.AVAILABLE, "reserved", "us-west-2b") is None
+    control.take(world.ec2.world, slots.id, 1)
+    minute()
+    assert minute()[0] == [0, 1]
+    free = {"reservation": slots.id, "instance_type": "m5.large", "zone": "us-west-2a"}
+    assert world.records.gauges["holdfast_reservation_free_slots", tuple(sorted(free.items()))] == 0
+    node_class = world.selecting({"tags": {"team": "nobody"}})
+    assert minute() == ([0, 1], [0, 0.096])
+
+
+@pytest.mark.fact("aws-9.1.7")
+def test_the_size_of_every_batch_is_told_and_how_long_it_took(world: LaunchWorld) -> None:
+    node_class = world.resolve(world.node_class())
+    made = world.launch(world.requests(node_class, ON_DEMAND, count=3))
+    ids = [each.provider_id for each in made if isinstance(each, Instance)]
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*map(world.cloud.instance, ids))
+        await asyncio.gather(*map(world.cloud.terminate, ids))
+
+    run(all_at_once())
+    for batcher in ("create_fleet", "describe_instances", "terminate_instances"):
+        assert world.records.observed[batching.BATCH_SIZE, (("batcher", batcher),)] == [3]
+    for batcher in ("describe_instances", "terminate_instances"):
+        (took_s,) = world.records.observed[batching.BATCH_TIME, (("batcher", batcher),)]
+        assert took_s == pytest.approx(batching.WINDOW_S)
 
 
 # --- Cleaning up ------------------------------------------------------------------------------------

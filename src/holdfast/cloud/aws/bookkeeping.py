@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast import names, ports
+from holdfast.cloud.aws import batching
 from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.error_codes import Meaning
@@ -35,6 +36,10 @@ class Bookkeeping:
         self._hold_downs = hold_downs
         self._clock = clock
         self._recorder = recorder
+
+    def asked(self, claims: int) -> None:
+        """One fleet for so many claims."""
+        self._recorder.observe(batching.BATCH_SIZE, {"batcher": "create_fleet"}, claims)
 
     def blocked_subnets(self) -> frozenset[str]:
         return self._unavailable.subnets.marked(self._clock.monotonic_s())

@@ -21,6 +21,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import (
     catalog,
     network,
+    offering_gauges,
     price_list,
     reservation_reading,
     reservations,
@@ -33,6 +34,7 @@ from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.catalog import Built, Supply
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.learned import LearnedMemory
+from holdfast.cloud.aws.offering_gauges import Gauges
 from holdfast.cloud.aws.placement_groups import PlacementGroups
 from holdfast.cloud.aws.profiles import Profiles
 from holdfast.cloud.aws.reservation_reading import Reading
@@ -77,6 +79,7 @@ class Discovery:
         self._memory = LearnedMemory()
         self._selecting: set[str] = set()  # classes that have reservation terms
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
+        self._types_of: dict[str, tuple[InstanceType, ...]] = {}  # by class, as it was last asked for
         self._reader = reservation_reading.Reader(aws, clock)
         self._reservations = self._source(
             "reservations", self._read_reservations, reservation_reading.PERIOD_S
@@ -91,6 +94,7 @@ class Discovery:
         self._spot = self._source(
             "spot-prices", lambda: price_list.read_spot(aws, clock.now_s()), price_list.PERIOD_S
         )
+        self._gauges = self._source("offering-gauges", self._tell_offerings, offering_gauges.PERIOD_S)
         for later in (self._reservations, self._subnets, self._security_groups):
             later.wanted = False  # until there is a class that needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
@@ -116,6 +120,7 @@ class Discovery:
                 self._subnets,
                 self._security_groups,
                 self._reservations,
+                self._gauges,
             ),
             clock=clock,
             recorder=recorder,
@@ -132,7 +137,7 @@ class Discovery:
         seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
-            return await self._aws.executor.run(
+            types = await self._aws.executor.run(
                 lambda: catalog.build(
                     supply,
                     node_class,
@@ -142,6 +147,8 @@ class Discovery:
                     built=built,
                 )
             )
+        self._types_of[node_class.metadata.name] = types
+        return types
 
     async def reservations(self) -> ReservationCounts:
         """Where no class has terms nobody may use any, and EC2 is not asked."""
@@ -153,17 +160,18 @@ class Discovery:
         """From a reading that begins now: for whoever was told that a reservation is full."""
         return self._counts(await self._reservations.read())
 
-    async def resolve(self, node_class: Object) -> Mapping[str, Any]:
+    async def resolve(self, node_class: Object, probe: resolve.Probe | None = None) -> Mapping[str, Any]:
         assert isinstance(node_class, EC2NodeClass)
         self._note(node_class)
         self._subnets.wanted = self._security_groups.wanted = True
-        return await resolve.resolve(node_class, self._parts)
+        return await resolve.resolve(node_class, self._parts, probe)
 
     async def release(self, node_class: Object) -> None:
         """Removes what was made for a class that is being deleted. Twice is once."""
         assert isinstance(node_class, EC2NodeClass)
         self._forget(node_class.metadata.name)
         self._built.pop(node_class.metadata.name, None)
+        self._types_of.pop(node_class.metadata.name, None)
         if not self._setup.isolated_vpc:
             await self._profiles.release(node_class)
 
@@ -255,6 +263,13 @@ class Discovery:
             self._recorder.gauge(SLOTS_TOTAL, about, one.total)
             self._recorder.gauge(SLOTS_FREE, about, one.available)
         return reading
+
+    async def _tell_offerings(self) -> Gauges:
+        types = [known for of_class in self._types_of.values() for known in of_class]
+        known, before = await self.price_range(), self._gauges.last or {}
+        now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
+        offering_gauges.tell(now, before, self._recorder)
+        return now
 
     async def _read_on_demand(self) -> Mapping[str, int]:
         """A price once known is kept when a later list leaves it out."""

@@ -201,6 +201,7 @@ class Launcher:
         room = self._books.room
         subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets(), room.free())
         request = fleets.request(picked, made, subnets, order)
+        self._books.asked(order.count)
         charge = room.charge(picked, subnets, order.count)
         try:
             answer = await self._ask(request, made)

@@ -6,8 +6,8 @@ gone.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from holdfast import errors, ports
 from holdfast.api import aws
@@ -21,20 +21,33 @@ from holdfast.cloud.aws.instances import Machine, Selected
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 
+V = TypeVar("V")
+
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
 _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
 
 
 class Machines:
-    def __init__(self, api: Calls, *, cluster: Cluster, clock: ports.Clock, selected: Selected) -> None:
+    def __init__(
+        self,
+        api: Calls,
+        *,
+        cluster: Cluster,
+        clock: ports.Clock,
+        recorder: ports.Recorder,
+        selected: Selected,
+    ) -> None:
+        def batcher(name: str, ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]]) -> Batcher[V]:
+            return Batcher(ask, clock=clock, recorder=recorder, name=name, most=instances.IDS_MAX)
+
         self._aws = api
         self._cluster = cluster
         self._clock = clock
         self._selected = selected
         self._new: dict[str, float] = {}  # by instance id, when it was launched
-        self._described = Batcher(self._describe, clock=clock, most=instances.IDS_MAX)
-        self._ended = Batcher(self._terminate, clock=clock, most=instances.IDS_MAX)
+        self._described = batcher("describe_instances", self._describe)
+        self._ended = batcher("terminate_instances", self._terminate)
 
     def launched(self, instance_id: str) -> None:
         """EC2 answered that it has launched it, so it is there even while nobody can see it."""

@@ -19,6 +19,7 @@ from holdfast.cloud.aws.discovery import Discovery
 from holdfast.cloud.aws.launching import Launcher
 from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.notices import Notices
+from holdfast.cloud.aws.probes import Probes
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
 from holdfast.model.instances import Instance
@@ -45,7 +46,9 @@ class Aws:
     ) -> None:
         self.discovery = discovery
         self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
-        self._machines = Machines(aws, cluster=around.cluster, clock=clock, selected=self._selected_by)
+        self._machines = Machines(
+            aws, cluster=around.cluster, clock=clock, recorder=recorder, selected=self._selected_by
+        )
         self._launcher = Launcher(
             aws,
             around=around,
@@ -62,6 +65,9 @@ class Aws:
             counts=discovery.count_again,
         )
 
+        self._probes = Probes(
+            aws, around=around, store=self._launcher.templates, types=discovery.instance_types
+        )
         self._notices = Notices(queue, machines=self._machines, discovery=discovery, clock=clock)
 
     @property
@@ -77,7 +83,7 @@ class Aws:
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         self._note(node_class)
-        return await self.discovery.resolve(node_class)
+        return await self.discovery.resolve(node_class, self._probes.problem)
 
     async def release(self, node_class: Object) -> None:
         self._selected.pop(node_class.metadata.name, None)
