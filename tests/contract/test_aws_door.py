@@ -199,7 +199,7 @@ def gauge(world: LaunchWorld, metric: str, capacity_type: str, zone: str = "us-w
     return world.records.gauges.get((metric, tuple(sorted(about.items()))))
 
 
-@pytest.mark.fact("aws-7.5.7", "AW-11")
+@pytest.mark.fact("aws-7.5.7")
 def test_each_minute_gauges_say_what_can_be_had_and_for_how_much(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     node_class = world.selecting(MINE)

@@ -135,3 +135,36 @@ def test_a_charge_ends_with_a_reading_that_shows_what_was_taken() -> None:
         world.clock.advance(seconds)
         run(world.discovery.schedule.step())
         assert world.discovery.addresses.free()[machine.subnet_id] == left
+
+
+# --- What a launch sends and answers ------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-5.7.1")
+def test_a_fleet_asks_for_as_many_as_there_are_claims_and_tags_all_that_it_makes() -> None:
+    world = LaunchWorld()
+    node_class = world.resolve(world.node_class(tags={"team": "ml"}))
+    world.launch(world.requests(node_class, ON_DEMAND, count=3))
+    (fleet,) = world.fleets()
+    assert fleet["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
+    tagged = {spec["ResourceType"]: spec["Tags"] for spec in fleet["TagSpecifications"]}
+    assert set(tagged) == {"instance", "volume", "fleet"}
+    wanted = {"team": "ml", "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
+    for tags in tagged.values():
+        assert wanted.items() <= {tag["Key"]: tag["Value"] for tag in tags}.items()
+    assert all(wanted.items() <= machine.tags.items() for machine in world.machines)
+
+
+@pytest.mark.fact("aws-5.1.2")
+def test_a_launch_is_answered_with_the_labels_and_stamps_of_its_claim() -> None:
+    world = LaunchWorld()
+    node_class = world.resolve(world.node_class())
+    instance = world.one(node_class, ON_DEMAND)
+    machine = world.machine(instance)
+    labels, stamps = dict(instance.labels), dict(instance.annotations)
+    assert labels["node.kubernetes.io/instance-type"] == machine.instance_type
+    assert labels["karpenter.k8s.aws/instance-family"] == "m5"
+    assert labels["karpenter.sh/nodepool"] == "default"
+    assert stamps["karpenter.k8s.aws/instance-profile-name"] == machine.spec.profile
+    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash-version"] == "holdfast-v1"
+    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash"]

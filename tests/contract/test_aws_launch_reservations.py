@@ -68,7 +68,7 @@ def test_a_claim_that_allows_reserved_ends_in_the_reservation(
     assert labels(described) == labels(instance)
 
 
-@pytest.mark.fact("Q-25", "Q-31")
+@pytest.mark.fact("aws-4.4.3", "aws-5.11.4", "Q-25", "Q-31")
 def test_a_pod_that_selects_on_demand_is_launched_beside_the_reservation(world: LaunchWorld) -> None:
     """Row 5 of the appendix: it happens to match an open reservation, and does not join it."""
     open_slots = world.reserve(total=2, tags=TAGS, criteria="open")
@@ -250,7 +250,7 @@ def test_another_listed_reservation_that_is_free_is_taken_at_once(world: LaunchW
     assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {roomy.id}
 
 
-@pytest.mark.fact("Q-24", "Q-43")
+@pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43")
 def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_bought(
     world: LaunchWorld,
 ) -> None:

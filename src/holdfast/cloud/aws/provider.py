@@ -12,7 +12,7 @@ from holdfast.api import aws as aws_names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import labels
+from holdfast.cloud.aws import class_hash, labels
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
@@ -45,6 +45,7 @@ class Aws:
         queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
+        self._around = around
         self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
         self._machines = Machines(
             aws, cluster=around.cluster, clock=clock, recorder=recorder, selected=self._selected_by
@@ -102,6 +103,11 @@ class Aws:
 
     async def instances(self) -> tuple[Instance, ...]:
         return await self._machines.all()
+
+    async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
+        assert isinstance(claim, NodeClaim)
+        assert isinstance(node_class, EC2NodeClass)
+        return class_hash.restamped(claim, node_class, self._around.cluster.ca_bundle)
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
