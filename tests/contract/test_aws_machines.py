@@ -11,6 +11,7 @@ from aws_world import ACCOUNT, run
 from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import instances
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2 import setup as ec2_setup
@@ -65,6 +66,24 @@ def test_many_questions_are_one_call(world: LaunchWorld) -> None:
 
     assert [each.provider_id for each in run(all_at_once())] == [each.provider_id for each in instances]
     assert world.asked("DescribeInstances") == before + 1
+
+
+def test_a_listing_of_many_pages_is_shared_for_longer(
+    world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "PAGE", 5)
+    launched(world, 12)
+    asked = world.asked("DescribeInstances")
+    assert len(world.described()) == 12
+    assert world.asked("DescribeInstances") == asked + 3
+    world.clock.advance(39)
+    assert len(world.described()) == 12
+    assert world.asked("DescribeInstances") == asked + 3
+    launched(world, 1)
+    asked = world.asked("DescribeInstances")
+    world.clock.advance(1)
+    assert len(world.described()) == 13
+    assert world.asked("DescribeInstances") == asked + 3
 
 
 @pytest.mark.fact("aws-9.1.5")
@@ -205,6 +224,26 @@ def test_a_new_machine_has_not_drifted_and_each_difference_has_its_name(world: L
     assert drift(world, instance, changed(node_class, security_groups=(group,))) == "SecurityGroupDrift"
     away = tuple(s for s in node_class.status.subnets if s.zone != instance.zone)
     assert drift(world, instance, changed(node_class, subnets=away)) == "SubnetDrift"
+
+
+@pytest.mark.fact("aws-6.3.3")
+def test_many_machines_that_have_not_drifted_cost_no_call_and_one_that_has_is_looked_at_anew(
+    world: LaunchWorld,
+) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    made = [world.one(node_class, capacity_type("reserved")) for _ in range(2)]
+    world.described()
+    asked = world.asked("DescribeInstances")
+    assert [drift(world, each, node_class) for each in made] == [None, None]
+    assert world.asked("DescribeInstances") == asked
+    world.calls_ec2("CancelCapacityReservation", CapacityReservationId=slots.id)
+    unselected = changed(node_class, capacity_reservations=())
+    assert drift(world, made[0], unselected) is None  # the listing still has it in the reservation
+    assert world.asked("DescribeInstances") == asked + 1
+    world.clock.advance(120)
+    drift(world, made[0], node_class)
+    assert world.asked("DescribeInstances") == asked + 2
 
 
 @pytest.mark.fact("aws-1.6.2", "aws-1.6.3a")

@@ -69,6 +69,7 @@ def test_an_error_reaches_everybody_who_asked() -> None:
     assert [type(each) for each in outcomes] == [errors.Throttled, errors.Throttled]
 
 
+@pytest.mark.fact("aws-9.1.1")
 def test_whoever_stops_waiting_does_not_stop_the_others() -> None:
     asked = Asked()
 

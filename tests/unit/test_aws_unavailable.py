@@ -7,6 +7,7 @@ from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
 POOL = ("m5.large", "us-west-2a", "spot")
 
 
+@pytest.mark.fact("aws-5.9.1")
 def test_a_mark_ends_after_three_minutes_and_marking_again_puts_it_off() -> None:
     unavailable = Unavailable()
     unavailable.pools.mark(POOL, 0)

@@ -6,6 +6,7 @@ gone.
 """
 
 import functools
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -23,6 +24,8 @@ from holdfast.model.offerings import InstanceType
 
 V = TypeVar("V")
 
+LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
+A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
 _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
@@ -46,6 +49,8 @@ class Machines:
         self._clock = clock
         self._selected = selected
         self._new: dict[str, float] = {}  # by instance id, when it was launched
+        self._listed: dict[str, Machine] = {}  # by id, all of them, as they were last listed
+        self._listed_s = -LISTED_S
         self._described = batcher("describe_instances", self._describe)
         self._ended = batcher("terminate_instances", self._terminate)
 
@@ -74,9 +79,14 @@ class Machines:
         return (await self.machine(provider_id)).instance
 
     async def all(self) -> tuple[Instance, ...]:
-        """Every machine of this cluster, by provider id."""
-        found = await self._read(instances.all_of(self._cluster))
-        return tuple(sorted((machine.instance for machine in found), key=lambda one: one.provider_id))
+        """Every machine of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
+        so that calls do not grow with nodes."""
+        now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / instances.PAGE)
+        if now_s - self._listed_s >= (pages - 1) * A_PAGE_S:
+            found = await self._read(instances.all_of(self._cluster))
+            self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
+        listed = (machine.instance for machine in self._listed.values())
+        return tuple(sorted(listed, key=lambda one: one.provider_id))
 
     async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
         """What calls with these tokens launched, oldest first."""
@@ -119,9 +129,24 @@ class Machines:
     async def drifted(
         self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
     ) -> str | None:
-        """Why a claim's machine is no longer what its class would launch; None: it still is."""
+        """Why a claim's machine is no longer what its class would launch; None: it still is. The last listing
+        is good enough to say that it is, so that many nodes cost no calls; that it is not is looked at anew
+        (aws-6.3.3)."""
         assert claim.status.provider_id is not None, "only what was launched can drift"
-        found = await self.machine(claim.status.provider_id)
+        reason = functools.partial(self._reason, claim, node_class, types)
+        if self._clock.monotonic_s() - self._listed_s < LISTED_S:
+            listed = self._listed.get(instances.instance_id(claim.status.provider_id))
+            if listed is not None and reason(listed) is None:
+                return None
+        return reason(await self.machine(claim.status.provider_id))
+
+    def _reason(
+        self,
+        claim: NodeClaim,
+        node_class: EC2NodeClass,
+        types: Mapping[str, InstanceType],
+        found: Machine,
+    ) -> str | None:
         known = types.get(found.instance.instance_type)
         ca_bundle = self._cluster.ca_bundle
         return drift.reason(claim, node_class, found, instance_type=known, ca_bundle=ca_bundle)
