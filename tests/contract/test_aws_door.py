@@ -126,8 +126,8 @@ class NoticeWorld(LaunchWorld):
 
     def event(self, detail_type: str, **detail: Any) -> None:
         url = run(self.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
-        body = {"source": "aws.ec2", "detail-type": detail_type, "time": "2026-11-15T10:00:00Z"}
-        body |= {"detail": detail}
+        time = "2026-11-15T10:00:00Z"
+        body = {"source": "aws.ec2", "detail-type": detail_type, "time": time, "detail": detail}
         run(self.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
 
     def notices(self) -> list[Notice]:

@@ -259,7 +259,7 @@ def test_a_claim_that_karpenter_stamped_is_stamped_anew_and_not_replaced(world: 
     assert run(world.cloud.stamps(ours, node_class)) == {}
     assert run(world.cloud.drift(theirs, node_class)) is None
     fresh = run(world.cloud.stamps(theirs, node_class))
-    assert stamped | fresh == ours.metadata.annotations
+    assert {**stamped, **fresh} == ours.metadata.annotations
     drifted = nodeclaim(
         theirs.metadata.name,
         {"annotations": stamped},

@@ -136,7 +136,7 @@ def test_what_is_no_event_is_said_to_be_none(body: str) -> None:
 
 # What may stand where something else should, shallow since nothing is read deeper. Drawn from a list: text of
 # any kind makes hypothesis read all of Unicode first, which takes seconds on a busy machine.
-ODD = (
+ODD: tuple[Any, ...] = (
     *(None, True, 7, -1.5, "", "\x00", "\u00fc", "i-1", "cr-1", "EC2", "scheduledChange", "stopped", SENT),
     *([], [None], ["i-1"], [{"entityValue": "i-1"}], {}, {"entityValue": 7}, {"i-1": []}),
 )

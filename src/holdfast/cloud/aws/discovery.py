@@ -160,6 +160,11 @@ class Discovery:
         """From a reading that begins now: for whoever was told that a reservation is full."""
         return self._counts(await self._reservations.read())
 
+    @property
+    def selects(self) -> bool:
+        """Whether any class has reservation terms."""
+        return bool(self._selecting)
+
     async def resolve(self, node_class: Object, probe: resolve.Probe | None = None) -> Mapping[str, Any]:
         assert isinstance(node_class, EC2NodeClass)
         self._note(node_class)
