@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import run
-from holdfast import errors
+from holdfast import cloud, errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import batching, offering_gauges
 from holdfast.cloud.aws.queue import Queue
@@ -256,3 +258,17 @@ def test_instance_profiles_that_neither_a_class_nor_a_claim_uses_are_removed(wor
     run(world.cloud.collect([kept], [claim_of(instance)]))
     made = [str(each.status.instance_profile) for each in (kept, claimed, old)]
     assert [world.iam.has_profile(name) for name in made] == [True, True, False]
+
+
+@pytest.mark.fact("aws-6.6.4")
+def test_no_reservation_is_ever_made_changed_or_cancelled() -> None:
+    """Of all operations that EC2 has, none that writes a reservation is named anywhere in the provider."""
+    model = botocore.session.get_session().get_service_model("ec2")
+    reads = ("Describe", "Get", "List")
+    writes = {
+        name for name in model.operation_names if "CapacityReservation" in name and not name.startswith(reads)
+    }
+    assert {"CreateCapacityReservation", "CancelCapacityReservation"} <= writes
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in Path(cloud.__path__[0]).rglob("*.py"))
+    assert [name for name in sorted(writes) if f'"{name}"' in sources] == []
+    assert '"DescribeCapacityReservations"' in sources

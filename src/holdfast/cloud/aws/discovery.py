@@ -79,7 +79,7 @@ class Discovery:
         self._memory = LearnedMemory()
         self._selecting: set[str] = set()  # classes that have reservation terms
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
-        self._types_of: dict[str, tuple[InstanceType, ...]] = {}  # by class, as it was last asked for
+        self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
         self._reservations = self._source(
             "reservations", self._read_reservations, reservation_reading.PERIOD_S
@@ -147,8 +147,14 @@ class Discovery:
                     built=built,
                 )
             )
-        self._types_of[node_class.metadata.name] = types
+        self._types_of[node_class.metadata.name] = {known.name: known for known in types}
         return types
+
+    async def types_seen(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
+        """By name, as they were last built: for who asks what a type is, not what there is of it now."""
+        if node_class.metadata.name not in self._types_of:
+            await self.instance_types(node_class)
+        return self._types_of[node_class.metadata.name]
 
     async def reservations(self) -> ReservationCounts:
         """Where no class has terms nobody may use any, and EC2 is not asked."""
@@ -270,7 +276,7 @@ class Discovery:
         return reading
 
     async def _tell_offerings(self) -> Gauges:
-        types = [known for of_class in self._types_of.values() for known in of_class]
+        types = [known for of_class in self._types_of.values() for known in of_class.values()]
         known, before = await self.price_range(), self._gauges.last or {}
         now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
         offering_gauges.tell(now, before, self._recorder)
