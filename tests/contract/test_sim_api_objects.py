@@ -14,6 +14,8 @@ from api_fronts import (
     pod,
 )
 
+OTHER = "wrong"
+
 
 @each_front
 async def test_a_new_object_gets_what_only_the_server_decides(line: Line) -> None:
@@ -296,6 +298,6 @@ async def test_a_collection_is_deleted_by_its_selector(line: Line) -> None:
 
 @each_front
 async def test_whoever_brings_no_token_is_turned_away(line: Line) -> None:
-    answer = await line.ask("GET", NODES, token="wrong")
+    answer = await line.ask("GET", NODES, token=OTHER)
     assert (answer.status, answer.value["reason"]) == (401, "Unauthorized")
-    assert (await line.ask("GET", "/readyz", token="wrong")).body == b"ok"
+    assert (await line.ask("GET", "/readyz", token=OTHER)).body == b"ok"
