@@ -134,11 +134,16 @@ class Line:
         value: Json = answer.value
         return value
 
-    @asynccontextmanager
-    async def watching(self, path: str, accept: str = "application/json") -> AsyncIterator["Events"]:
+    async def send_watch(self, path: str, accept: str = "application/json") -> AsyncIterator[bytes]:
+        """The chunks of a watch; whoever asks closes them."""
         request = _request("GET", path, None, "", accept, "tester/1", TOKEN, {})
         status, _, chunks = await self.send(request)
         assert status == 200
+        return chunks
+
+    @asynccontextmanager
+    async def watching(self, path: str, accept: str = "application/json") -> AsyncIterator["Events"]:
+        chunks = await self.send_watch(path, accept)
         try:
             yield Events(chunks)
         finally:
