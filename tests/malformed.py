@@ -30,11 +30,10 @@ from api_fronts import (
     nodepool,
     pod,
 )
-from protobuf_bytes import envelope, message, meta
-
 from holdfast.api import crds
 from holdfast.sim.api.front import Front, Request, Response
 from holdfast.sim.api.server import ApiServer
+from protobuf_bytes import envelope, message, meta
 
 PATIENCE_S: Final = 5.0
 _TYPES: Final = (

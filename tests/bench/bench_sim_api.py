@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 
 from api_fronts import MERGE, NODES, PODS, CountedIds, Json, StillClock, node, pod
-
 from holdfast.sim.api.front import Request
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.store import Store

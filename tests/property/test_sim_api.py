@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from api_fronts import JSON_PATCH, MERGE, NODES, Line, line, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api_fronts import JSON_PATCH, MERGE, NODES, Line, line, node
 from holdfast.sim.api import fieldsets, shapes
 
 NAMES = ("a", "b", "c")

@@ -67,9 +67,13 @@ def _missing(version: Json, at: str) -> Iterator[Cause]:
     ):
         parts += [(f".{name}[{i}]", part, fields) for i, part in enumerate(version.get(name) or ())]
     if "scale" in subresources:
-        parts.append((".subresources.scale", subresources["scale"], ("specReplicasPath", "statusReplicasPath")))
+        parts.append(
+            (".subresources.scale", subresources["scale"], ("specReplicasPath", "statusReplicasPath"))
+        )
     for place, part, fields in parts:
-        yield from (Cause("FieldValueRequired", f"{at}{place}.{field}") for field in fields if not part.get(field))
+        yield from (
+            Cause("FieldValueRequired", f"{at}{place}.{field}") for field in fields if not part.get(field)
+        )
 
 
 def _of_schema(definition: Json, version: Json, n: int) -> Iterator[Cause]:
