@@ -5,7 +5,6 @@ sees must be the same.
 """
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from holdfast.sim.api.faults import Faults
 from holdfast.sim.api.front import Front, Request
 from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.ids import SeededIds
 
 Json = dict[str, Any]
 
@@ -56,20 +56,6 @@ class StillClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.05))
         self.now += seconds
-
-
-class CountedIds:
-    """Ids that are the same in every run."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def token(self) -> str:
-        self._count += 1
-        return hashlib.sha256(str(self._count).encode()).hexdigest()
-
-    def jitter(self, seconds: float) -> float:
-        return seconds / 2
 
 
 @dataclass(frozen=True)
@@ -203,7 +189,7 @@ async def _run(test: Test, front: str) -> None:
 async def line(front: str = "in_process", *, window: int = 10_000) -> AsyncIterator[Line]:
     """A new server and a line to it, over that front."""
     clock = StillClock()
-    server = ApiServer(clock=clock, ids=CountedIds(), tokens={TOKEN: User("tester")}, window=window)
+    server = ApiServer(clock=clock, ids=SeededIds(1), tokens={TOKEN: User("tester")}, window=window)
     faults = Faults(server, clock)
     if front == "in_process":
         yield Line(_in_process(faults), server, faults, clock)

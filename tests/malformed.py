@@ -22,7 +22,6 @@ from api_fronts import (
     PODS,
     PROTOBUF,
     STRATEGIC,
-    CountedIds,
     Json,
     StillClock,
     deployment,
@@ -33,6 +32,7 @@ from api_fronts import (
 from holdfast.api import crds
 from holdfast.sim.api.front import Front, Request, Response
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.ids import SeededIds
 from protobuf_bytes import envelope, message, meta
 
 PATIENCE_S: Final = 5.0
@@ -120,7 +120,7 @@ def case(seed: int) -> Case:
 
 async def server() -> ApiServer:
     """A server with something in it to be hit."""
-    made = ApiServer(clock=StillClock(), ids=CountedIds())
+    made = ApiServer(clock=StillClock(), ids=SeededIds(1))
     for crd in crds.all_crds():
         await made.handle(_json("POST", DEFINITIONS, crd))
     for path, build in _OBJECTS.items():

@@ -8,10 +8,11 @@ import json
 import time
 from collections.abc import Callable
 
-from api_fronts import MERGE, NODES, PODS, CountedIds, Json, StillClock, node, pod
+from api_fronts import MERGE, NODES, PODS, Json, StillClock, node, pod
 from holdfast.sim.api.front import Request
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.store import Store
+from holdfast.sim.ids import SeededIds
 
 WRITES = 20_000
 OBJECTS = 10_000
@@ -63,7 +64,7 @@ async def store_writes() -> None:
 
 async def requests() -> None:
     """Whole requests through the in-process front: decoded, completed, judged, owned, stored, answered."""
-    server = ApiServer(clock=StillClock(), ids=CountedIds())
+    server = ApiServer(clock=StillClock(), ids=SeededIds(1))
 
     async def each(
         what: str, method: str, path: Callable[[int], str], body: Callable[[int], Json], type_: str
@@ -100,7 +101,7 @@ async def requests() -> None:
 
 async def watch_events() -> None:
     """From the store to the lines of a watch, as a client in the same process gets them."""
-    server = ApiServer(clock=StillClock(), ids=CountedIds(), window=WRITES)
+    server = ApiServer(clock=StillClock(), ids=SeededIds(1), window=WRITES)
     version = server.registry.store.version
     for number in range(OBJECTS):
         server.registry.store.put(
@@ -118,7 +119,7 @@ async def watch_events() -> None:
 
 
 async def lists() -> None:
-    server = ApiServer(clock=StillClock(), ids=CountedIds())
+    server = ApiServer(clock=StillClock(), ids=SeededIds(1))
     for number in range(OBJECTS):
         value = a_pod(number)
         server.registry.store.put("/pods", {**value, "spec": {**value["spec"], "nodeName": ""}})

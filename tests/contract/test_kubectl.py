@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import fetch_kubectl
-from api_fronts import CountedIds, deployment, nodepool, pod
+from api_fronts import deployment, nodepool, pod
+from holdfast.runtime.clock import RealClock
+from holdfast.runtime.ids import RealIds
 from holdfast.sim.api import http
 from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
@@ -19,19 +20,6 @@ from holdfast.sim.api.server import ApiServer
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = ROOT / "charts/holdfast/crds"
 EXAMPLES = ROOT / "examples"
-
-
-class WallClock:
-    """kubectl shows ages by its own clock, so the server needs the same."""
-
-    def now_s(self) -> int:
-        return int(time.time())
-
-    def monotonic_s(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -75,7 +63,7 @@ class Kubectl:
 
 @asynccontextmanager
 async def cluster(home: Path, *, kinds: bool = True) -> AsyncIterator[Kubectl]:
-    server = ApiServer(clock=WallClock(), ids=CountedIds(), tokens={"secret": User("admin")})
+    server = ApiServer(clock=RealClock(), ids=RealIds(), tokens={"secret": User("admin")})
     async with http.serving(server) as address:
         (home / "config").write_text(address.kubeconfig("secret"), encoding="utf-8")
         kubectl = Kubectl(fetch_kubectl.kubectl(), home)

@@ -39,6 +39,8 @@ class Room:
 ROOMS: Final = (
     Room("src/holdfast/cli/", ("print",), "a command speaks to its user"),
     Room("src/holdfast/cli/plan.py", ("time.time",), "a scenario without a date is planned as of now"),
+    Room("src/holdfast/runtime/clock.py", ("time.time",), "the Clock door in a world with real time"),
+    Room("src/holdfast/sim/ids.py", ("random.Random",), "the Ids door in a world that replays"),
     Room("scripts/", ("print",), "a command speaks to its user"),
     Room("tests/bench/", ("print", "time.*"), "a benchmark measures real time and prints it"),
     Room("tests/contract/", ("time.*",), "a real peer answers in real time"),

@@ -1,0 +1,62 @@
+"""What an API server answers around the objects themselves: statuses, pages of a list, lines of a watch.
+
+Callers: the Kubernetes client. An event of a watch is taken apart in two steps, so that a line is decoded as the
+kind it holds only once its type is known.
+"""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from holdfast.api.meta import Object, Wire
+
+K = TypeVar("K", bound=Object)
+
+
+class StatusCause(Wire, frozen=True):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Wire, frozen=True, kw_only=True):
+    name: str = ""
+    kind: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int | None = None
+
+
+class Status(Wire, frozen=True, kw_only=True):
+    """Why a request failed. `code` repeats the HTTP status; an ERROR event of a watch has only this one."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class ListMeta(Wire, frozen=True, kw_only=True):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class Page(Wire, Generic[K], frozen=True, kw_only=True):
+    """A part of a list. A server writes null for no items."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[K, ...] | None = None
+
+
+class WatchEvent(Wire, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class BookmarkMeta(Wire, frozen=True):
+    resource_version: str
+
+
+class MetadataOnly(Wire, frozen=True):
+    """Any object, when its name is all that matters: a bookmark has nothing else."""
+
+    metadata: BookmarkMeta

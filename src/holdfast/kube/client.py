@@ -1,0 +1,231 @@
+"""The Kube door over a transport: requests built, answers decoded, errors mapped, retries made.
+
+Callers: `app` makes one for the controllers and one with a rate limit of its own for the leader's Lease, which must
+not wait behind a thousand evictions. The rules: a read is tried again until its attempts are used up; a write is
+tried again only when the server said that it did not look at it (429); everything else is the caller's to decide,
+who knows whether doing it twice does it once.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
+
+from holdfast import errors
+from holdfast.api.answers import Page
+from holdfast.api.cluster import DeleteOptions, Eviction, Preconditions
+from holdfast.api.meta import Object, ObjectMeta, to_wire
+from holdfast.api.pods import Pod
+from holdfast.kube import decoding, paths, statuses
+from holdfast.kube.limits import RateLimit
+from holdfast.kube.transport import Answer, Transport
+from holdfast.ports import Change, Clock, Ids, Listing
+from holdfast.runtime.backoff import Backoff
+
+K = TypeVar("K", bound=Object)
+
+_JSON: Final = "application/json"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_APPLY_PATCH: Final = "application/apply-patch+yaml"  # of which JSON is a part
+_BACKOFF: Final = Backoff(base_s=0.25, cap_s=10)
+_SERVER_OWNED: Final = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    per_second: float = 200  # as Karpenter's --kube-client-qps
+    burst: int = 300  # and --kube-client-burst
+    page_size: int = 500
+    attempts: int = 5
+    longest_wait_s: float = 60  # a server that asks for more than this between attempts is an error at once
+    watch_s: int = 300  # how long a server should keep a watch open, plus up to as much again by chance
+    field_manager: str = "holdfast"
+
+
+class Client:
+    """The Kube door."""
+
+    def __init__(self, *, transport: Transport, clock: Clock, ids: Ids, settings: ClientSettings) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._ids = ids
+        self._settings = settings
+        self._limit = RateLimit(clock=clock, per_second=settings.per_second, burst=settings.burst)
+
+    async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
+        body = await self._read(paths.one(kind, namespace, name), {})
+        return decoding.one(kind, body)
+
+    async def list(self, kind: type[K], *, label_selector: str = "") -> Listing[K]:
+        items: list[K] = []
+        version = ""
+        async for page in self.pages(kind, label_selector=label_selector):
+            items.extend(page.items)
+            version = page.resource_version
+        return Listing(tuple(items), version)
+
+    async def pages(self, kind: type[K], *, label_selector: str = "") -> AsyncIterator[Listing[K]]:
+        query = {"limit": str(self._settings.page_size)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        version = ""
+        while True:
+            page: Page[K] = decoding.page(kind, await self._read(paths.all_of(kind), query))
+            # Later pages are of the first one's moment, whatever version a server puts on them.
+            version = version or page.metadata.resource_version
+            yield Listing(page.items or (), version)
+            if not page.metadata.continue_token:
+                return
+            query["continue"] = page.metadata.continue_token
+
+    async def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K]]:
+        seconds = self._settings.watch_s + int(self._ids.jitter(self._settings.watch_s))
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+        }
+        path = paths.all_of(kind)
+        answer = await self._ask("GET", path, query)
+        if isinstance(answer.body, bytes):
+            raise statuses.error_of(answer.status, answer.headers, answer.body, f"watch {path}")
+        try:
+            async for change in decoding.changes(kind, answer.body):
+                yield change
+        except OSError as error:
+            raise errors.Unreachable(f"watch {path}: the connection broke: {error}") from error
+        finally:
+            await answer.body.aclose()
+
+    async def create(self, obj: K) -> K:
+        body = await self._write("POST", paths.to_create(obj), _JSON, to_wire(obj), self._owned())
+        # What is created on another object, such as a Binding, is answered with a mere "Success".
+        return obj if decoding.is_status(body) else decoding.one(type(obj), body)
+
+    async def patch(
+        self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
+    ) -> K:
+        assert only_if_unchanged or not _touches_a_list(change), f"lists are replaced whole: {change}"
+        if only_if_unchanged:
+            version = obj.metadata.resource_version
+            assert version, "an object that was never read cannot be unchanged"
+            change = {**change, "metadata": {**change.get("metadata", {}), "resourceVersion": version}}
+        body = await self._write("PATCH", paths.of(obj, status=status), _MERGE_PATCH, change, self._owned())
+        return decoding.one(type(obj), body)
+
+    async def apply(self, obj: K, *, status: bool = False) -> K:
+        whole = to_wire(obj)
+        meta = {key: value for key, value in whole["metadata"].items() if key not in _SERVER_OWNED}
+        if status:
+            meta = {key: value for key, value in meta.items() if key in {"name", "namespace"}}
+            wanted = {key: value for key, value in whole.items() if key in {"apiVersion", "kind", "status"}}
+        else:
+            wanted = {key: value for key, value in whole.items() if key != "status"}
+        query = self._owned() | {"force": "true"}
+        path = paths.of(obj, status=status)
+        body = await self._write("PATCH", path, _APPLY_PATCH, wanted | {"metadata": meta}, query)
+        return decoding.one(type(obj), body)
+
+    async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
+        uid = obj.metadata.uid if only_this else ""
+        assert uid or not only_this, "an object that was never read cannot be this very one"
+        options = DeleteOptions(
+            grace_period_seconds=grace_period_s,
+            preconditions=Preconditions(uid=uid) if uid else None,
+            propagation_policy="Background",
+        )
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **msgspec.to_builtins(options)}
+        try:
+            await self._write("DELETE", paths.of(obj), _JSON, body, {})
+        except errors.Conflict as error:
+            await self._raise_if_another(type(obj), obj.metadata, error)
+
+    async def evict(self, namespace: str, pod: str, uid: str) -> None:
+        meta = ObjectMeta(name=pod, namespace=namespace, uid=uid)
+        eviction = Eviction(
+            metadata=ObjectMeta(name=pod, namespace=namespace),
+            delete_options=DeleteOptions(preconditions=Preconditions(uid=uid)),
+        )
+        path = paths.to_create(eviction)
+        # One attempt: a budget that forbids it for now is an answer, and the caller's to wait for.
+        answer = await self._ask("POST", path, {}, _JSON, msgspec.json.encode(to_wire(eviction)))
+        assert isinstance(answer.body, bytes)
+        if answer.status < 400:  # noqa: PLR2004 - where HTTP's errors begin
+            return
+        error = statuses.error_of(answer.status, answer.headers, answer.body, f"POST {path}")
+        if isinstance(error, errors.Conflict):
+            await self._raise_if_another(Pod, meta, error)
+        if "more than one PodDisruptionBudget" in str(error):  # a 500 that no retry will cure
+            raise errors.Rejected(str(error)) from error
+        raise error
+
+    async def _raise_if_another(
+        self, kind: type[Object], meta: ObjectMeta, error: errors.Conflict
+    ) -> NoReturn:
+        """A conflict over a uid means that the object is gone and another has its name."""
+        found = await self.get(kind, meta.name, meta.namespace)
+        if found.metadata.uid != meta.uid:
+            raise errors.NotFound(f"{meta.name} of uid {meta.uid} is gone; another has its name") from error
+        raise error
+
+    def _owned(self) -> dict[str, str]:
+        return {"fieldManager": self._settings.field_manager}
+
+    async def _read(self, path: str, query: Mapping[str, str]) -> bytes:
+        return await self._attempt("GET", path, query, "", b"", (errors.Throttled, errors.Unreachable))
+
+    async def _write(
+        self, method: str, path: str, content_type: str, body: Mapping[str, Any], query: Mapping[str, str]
+    ) -> bytes:
+        encoded = msgspec.json.encode(body)
+        return await self._attempt(method, path, query, content_type, encoded, (errors.Throttled,))
+
+    async def _attempt(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        content_type: str,
+        body: bytes,
+        again_on: tuple[type[errors.Retryable], ...],
+    ) -> bytes:
+        """The body of a successful answer, after as many attempts as the settings allow."""
+        failures = 0
+        while True:
+            try:
+                answer = await self._ask(method, path, query, content_type, body)
+                assert isinstance(answer.body, bytes)
+                if answer.status < 400:  # noqa: PLR2004 - where HTTP's errors begin
+                    return answer.body
+                raise statuses.error_of(answer.status, answer.headers, answer.body, f"{method} {path}")
+            except again_on as error:
+                failures += 1
+                wait_s = max(error.retry_after_s or 0, _BACKOFF.delay_s(failures, self._ids))
+                if failures >= self._settings.attempts or wait_s > self._settings.longest_wait_s:
+                    raise
+            await self._clock.sleep(wait_s)
+
+    async def _ask(
+        self, method: str, path: str, query: Mapping[str, str], content_type: str = "", body: bytes = b""
+    ) -> Answer:
+        await self._limit.take()
+        headers = {"accept": _JSON} | ({"content-type": content_type} if content_type else {})
+        try:
+            return await self._transport.request(method, path, query, headers, body)
+        except OSError as error:
+            raise errors.Unreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+
+
+def _touches_a_list(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_touches_a_list(child) for child in value.values())
+    return isinstance(value, list | tuple)

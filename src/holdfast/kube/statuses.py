@@ -1,0 +1,78 @@
+"""The one table from what an API server answers to the errors of `holdfast.errors`.
+
+Callers: `client`. The reason of a Status decides where it is known, the HTTP code where it is not: a proxy on the
+way answers with codes alone.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast import errors
+from holdfast.api.answers import Status
+
+_BY_REASON: Final[Mapping[str, type[errors.HoldfastError]]] = {
+    "AlreadyExists": errors.AlreadyExists,
+    "Conflict": errors.Conflict,
+    "Expired": errors.ResourceExpired,
+    "Gone": errors.ResourceExpired,
+    "NotFound": errors.NotFound,
+    "Unauthorized": errors.Unauthorized,
+    "Forbidden": errors.Unauthorized,
+    "TooManyRequests": errors.Throttled,
+    "Invalid": errors.Rejected,
+    "BadRequest": errors.Rejected,
+    "ServerTimeout": errors.Unreachable,
+    "Timeout": errors.Unreachable,
+    "ServiceUnavailable": errors.Unreachable,
+    "InternalError": errors.Unreachable,
+}
+_BY_CODE: Final[Mapping[int, type[errors.HoldfastError]]] = {
+    401: errors.Unauthorized,
+    403: errors.Unauthorized,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    410: errors.ResourceExpired,
+    429: errors.Throttled,
+}
+_LONGEST_MESSAGE: Final = 2000
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -> errors.HoldfastError:
+    """The error a failed request stands for; `doing` says which request it was."""
+    answer = _status(body)
+    kind = _BY_REASON.get(answer.reason) or _by_code(answer.code or status)
+    message = f"{doing}: {(answer.message or f'HTTP {status}')[:_LONGEST_MESSAGE]}"
+    if issubclass(kind, errors.Retryable):
+        return kind(message, retry_after_s=_retry_after_s(headers, answer))
+    return kind(message)
+
+
+def has_cause(body: bytes, reason: str) -> bool:
+    details = _status(body).details
+    return details is not None and any(cause.reason == reason for cause in details.causes)
+
+
+def _by_code(code: int) -> type[errors.HoldfastError]:
+    known = _BY_CODE.get(code)
+    if known is not None:
+        return known
+    return errors.Rejected if 400 <= code < 500 else errors.Unreachable  # noqa: PLR2004 - as HTTP divides them
+
+
+def _status(body: bytes) -> Status:
+    try:
+        return msgspec.json.decode(body, type=Status)
+    except msgspec.DecodeError:  # a proxy on the way answers in words of its own
+        text = body.decode(errors="replace").strip()
+        return Status(message=text)
+
+
+def _retry_after_s(headers: Mapping[str, str], answer: Status) -> float | None:
+    asked = headers.get("retry-after", "")
+    if asked.isdecimal():
+        return float(asked)
+    if answer.details is not None and answer.details.retry_after_seconds:
+        return float(answer.details.retry_after_seconds)
+    return None

@@ -1,0 +1,235 @@
+"""A watch cache: every object of a kind as last seen, with indexes. One resident form: the wire object itself.
+
+Callers: `reflector` keeps it current, `writes` tells it what we wrote, controllers and `state` read it. The rule: an
+object only ever moves forward, and a reader never sees one older than our own last write of it. So an answer to a
+write goes in at once, and whatever the watch still has to say about earlier versions is ignored. This stands on
+resourceVersions being numbers that grow, as Kubernetes promises since 1.35 and always kept.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from holdfast import errors
+from holdfast.api.meta import Object
+from holdfast.ports import Change, Clock, Listing
+from holdfast.runtime.results import Key
+
+K = TypeVar("K", bound=Object)
+
+Handler = Callable[[K | None, K | None], None]  # before and after; None where there was or is none
+
+_SLICE: Final = 500  # objects that a relist puts in before others have their turn
+_BELIEVED_S: Final = 60.0  # how long the end of an object is taken for granted before the watch has said so
+
+
+def key_of(obj: Object) -> Key:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+def version_of(version: str) -> int:
+    if not version.isdecimal():
+        raise errors.InvalidInput(
+            f"resourceVersion {version!r} is no number: this is no Kubernetes API server"
+        )
+    return int(version)
+
+
+class Index(Generic[K]):
+    """The objects of a cache by some value of theirs. Its order is that in which they came."""
+
+    def __init__(self, values_of: Callable[[K], Iterable[str]]) -> None:
+        self._values_of = values_of
+        self._by_value: dict[str, dict[Key, K]] = {}
+
+    def get(self, value: str) -> Iterable[K]:
+        """Do not wait while you go through it: it changes."""
+        return self._by_value.get(value, {}).values()
+
+    def values(self) -> Iterable[str]:
+        return self._by_value.keys()
+
+    def change(self, key: Key, before: K | None, after: K | None) -> None:
+        old = tuple(self._values_of(before)) if before is not None else ()
+        new = tuple(self._values_of(after)) if after is not None else ()
+        for value in old:
+            if value not in new:
+                there = self._by_value[value]
+                del there[key]
+                if not there:
+                    del self._by_value[value]
+        if after is not None:
+            for value in new:
+                self._by_value.setdefault(value, {})[key] = after
+
+
+class Cache(Generic[K]):
+    def __init__(self, kind: type[K], *, clock: Clock) -> None:
+        self.kind = kind
+        self._clock = clock
+        self._objects: dict[Key, K] = {}
+        self._indexes: list[Index[K]] = []
+        self._handlers: list[Handler[K]] = []
+        self._seen = 0  # the version up to which the watch has told everything
+        self._ending: dict[
+            str, tuple[datetime, float]
+        ] = {}  # uid -> since when, and until when we believe it
+        self._synced = asyncio.Event()
+
+    # --- Readers ------------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> K | None:
+        return self._objects.get(key)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[K]:
+        """Do not wait while you go through it: it changes."""
+        return iter(self._objects.values())
+
+    def keys(self) -> Iterable[Key]:
+        return self._objects.keys()
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has held everything once."""
+        return self._synced.is_set()
+
+    async def until_synced(self) -> None:
+        await self._synced.wait()
+
+    def index(self, values_of: Callable[[K], Iterable[str]]) -> Index[K]:
+        """A new index, kept from now on; for objects that are there already too."""
+        made = Index(values_of)
+        for key, obj in self._objects.items():
+            made.change(key, None, obj)
+        self._indexes.append(made)
+        return made
+
+    def subscribe(self, handler: Handler[K]) -> None:
+        """Calls the handler on every change from now on. It must not wait, and must not raise."""
+        self._handlers.append(handler)
+
+    # --- The reflector ------------------------------------------------------------------------------
+
+    async def replace(self, pages: AsyncIterator[Listing[K]]) -> str:
+        """Takes in everything there is, and answers the version to watch from. Others run in between: each
+        object moves forward by itself. Pages that break off leave what was there."""
+        there: set[Key] = set()
+        new: list[K] = []
+        version = ""
+        async for page in pages:
+            version = page.resource_version
+            for obj in page.items:
+                key = key_of(obj)
+                there.add(key)
+                known = self._objects.get(key)
+                if known is None or known.metadata.resource_version != obj.metadata.resource_version:
+                    new.append(obj)
+            await self._clock.sleep(0)
+        for number, obj in enumerate(new, start=1):
+            self._put(obj)
+            if number % _SLICE == 0:
+                await self._clock.sleep(0)
+        gone = [key for key in self._objects if key not in there]
+        for number, key in enumerate(gone, start=1):
+            self._remove(key, version_of(version))
+            if number % _SLICE == 0:
+                await self._clock.sleep(0)
+        self._seen = version_of(version)
+        self._synced.set()
+        return version
+
+    def apply(self, change: Change[K]) -> None:
+        """One event of the watch."""
+        version = version_of(change.object.metadata.resource_version)
+        if change.kind == "DELETED":
+            self._remove(key_of(change.object), version)
+        elif change.kind != "BOOKMARK":
+            self._put(change.object)
+        self._seen = max(self._seen, version)
+
+    # --- Our own writes -----------------------------------------------------------------------------
+
+    def written(self, obj: K) -> None:
+        """What the server answered to a write of ours."""
+        version = version_of(obj.metadata.resource_version)
+        if version <= self._seen and key_of(obj) not in self._objects:
+            return  # the watch is past it: the object has ended since
+        self._put(obj)
+
+    def ends(self, key: Key, uid: str) -> None:
+        """The server accepted the end of that very object: it is shown as being deleted from now on, until the
+        watch shows what became of it."""
+        now_s = self._clock.monotonic_s()
+        for old in [old for old, (_, until_s) in self._ending.items() if until_s <= now_s]:
+            del self._ending[old]
+        self._ending[uid] = (datetime.fromtimestamp(self._clock.now_s(), UTC), now_s + _BELIEVED_S)
+        current = self._objects.get(key)
+        if current is not None and current.metadata.uid == uid:
+            self._show(key, current, self._as_it_ends(current))
+
+    # --- Inside -------------------------------------------------------------------------------------
+
+    def _put(self, obj: K) -> None:
+        key = key_of(obj)
+        current = self._objects.get(key)
+        if current is None or _version(obj) > _version(current):
+            self._show(key, current, self._as_it_ends(obj))
+
+    def _remove(self, key: Key, version: int) -> None:
+        current = self._objects.get(key)
+        if current is not None and _version(current) <= version:
+            self._ending.pop(current.metadata.uid, None)
+            self._show(key, current, None)
+
+    def _show(self, key: Key, before: K | None, after: K | None) -> None:
+        if after is before:
+            return
+        if after is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = after
+        for index in self._indexes:
+            index.change(key, before, after)
+        for handler in self._handlers:
+            handler(before, after)
+
+    def _as_it_ends(self, obj: K) -> K:
+        meta = obj.metadata
+        if not self._ending or meta.uid not in self._ending:
+            return obj
+        since, until_s = self._ending[meta.uid]
+        if meta.deletion_timestamp is not None or self._clock.monotonic_s() >= until_s:
+            del self._ending[meta.uid]
+            return obj
+        ending = msgspec.structs.replace(meta, deletion_timestamp=since)
+        return msgspec.structs.replace(obj, metadata=ending)
+
+
+class Caches:
+    """One cache a kind."""
+
+    def __init__(self, kinds: Iterable[type[Object]], *, clock: Clock) -> None:
+        self._by_kind: Mapping[type[Object], Cache[Any]] = {kind: Cache(kind, clock=clock) for kind in kinds}
+
+    def of(self, kind: type[K]) -> Cache[K]:
+        return cast("Cache[K]", self._by_kind[kind])
+
+    def find(self, kind: type[K]) -> Cache[K] | None:
+        return self._by_kind.get(kind)
+
+    def __iter__(self) -> Iterator[Cache[Any]]:
+        return iter(self._by_kind.values())
+
+    def unsynced(self) -> list[str]:
+        """The kinds that have not been seen whole yet, by their plural."""
+        return [cache.kind.plural for cache in self if not cache.synced]
+
+
+def _version(obj: Object) -> int:
+    return version_of(obj.metadata.resource_version)

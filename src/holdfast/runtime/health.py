@@ -1,0 +1,49 @@
+"""What kubelet and Prometheus ask: is it alive, is it ready, what has it counted.
+
+Callers: `app`, which names the ports. Live means that the loop answers; ready, that every cache has been filled.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from holdfast.runtime.metrics import CONTENT_TYPE, Metrics
+
+Check = Callable[[], str]  # empty when all is well, else what is not
+
+
+def probes(ready: Mapping[str, Check]) -> web.Application:
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readyz(_: web.Request) -> web.Response:
+        troubles = {name: trouble for name, check in ready.items() if (trouble := check())}
+        if not troubles:
+            return web.Response(text="ok")
+        return web.Response(status=503, text="".join(f"{name}: {why}\n" for name, why in troubles.items()))
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/livez", healthz), web.get("/readyz", readyz)])
+    return app
+
+
+def metrics_page(metrics: Metrics) -> web.Application:
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", page)])
+    return app
+
+
+@asynccontextmanager
+async def served(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
+    """Serves the application inside the block; gives the port, which is chosen by the system when 0 was asked."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()

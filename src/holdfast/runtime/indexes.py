@@ -1,0 +1,14 @@
+"""What objects are looked up by. Callers: whoever adds an index to a cache."""
+
+from holdfast.api.meta import Object
+from holdfast.api.pods import Pod
+
+
+def by_node(pod: Pod) -> tuple[str, ...]:
+    """The node a pod is bound to."""
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def by_owner(obj: Object) -> tuple[str, ...]:
+    """The uids of the objects that own it."""
+    return tuple(owner.uid for owner in obj.metadata.owner_references)

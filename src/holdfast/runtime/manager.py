@@ -1,0 +1,115 @@
+"""A running program: caches are filled, the lead is won, controllers run, and all of it ends in order.
+
+Callers: `app`. The order is the point: nobody decides on a half-filled cache, nobody writes without the lead, and the
+lease is given back only after the last reconcile has ended. A replica that loses its lead ends, and is started anew
+with nothing in its memory.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import structlog
+
+from holdfast import errors
+from holdfast.ports import Clock, Ids, Kube
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.lease import Election
+from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.reflector import Reflector
+
+_GRACE_S: Final = 20.0  # kubelet kills after 30
+
+
+class Manager:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        caches: Caches,
+        controllers: Sequence[Controller],
+        recorder: LiveRecorder,
+        election: Election | None,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._caches = caches
+        self._controllers = controllers
+        self._recorder = recorder
+        self._election = election
+        self._clock = clock
+        self._reflectors = [
+            Reflector(cache, kube=kube, clock=clock, ids=ids, recorder=recorder) for cache in caches
+        ]
+        self._log = structlog.get_logger()
+
+    async def run(self, stop: asyncio.Event, *, after_sync: Callable[[], None] = lambda: None) -> None:
+        """Until `stop` is set. Unreachable when the lead was lost; a bug in a watch, or any in strict mode, ends it."""
+        leading = asyncio.create_task(self._lead(stop, after_sync))
+        tasks = [leading, asyncio.create_task(self._recorder.run())]
+        tasks += [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def unready(self) -> str:
+        """What keeps this replica from being ready, or nothing. One that waits for the lead is ready."""
+        missing = self._caches.unsynced()
+        return f"not read yet: {', '.join(missing)}" if missing else ""
+
+    async def _lead(self, stop: asyncio.Event, after_sync: Callable[[], None]) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            for cache in self._caches:
+                if not await _before(stopping, cache.until_synced()):
+                    return
+            after_sync()
+            self._log.info("synced", objects=sum(len(cache) for cache in self._caches))
+            if self._election is None:
+                await self._control(stopping, None)
+            elif await _before(stopping, self._election.acquire()):
+                await self._control(stopping, self._election)
+        finally:
+            stopping.cancel()
+            if self._election is not None:
+                await self._election.release()
+
+    async def _control(self, stopping: "asyncio.Task[bool]", election: Election | None) -> None:
+        name = {"name": "holdfast"}
+        self._recorder.gauge("leader_election_master_status", name, 1)
+        running: list[asyncio.Task[None]] = [asyncio.create_task(c.run()) for c in self._controllers]
+        holding = asyncio.create_task(election.hold()) if election is not None else None
+        try:
+            await asyncio.wait(
+                {stopping, *running, *([holding] if holding else [])}, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*(c.stop(grace_s=_GRACE_S) for c in self._controllers))
+            self._recorder.gauge("leader_election_master_status", name, 0)
+            if holding is not None and not holding.done():
+                holding.cancel()
+        for task in running:
+            if task.done() and not task.cancelled():
+                task.result()
+        if not stopping.done():
+            raise errors.Unreachable("the lead was lost; start anew")
+
+
+async def _before(stopping: "asyncio.Task[bool]", work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work came to its end before the stop did; else it is cancelled."""
+    task = asyncio.create_task(work)
+    await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+        return True
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return False

@@ -1,0 +1,107 @@
+"""The registry of metrics: what may be counted, and the text Prometheus reads.
+
+Callers: `app` makes one with every controller's metrics, `recorder` writes to it, `health` serves it. A registry per
+program and not per process, so that two programs in one process do not share numbers. A metric that was not declared,
+or with other labels, is a mistake of ours: it ends a simulation, and is only counted in production.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+MISTAKES: Final = "holdfast_metric_mistakes_total"
+
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    about: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = _SECONDS
+
+
+# Names that controller-runtime gave them, where it has them: dashboards look for those.
+ENGINE: Final = (
+    Metric(
+        "controller_runtime_reconcile_total",
+        "counter",
+        "Reconciles by their result.",
+        ("controller", "result"),
+    ),
+    Metric(
+        "controller_runtime_reconcile_time_seconds", "histogram", "Time a reconcile took.", ("controller",)
+    ),
+    Metric("controller_runtime_active_workers", "gauge", "Reconciles that are running.", ("controller",)),
+    Metric("workqueue_depth", "gauge", "Keys that wait to be reconciled.", ("name",)),
+    Metric("leader_election_master_status", "gauge", "1 while this replica leads.", ("name",)),
+    Metric(
+        "holdfast_parked_keys",
+        "gauge",
+        "Keys set aside after a bug of ours; look at the log.",
+        ("controller",),
+    ),
+    Metric("holdfast_watch_lists_total", "counter", "Whole lists read to begin a watch.", ("resource",)),
+    Metric("holdfast_events_dropped_total", "counter", "Events that were not sent.", ("why",)),
+    Metric(MISTAKES, "counter", "Uses of a metric that was not declared so.", ("metric",)),
+)
+
+
+class Metrics:
+    def __init__(self, declared: Iterable[Metric], *, strict: bool) -> None:
+        self._strict = strict
+        self._registry = CollectorRegistry()
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._histograms: dict[str, Histogram] = {}
+        for metric in (*ENGINE, *declared):
+            self._declare(metric)
+
+    def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
+        try:
+            (self._counters[metric].labels(**labels) if labels else self._counters[metric]).inc(by)
+        except (KeyError, ValueError) as error:
+            self._mistake(metric, error)
+
+    def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        try:
+            (self._histograms[metric].labels(**labels) if labels else self._histograms[metric]).observe(value)
+        except (KeyError, ValueError) as error:
+            self._mistake(metric, error)
+
+    def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        try:
+            (self._gauges[metric].labels(**labels) if labels else self._gauges[metric]).set(value)
+        except (KeyError, ValueError) as error:
+            self._mistake(metric, error)
+
+    def value(self, sample: str, labels: Mapping[str, str]) -> float | None:
+        """One number as Prometheus would read it, or None when it was never set."""
+        return self._registry.get_sample_value(sample, dict(labels))
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def _declare(self, metric: Metric) -> None:
+        match metric.kind:
+            case "counter":
+                self._counters[metric.name] = Counter(
+                    metric.name, metric.about, metric.labels, registry=self._registry
+                )
+            case "gauge":
+                self._gauges[metric.name] = Gauge(
+                    metric.name, metric.about, metric.labels, registry=self._registry
+                )
+            case "histogram":
+                self._histograms[metric.name] = Histogram(
+                    metric.name, metric.about, metric.labels, registry=self._registry, buckets=metric.buckets
+                )
+
+    def _mistake(self, metric: str, error: Exception) -> None:
+        assert not self._strict, f"{metric}: {error!r}"
+        self._counters[MISTAKES].labels(metric=metric).inc()

@@ -1,0 +1,16 @@
+"""The Ids door from a seed: the same names and the same dice in every run. Callers: simulations and tests."""
+
+import random
+
+
+class SeededIds:
+    def __init__(self, seed: int | str) -> None:
+        # Two dice, so that one jitter more or less does not change every name after it.
+        self._names = random.Random(f"names {seed}")  # noqa: S311 - dice with a seed are what replays a run
+        self._waits = random.Random(f"waits {seed}")  # noqa: S311 - as above
+
+    def token(self) -> str:
+        return f"{self._names.getrandbits(128):032x}"
+
+    def jitter(self, seconds: float) -> float:
+        return self._waits.random() * seconds

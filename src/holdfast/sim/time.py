@@ -1,0 +1,62 @@
+"""Virtual time: an event loop whose clock jumps to the next timer instead of waiting for it.
+
+Callers: simulations and tests, with `run`. Real controllers live through a fortnight in seconds, and alike each time.
+Nothing outside the loop can wake it: a program with neither timer nor work would wait for ever, so that is an error,
+which is also how a program that hangs is found. No real sockets and no threads.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from datetime import datetime
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Stuck(Exception):
+    """Everything waits for something, and nothing will happen any more."""
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise Stuck("no task can run and no timer is set: every task waits for another")
+        self.now_s += max(0.0, timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now_s
+
+
+class VirtualClock:
+    """The Clock door on the time of the running loop, from a given moment on."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start_s = start.timestamp()
+        self.jumped_s = 0.0  # what somebody set the clock on the wall forward by
+
+    def now_s(self) -> int:
+        return int(self._start_s + self.monotonic_s() + self.jumped_s)
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """The program's answer, after as much virtual time as it needs. What it left running is cancelled."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)

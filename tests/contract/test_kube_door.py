@@ -1,0 +1,191 @@
+"""What the Kube door promises about single objects, kept with every API server there is: the embedded one, by both
+fronts, and a real one."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+import objects
+from builders import nodepool
+from holdfast import errors
+from holdfast.api.cluster import Lease
+from holdfast.api.meta import ObjectMeta
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from kube_worlds import SETTINGS, Place, World
+
+
+def test_a_created_object_is_answered_as_the_server_completed_it(world: World) -> None:
+    async def program(place: Place) -> None:
+        made = await place.kube.create(nodepool(place.name("pool")))
+        assert made.metadata.uid
+        assert int(made.metadata.resource_version) > 0
+        assert made.metadata.creation_timestamp is not None
+        assert made.spec.template.spec.expire_after == "720h"  # a default of the CRD
+        assert await place.kube.get(NodePool, place.name("pool")) == made
+
+    world.run(program)
+
+
+def test_a_name_that_is_taken_is_already_there(world: World) -> None:
+    async def program(place: Place) -> None:
+        await place.kube.create(nodepool(place.name("pool")))
+        with pytest.raises(errors.AlreadyExists):
+            await place.kube.create(nodepool(place.name("pool")))
+
+    world.run(program)
+
+
+def test_what_is_not_there_is_not_found(world: World) -> None:
+    async def program(place: Place) -> None:
+        with pytest.raises(errors.NotFound):
+            await place.kube.get(NodePool, place.name("none"))
+        with pytest.raises(errors.NotFound):
+            await place.kube.get(Pod, place.name("none"), "default")
+        with pytest.raises(errors.NotFound):
+            await place.kube.patch(nodepool(place.name("none")), {"metadata": {"labels": {"a": "b"}}})
+        nowhere = ObjectMeta(name="lease", namespace=place.name("nowhere"))
+        with pytest.raises(errors.NotFound):
+            await place.kube.create(Lease(metadata=nowhere))
+
+    world.run(program)
+
+
+def test_what_the_rules_of_a_kind_forbid_is_rejected(world: World) -> None:
+    async def program(place: Place) -> None:
+        with pytest.raises(errors.Rejected, match="image"):  # which our own types do not know
+            await place.kube.create(objects.pod(place.name("pod")))
+        pool = await place.kube.create(nodepool(place.name("pool")))
+        with pytest.raises(errors.Rejected, match="weight"):
+            await place.kube.patch(pool, {"spec": {"weight": 1000}})
+        assert await place.kube.get(NodePool, place.name("pool")) == pool
+
+    world.run(program)
+
+
+def test_a_patch_changes_only_what_it_names(world: World) -> None:
+    async def program(place: Place) -> None:
+        labels = {"keep": "me", "drop": "me"}
+        node = await place.kube.create(objects.node(place.name("node"), {"labels": labels}))
+        patched = await place.kube.patch(node, {"metadata": {"labels": {"drop": None, "new": "1"}}})
+        assert patched.metadata.labels == {"keep": "me", "new": "1"}
+        assert patched.spec == node.spec
+        assert patched.metadata.uid == node.metadata.uid
+        assert int(patched.metadata.resource_version) > int(node.metadata.resource_version)
+
+    world.run(program)
+
+
+def test_a_patch_that_changes_nothing_is_no_new_version(world: World) -> None:
+    async def program(place: Place) -> None:
+        node = await place.kube.create(objects.node(place.name("node"), {"labels": {"a": "b"}}))
+        again = await place.kube.patch(node, {"metadata": {"labels": {"a": "b"}}})
+        assert again == node
+
+    world.run(program)
+
+
+def test_two_writers_of_one_list_never_lose_an_update(world: World) -> None:
+    async def program(place: Place) -> None:
+        node = await place.kube.create(objects.node(place.name("node")))
+        first = {"spec": {"taints": [{"key": "first", "effect": "NoSchedule"}]}}
+        second = {"spec": {"taints": [{"key": "second", "effect": "NoSchedule"}]}}
+        await place.kube.patch(node, first, only_if_unchanged=True)
+        with pytest.raises(errors.Conflict):
+            await place.kube.patch(node, second, only_if_unchanged=True)
+        found = await place.kube.get(Node, place.name("node"))
+        assert [taint.key for taint in found.spec.taints] == ["first"]
+
+    world.run(program)
+
+
+def test_a_status_is_written_beside_the_spec(world: World) -> None:
+    async def program(place: Place) -> None:
+        pool = await place.kube.create(nodepool(place.name("pool")))
+        change: dict[str, Any] = {"status": {"nodes": 3}, "spec": {"weight": 7}}
+        patched = await place.kube.patch(pool, change, status=True)
+        assert patched.status.nodes == 3
+        assert patched.spec == pool.spec
+        assert patched.metadata.generation == pool.metadata.generation
+        respecced = await place.kube.patch(patched, {"status": {"nodes": 9}, "spec": {"weight": 7}})
+        assert respecced.status.nodes == 3
+        assert respecced.spec.weight == 7
+        assert respecced.metadata.generation == pool.metadata.generation + 1
+
+    world.run(program)
+
+
+def test_applying_twice_is_applying_once(world: World) -> None:
+    async def program(place: Place) -> None:
+        wanted = nodepool(place.name("pool"), labels={"team": "a"})
+        once = await place.kube.apply(wanted)
+        twice = await place.kube.apply(wanted)
+        assert twice == once
+
+    world.run(program)
+
+
+def test_what_is_applied_no_more_goes_and_what_others_own_stays(world: World) -> None:
+    async def program(place: Place) -> None:
+        name = place.name("node")
+        await place.kube.apply(objects.node(name, {"labels": {"ours": "1", "later-not": "1"}}))
+        theirs = place.client(replace(SETTINGS, field_manager="somebody-else"))
+        await theirs.patch(objects.node(name), {"metadata": {"annotations": {"theirs": "1"}}})
+        applied = await place.kube.apply(objects.node(name, {"labels": {"ours": "1"}}))
+        assert applied.metadata.labels == {"ours": "1"}
+        assert applied.metadata.annotations["theirs"] == "1"
+
+    world.run(program)
+
+
+def test_an_applied_status_is_exactly_this(world: World) -> None:
+    async def program(place: Place) -> None:
+        made = await place.kube.create(nodepool(place.name("pool")))
+        status = msgspec.convert({"nodes": 2, "resources": {"cpu": "4"}}, type(made.status))
+        applied = await place.kube.apply(msgspec.structs.replace(made, status=status), status=True)
+        assert applied.status.nodes == 2
+        assert applied.status.resources == {"cpu": "4"}
+        fewer = msgspec.convert({"nodes": 1}, type(made.status))
+        applied = await place.kube.apply(msgspec.structs.replace(made, status=fewer), status=True)
+        assert applied.status.nodes == 1
+        assert applied.status.resources == {}
+        assert applied.spec == made.spec
+
+    world.run(program)
+
+
+def test_a_deletion_means_this_very_object(world: World) -> None:
+    async def program(place: Place) -> None:
+        old = await place.kube.create(nodepool(place.name("pool")))
+        await place.kube.delete(old)
+        with pytest.raises(errors.NotFound):
+            await place.kube.get(NodePool, place.name("pool"))
+        with pytest.raises(errors.NotFound):
+            await place.kube.delete(old)
+        new = await place.kube.create(nodepool(place.name("pool")))
+        with pytest.raises(errors.NotFound):
+            await place.kube.delete(old)
+        assert await place.kube.get(NodePool, place.name("pool")) == new
+        await place.kube.delete(old, only_this=False)
+        with pytest.raises(errors.NotFound):
+            await place.kube.get(NodePool, place.name("pool"))
+
+    world.run(program)
+
+
+def test_a_finalizer_holds_an_object_until_it_goes(world: World) -> None:
+    async def program(place: Place) -> None:
+        finalized = objects.node(place.name("node"), {"finalizers": ["karpenter.sh/termination"]})
+        node = await place.kube.create(finalized)
+        await place.kube.delete(node)
+        await place.kube.delete(node)  # it is being deleted already, which is what was wanted
+        held = await place.kube.get(Node, place.name("node"))
+        assert held.metadata.deletion_timestamp is not None
+        await place.kube.patch(held, {"metadata": {"finalizers": None}})
+        with pytest.raises(errors.NotFound):
+            await place.kube.get(Node, place.name("node"))
+
+    world.run(program)

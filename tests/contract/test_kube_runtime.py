@@ -1,0 +1,151 @@
+"""The engine on every API server there is: caches that follow, leases that change hands, events that arrive."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import objects
+from holdfast import errors
+from holdfast.api.cluster import Event, Lease
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.lease import Election, LeaseSettings
+from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.reflector import Reflector
+from holdfast.runtime.writes import Writer
+from kube_worlds import Place, World
+
+
+def recorder(place: Place) -> LiveRecorder:
+    return LiveRecorder(kube=place.kube, metrics=Metrics((), strict=True), clock=place.clock, ids=place.ids)
+
+
+@asynccontextmanager
+async def followed(place: Place) -> AsyncIterator[Caches]:
+    """Caches that reflectors keep current inside the block."""
+    caches = Caches((Node, Pod), clock=place.clock)
+    tasks = [
+        asyncio.create_task(
+            Reflector(
+                cache, kube=place.kube, clock=place.clock, ids=place.ids, recorder=recorder(place)
+            ).run()
+        )
+        for cache in caches
+    ]
+    try:
+        for cache in caches:
+            await cache.until_synced()
+        yield caches
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_cache_follows_what_happens(world: World) -> None:
+    async def program(place: Place) -> None:
+        early = await place.kube.create(objects.node(place.name("early")))
+        async with followed(place) as caches:
+            nodes = caches.of(Node)
+            assert nodes.get(("", place.name("early"))) == early
+            late = await place.kube.create(objects.node(place.name("late")))
+            late = await place.kube.patch(late, {"metadata": {"labels": {"a": "b"}}})
+            await place.kube.delete(early)
+            await place.clock.sleep(1)
+            assert nodes.get(("", place.name("late"))) == late
+            assert nodes.get(("", place.name("early"))) is None
+
+    world.run(program)
+
+
+def test_what_we_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
+    async def program(place: Place) -> None:
+        async with followed(place) as caches:
+            kube = Writer(place.kube, caches, may_write=lambda: True)
+            nodes, pods = caches.of(Node), caches.of(Pod)
+            node = await kube.create(objects.node(place.name("node"), {"finalizers": ["example.com/hold"]}))
+            assert nodes.get(("", place.name("node"))) == node
+            for number in range(20):
+                node = await kube.patch(node, {"metadata": {"labels": {"n": str(number)}}})
+                seen = nodes.get(("", place.name("node")))
+                assert seen is not None
+                assert seen.metadata.labels["n"] == str(number)
+            await kube.delete(node)
+            seen = nodes.get(("", place.name("node")))
+            assert seen is not None
+            assert seen.metadata.deletion_timestamp is not None
+            pod = await place.pod(place.name("pod"))
+            await place.clock.sleep(1)
+            await kube.evict("default", place.name("pod"), pod.metadata.uid)
+            ending = pods.get(("default", place.name("pod")))
+            assert ending is None or ending.metadata.deletion_timestamp is not None
+            held = await kube.get(Node, place.name("node"))
+            await kube.patch(held, {"metadata": {"finalizers": None}})
+            await place.clock.sleep(1)
+            assert nodes.get(("", place.name("node"))) is None
+
+    world.run(program)
+
+
+def test_a_replica_that_does_not_lead_writes_nothing(world: World) -> None:
+    async def program(place: Place) -> None:
+        kube = Writer(place.kube, Caches((), clock=place.clock), may_write=lambda: False)
+        with pytest.raises(errors.NotReady):
+            await kube.create(objects.node(place.name("node")))
+        with pytest.raises(errors.NotFound):
+            await kube.get(Node, place.name("node"))
+
+    world.run(program)
+
+
+def test_a_lease_is_held_by_one_and_handed_over(world: World) -> None:
+    async def program(place: Place) -> None:
+        settings = LeaseSettings("default", place.name("lease"), duration_s=5, renew_within_s=3, retry_s=0.2)
+        first, second = (
+            Election(kube=place.kube, clock=place.clock, ids=place.ids, settings=settings, identity=identity)
+            for identity in ("first", "second")
+        )
+        await first.acquire()
+        waiting = asyncio.create_task(second.acquire())
+        await place.clock.sleep(1)
+        assert first.leads()
+        assert not waiting.done()
+        held = await place.kube.get(Lease, place.name("lease"), "default")
+        assert held.spec.holder_identity == "first"
+        assert held.spec.renew_time is not None
+        await first.release()
+        await waiting
+        assert second.leads()
+        assert not first.leads()
+        held = await place.kube.get(Lease, place.name("lease"), "default")
+        assert held.spec.holder_identity == "second"
+        assert held.spec.lease_transitions == 2
+
+    world.run(program)
+
+
+def test_events_arrive_once_however_often_they_are_said(world: World) -> None:
+    async def program(place: Place) -> None:
+        node = await place.kube.create(objects.node(place.name("node")))
+        says = recorder(place)
+        sending = asyncio.create_task(says.run())
+        for _ in range(3):
+            says.event(node, "Launched", "a machine was launched")
+        says.event(node, "Failed", "it did not boot", warning=True)
+        await place.clock.sleep(1)
+        sending.cancel()
+        events = [
+            (event.type, event.reason, event.message, event.metadata.namespace)
+            for event in (await place.kube.list(Event)).items
+            if event.involved_object.uid == node.metadata.uid
+        ]
+        assert sorted(events) == [
+            ("Normal", "Launched", "a machine was launched", "default"),
+            ("Warning", "Failed", "it did not boot", "default"),
+        ]
+
+    world.run(program)

@@ -1,0 +1,69 @@
+"""A transport that answers what a test wrote down, in order: for answers no healthy server gives."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+
+START = datetime(2026, 11, 15, 10, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    body: bytes | AsyncGenerator[bytes, None]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def said(status: int, body: Any, **headers: str) -> Said:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Said(status, body if isinstance(body, bytes) else msgspec.json.encode(body), named)
+
+
+def failure(code: int, reason: str, message: str = "", **headers: str) -> Said:
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+    return said(code, body, **headers)
+
+
+def stream(*chunks: bytes | Exception) -> Said:
+    return Said(200, _chunks(chunks))
+
+
+async def _chunks(chunks: Iterable[bytes | Exception]) -> AsyncGenerator[bytes, None]:
+    for chunk in chunks:
+        if isinstance(chunk, Exception):
+            raise chunk
+        yield chunk
+
+
+class Script:
+    """The transport. What was asked is kept, so that a test can tell how often."""
+
+    def __init__(self, *answers: Said | Exception) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+
+    async def request(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Said:
+        del headers
+        self.asked.append((method, path, dict(query), body))
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def client(transport: Script, **settings: Any) -> Client:
+    return Client(
+        transport=transport,
+        clock=VirtualClock(START),
+        ids=SeededIds(1),
+        settings=ClientSettings(**settings),
+    )

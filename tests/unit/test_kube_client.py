@@ -1,0 +1,212 @@
+"""What the client makes of answers that no healthy server gives: throttling, broken connections, half bodies, nulls."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import objects
+from holdfast import errors
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.storage import PersistentVolumeClaim
+from holdfast.ports import Change
+from holdfast.sim import time
+from scripted import Said, Script, client, failure, said, stream
+
+NODE: dict[str, Any] = {"kind": "Node", "metadata": {"name": "n", "resourceVersion": "7", "uid": "u"}}
+ONE = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","resourceVersion":"8"}}}\n'
+TWO = b'{"type":"MODIFIED","object":{"kind":"Node","metadata":{"name":"b","resourceVersion":"9"}}}\n'
+
+
+def seconds_until_read(*answers: Said | Exception, **settings: Any) -> float:
+    async def program() -> float:
+        await client(Script(*answers), **settings).get(Node, "n")
+        return asyncio.get_running_loop().time()
+
+    return time.run(program())
+
+
+def test_a_read_is_tried_again_until_it_is_answered() -> None:
+    broken = ConnectionResetError("reset")
+    took_s = seconds_until_read(broken, failure(503, "ServiceUnavailable"), TimeoutError(), said(200, NODE))
+    assert 0.125 + 0.25 + 0.5 <= took_s <= 0.25 + 0.5 + 1
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    assert seconds_until_read(failure(429, "TooManyRequests", retry_after="7"), said(200, NODE)) >= 7
+
+
+def test_a_server_that_asks_for_longer_than_we_wait_is_an_error_that_says_so() -> None:
+    with pytest.raises(errors.Throttled) as caught:
+        seconds_until_read(failure(429, "TooManyRequests", retry_after="3600"))
+    assert caught.value.retry_after_s == 3600
+
+
+def test_reading_is_given_up_after_as_many_attempts_as_the_settings_say() -> None:
+    script = Script(*[ConnectionResetError("reset")] * 9)
+
+    async def program() -> None:
+        await client(script, attempts=3).get(Node, "n")
+
+    with pytest.raises(errors.Unreachable, match="GET /api/v1/nodes/n: reset"):
+        time.run(program())
+    assert len(script.asked) == 3
+
+
+def test_a_write_that_may_have_taken_effect_is_not_repeated() -> None:
+    for broken in (ConnectionResetError("reset"), failure(500, "InternalError"), failure(504, "Timeout")):
+        script = Script(broken, said(200, NODE))
+
+        async def program(script: Script = script) -> None:
+            await client(script).patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
+
+        with pytest.raises(errors.Unreachable):
+            time.run(program())
+
+
+def test_a_write_that_was_turned_away_is_repeated() -> None:
+    async def program() -> Node:
+        script = Script(failure(429, "TooManyRequests", retry_after="1"), said(200, NODE))
+        return await client(script).patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
+
+    assert time.run(program()).metadata.resource_version == "7"
+
+
+def test_a_change_of_a_list_must_name_the_version_it_was_computed_from() -> None:
+    async def program() -> None:
+        await client(Script()).patch(objects.node("n"), {"spec": {"taints": []}})
+
+    with pytest.raises(AssertionError, match="lists are replaced whole"):
+        time.run(program())
+
+
+def test_requests_beyond_the_burst_wait_for_their_turn() -> None:
+    async def program() -> float:
+        kube = client(Script(*[said(200, NODE)] * 25), per_second=10, burst=5)
+        await asyncio.gather(*(kube.get(Node, "n") for _ in range(25)))
+        return asyncio.get_running_loop().time()
+
+    assert time.run(program()) == pytest.approx(2.0)
+
+
+def test_a_name_with_a_slash_never_reaches_the_server() -> None:
+    script = Script()
+
+    async def program(name: str) -> None:
+        await client(script).get(Node, name)
+
+    for name in ("", "..", "a/b", "a?b", "a%2fb", "a\nb"):
+        with pytest.raises(errors.InvalidInput):
+            time.run(program(name))
+    assert not script.asked
+
+
+def test_null_means_unset_wherever_a_server_writes_it() -> None:
+    claim = {"metadata": {"name": "c", "namespace": "d", "labels": None}, "spec": None, "status": None}
+    page = {"metadata": {"resourceVersion": "5"}, "items": [claim]}
+
+    async def program(answer: Said) -> Any:
+        return await client(Script(answer)).list(PersistentVolumeClaim)
+
+    assert time.run(program(said(200, page))).items[0].metadata.labels == {}
+    assert time.run(program(said(200, {"metadata": {"resourceVersion": "5"}, "items": None}))).items == ()
+
+
+def test_an_object_that_is_not_of_its_kind_is_named_and_not_skipped() -> None:
+    page = {
+        "metadata": {"resourceVersion": "5"},
+        "items": [{"metadata": {"name": "odd"}, "spec": {"priority": "x"}}],
+    }
+
+    async def program() -> None:
+        await client(Script(said(200, page))).list(Pod)
+
+    with pytest.raises(errors.InvalidInput, match=r'Pod "odd" cannot be read: .*priority'):
+        time.run(program())
+
+
+def test_half_an_answer_is_no_answer() -> None:
+    async def program() -> None:
+        await client(Script(said(200, b'{"kind":"Node","metad'))).get(Node, "n")
+
+    with pytest.raises(errors.Unreachable, match="half an answer"):
+        time.run(program())
+
+
+def watched(*chunks: bytes | Exception) -> list[Change[Node] | errors.HoldfastError]:
+    """The changes of a watch, and the error it ended with, if it did."""
+
+    async def program() -> list[Change[Node] | errors.HoldfastError]:
+        found: list[Change[Node] | errors.HoldfastError] = []
+        try:
+            async for change in client(Script(stream(*chunks))).watch(Node, "1"):
+                found.append(change)  # noqa: PERF401 - what came before an error counts
+        except errors.HoldfastError as error:
+            found.append(error)
+        return found
+
+    return time.run(program())
+
+
+def test_events_are_put_together_wherever_the_stream_was_cut() -> None:
+    whole = watched(ONE + TWO)
+    assert [change.object.metadata.name for change in whole if isinstance(change, Change)] == ["a", "b"]
+    text = ONE + TWO
+    for cut in range(1, len(text)):
+        assert watched(text[:cut], text[cut:]) == whole
+    assert watched(*(text[i : i + 1] for i in range(len(text)))) == whole
+
+
+def test_a_watch_that_ends_inside_an_event_is_unreachable_after_the_events_before() -> None:
+    first, error = watched(ONE, TWO[:30])
+    assert isinstance(first, Change)
+    assert isinstance(error, errors.Unreachable)
+    first, error = watched(ONE, ConnectionResetError("reset"))
+    assert isinstance(first, Change)
+    assert isinstance(error, errors.Unreachable)
+
+
+def test_an_error_event_is_the_error_it_names() -> None:
+    gone = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
+    (error,) = watched(gone)
+    assert isinstance(error, errors.ResourceExpired)
+    broken = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}\n'
+    (error,) = watched(broken)
+    assert isinstance(error, errors.Unreachable)
+
+
+def test_of_a_bookmark_the_version_is_all_that_is_read() -> None:
+    bookmark = b'{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"77","creationTimestamp":null},"spec":{"taints":null}}}\n'
+    (change,) = watched(bookmark)
+    assert isinstance(change, Change)
+    assert change.kind == "BOOKMARK"
+    assert change.object.metadata.resource_version == "77"
+
+
+def test_answers_become_the_error_of_whoever_must_act() -> None:
+    async def program(answer: Said) -> None:
+        await client(Script(answer), attempts=1).get(Node, "n")
+
+    for answer, expected in (
+        (failure(400, "BadRequest"), errors.Rejected),
+        (failure(401, "Unauthorized"), errors.Unauthorized),
+        (failure(403, "Forbidden"), errors.Unauthorized),
+        (failure(404, "NotFound"), errors.NotFound),
+        (failure(405, "MethodNotAllowed"), errors.Rejected),
+        (failure(409, "AlreadyExists"), errors.AlreadyExists),
+        (failure(409, "Conflict"), errors.Conflict),
+        (failure(410, "Expired"), errors.ResourceExpired),
+        (failure(413, "RequestEntityTooLarge"), errors.Rejected),
+        (failure(422, "Invalid"), errors.Rejected),
+        (failure(429, "TooManyRequests"), errors.Throttled),
+        (failure(500, "InternalError"), errors.Unreachable),
+        (failure(503, "ServiceUnavailable"), errors.Unreachable),
+        (failure(504, "Timeout"), errors.Unreachable),
+        (said(502, b"<html>bad gateway</html>"), errors.Unreachable),
+        (said(403, b"no entry"), errors.Unauthorized),
+    ):
+        with pytest.raises(expected) as caught:
+            time.run(program(answer))
+        assert type(caught.value) is expected
+        assert "GET /api/v1/nodes/n" in str(caught.value)

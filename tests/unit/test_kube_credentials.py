@@ -1,0 +1,122 @@
+"""Credentials that are made on demand: plugins that print them, and EKS tokens that we sign ourselves."""
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from holdfast import errors
+from holdfast.kube import credentials, eks
+from holdfast.kube.credentials import Credential, Plugin, Renewed
+from holdfast.sim import time
+from holdfast.sim.time import VirtualClock
+from scripted import START
+
+V1 = "client.authentication.k8s.io/v1"
+
+
+def program(folder: Path, script: str, api_version: str = V1) -> Plugin:
+    path = folder / "plugin"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+    path.chmod(0o755)
+    return Plugin(str(path), ("arg",), {"WHO": "me"}, api_version, "get it from the shop")
+
+
+def printed(plugin: Plugin) -> Credential:
+    made = credentials.plugin(plugin, environ={"PATH": "/bin:/usr/bin"}, clock=VirtualClock(START))
+    return asyncio.run(made.current())
+
+
+def test_a_plugin_is_told_who_asks_and_believed_until_it_says(tmp_path: Path) -> None:
+    script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":
+        {{"token":"'$WHO-$1'","expirationTimestamp":"2026-11-15T10:30:00Z"}}}}'"""
+    found = printed(program(tmp_path, script))
+    assert found.token == "me-arg"
+    assert found.expires_s == int(START.timestamp()) + 1800
+
+
+def test_a_plugin_may_print_a_certificate(tmp_path: Path) -> None:
+    status = json.dumps({"clientCertificateData": "cert", "clientKeyData": "key"})
+    script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{status}}}'"""
+    assert printed(program(tmp_path, script)) == Credential("", "cert", "key")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo no; echo why >&2; exit 3", "ended with 3: why"),
+        ("echo nonsense", "printed no ExecCredential"),
+        ("echo '{}'", "printed nothing of no apiVersion"),
+        (f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{}}}}'""", "neither a token"),
+    ],
+)
+def test_a_plugin_that_fails_is_explained(tmp_path: Path, script: str, words: str) -> None:
+    with pytest.raises(errors.Unauthorized, match=words):
+        printed(program(tmp_path, script))
+
+
+def test_a_plugin_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
+    missing = Plugin(str(tmp_path / "none"), (), {}, V1, "get it from the shop")
+    with pytest.raises(errors.Unauthorized, match="get it from the shop"):
+        printed(missing)
+
+
+def test_a_credential_is_kept_until_a_minute_before_its_end() -> None:
+    clock = VirtualClock(START)
+    made = 0
+
+    async def source() -> Credential:
+        nonlocal made
+        made += 1
+        return Credential(token=str(made), expires_s=clock.now_s() + 600)
+
+    async def main() -> list[str]:
+        kept = Renewed(source, clock=clock)
+        seen = [(await kept.current()).token]
+        for seconds in (539, 1, 100):
+            await clock.sleep(seconds)
+            seen.append((await kept.current()).token)
+        kept.refused()
+        together = await asyncio.gather(*(kept.current() for _ in range(5)))
+        return [*seen, *(credential.token for credential in together)]
+
+    assert time.run(main()) == ["1", "1", "2", "2", "3", "3", "3", "3", "3"]
+
+
+def test_an_eks_token_is_a_question_to_sts_that_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    args = ("--region", "eu-west-1", "eks", "get-token", "--cluster-name", "blue", "--output", "json")
+    cluster = eks.asked_for(Plugin("/no/such/aws", args, {}, V1), {})
+    assert cluster is not None
+    clock = VirtualClock(START)
+
+    async def main() -> tuple[Credential, int]:
+        return await eks.tokens(cluster, clock=clock).current(), clock.now_s()
+
+    found, now_s = asyncio.run(main())
+    prefix, _, encoded = found.token.partition(".")
+    assert prefix == "k8s-aws-v1"
+    url = urlsplit(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode())
+    query = parse_qs(url.query)
+    assert url.hostname == "sts.eu-west-1.amazonaws.com"
+    assert query["Action"] == ["GetCallerIdentity"]
+    assert query["X-Amz-SignedHeaders"] == ["host;x-k8s-aws-id"]
+    assert query["X-Amz-Credential"][0].startswith("AKIDEXAMPLE/")
+    assert found.expires_s is not None
+    assert found.expires_s - now_s == pytest.approx(840, abs=5)
+
+
+def test_the_cluster_of_an_eks_plugin_is_read_from_its_arguments() -> None:
+    authenticator = Plugin(
+        "aws-iam-authenticator", ("token", "-i", "blue", "-r", "arn:x"), {"AWS_REGION": "r"}, V1
+    )
+    assert eks.asked_for(authenticator, {}) == eks.EksCluster("blue", "r", "arn:x")
+    with_profile = Plugin("aws", ("eks", "get-token", "--cluster-name=b"), {"AWS_PROFILE": "p"}, V1)
+    assert eks.asked_for(with_profile, {"AWS_DEFAULT_REGION": "d"}) == eks.EksCluster("b", "d", "", "p")
+    assert eks.asked_for(Plugin("gke-gcloud-auth-plugin", (), {}, V1), {}) is None
+    assert eks.asked_for(Plugin("aws", ("sts", "get-caller-identity"), {}, V1), {}) is None

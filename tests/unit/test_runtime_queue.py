@@ -1,0 +1,65 @@
+"""The work queue at its edges: its bound, and many timers of one key. Its rules are in property/test_runtime_queue."""
+
+import asyncio
+
+from holdfast.runtime.backoff import Backoff
+from holdfast.runtime.queue import WorkQueue
+from holdfast.sim import time
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+from scripted import START
+
+
+def queue(most_keys: int = 1000) -> WorkQueue:
+    return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 60), most_keys=most_keys)
+
+
+def test_a_full_queue_refuses_new_keys_and_says_so() -> None:
+    async def program() -> None:
+        work = queue(most_keys=2)
+        work.add(("", "a"))
+        work.add_after(("", "b"), 5)
+        work.add(("", "a"))
+        work.add(("", "b"))
+        assert not work.overflowed
+        work.add(("", "c"))
+        work.add_after(("", "d"), 1)
+        assert work.overflowed
+        assert len(work) == 2
+        assert [await work.get(), await work.get()] == [("", "a"), ("", "b")]
+
+    time.run(program())
+
+
+def test_a_key_that_is_woken_all_the_time_leaves_no_timers_behind() -> None:
+    async def program() -> None:
+        work = queue()
+        for _ in range(10_000):
+            work.add_after(("", "a"), 600)
+            work.add(("", "a"))
+            work.done(await work.get())
+        assert len(work._timers) < 100
+
+    time.run(program())
+
+
+def test_an_earlier_key_wakes_whoever_waits_for_a_later_one() -> None:
+    async def program() -> None:
+        work = queue()
+        work.add_after(("", "late"), 100)
+        waiting = asyncio.create_task(work.get())
+        await asyncio.sleep(1)
+        work.add_after(("", "soon"), 1)
+        assert await waiting == ("", "soon")
+        assert asyncio.get_running_loop().time() == 2
+
+    time.run(program())
+
+
+def test_failures_in_a_row_wait_longer_and_longer_up_to_a_cap() -> None:
+    ids = SeededIds(1)
+    waits = [Backoff(1, 60).delay_s(failures, ids) for failures in range(1, 2000)]
+    for failures, wait_s in enumerate(waits, start=1):
+        longest_s = min(60, 2 ** min(failures - 1, 40))
+        assert longest_s / 2 <= wait_s <= longest_s
+    assert len(set(waits[100:200])) == 100  # no two alike

@@ -1,0 +1,73 @@
+"""Virtual time: it jumps, it is the same each time, and a program that hangs is told so."""
+
+import asyncio
+
+import pytest
+
+from holdfast.sim import time
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import Stuck, VirtualClock
+from scripted import START
+
+
+def test_a_fortnight_of_heartbeats_passes_and_every_one_is_on_time() -> None:
+    clock = VirtualClock(START)
+    beats: list[int] = []
+
+    async def program() -> int:
+        for _ in range(14 * 24 * 60):
+            await clock.sleep(60)
+            beats.append(clock.now_s())
+        return clock.now_s()
+
+    assert time.run(program()) == int(START.timestamp()) + 14 * 24 * 3600
+    assert beats[:2] == [int(START.timestamp()) + 60, int(START.timestamp()) + 120]
+
+
+def test_sleepers_wake_in_the_order_of_their_times() -> None:
+    clock = VirtualClock(START)
+    woken: list[float] = []
+
+    async def sleeper(seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append(clock.monotonic_s())
+
+    async def program() -> None:
+        await asyncio.gather(*(sleeper(seconds) for seconds in (30, 0.5, 7, 86_400)))
+
+    time.run(program())
+    assert woken == [0.5, 7, 30, 86_400]
+
+
+def test_a_program_that_waits_for_nothing_is_stuck() -> None:
+    async def program() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stuck):
+        time.run(program())
+
+
+def test_a_clock_on_the_wall_may_jump_and_durations_do_not() -> None:
+    async def program() -> tuple[int, float]:
+        clock = VirtualClock(START)
+        clock.jumped_s = -3600
+        await clock.sleep(10)
+        return clock.now_s(), clock.monotonic_s()
+
+    assert time.run(program()) == (int(START.timestamp()) - 3590, 10)
+
+
+def test_a_seed_gives_the_same_names_and_dice_again() -> None:
+    def some(seed: int, *, with_jitter: bool) -> list[str]:
+        ids = SeededIds(seed)
+        names = []
+        for _ in range(5):
+            if with_jitter:
+                assert 0 <= ids.jitter(3) <= 3
+            names.append(ids.token())
+        return names
+
+    assert some(7, with_jitter=True) == some(7, with_jitter=False)
+    assert some(7, with_jitter=True) != some(8, with_jitter=True)
+    assert len(set(some(7, with_jitter=False))) == 5
+    assert all(len(name) == 32 for name in some(7, with_jitter=False))
