@@ -5,6 +5,7 @@ sees must be the same.
 """
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -218,7 +219,7 @@ async def _https(front: Front) -> AsyncIterator[Send]:
                 answer = await session.request(
                     request.method,
                     f"{address.url}{request.path}{query}",
-                    data=request.body,
+                    data=io.BytesIO(request.body) if request.body else None,
                     headers=request.headers,
                 )
                 headers = {name.lower(): value for name, value in answer.headers.items()}

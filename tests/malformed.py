@@ -460,6 +460,7 @@ _MAKERS: Final[tuple[Callable[[Random], Case], ...]] = (
     _bad_query,
     _wrong_type,
     _nested,
+    _too_big,
     _bad_header,
     _bad_options,
     _bad_crd,
