@@ -50,9 +50,6 @@ class Index(Generic[K]):
         """Do not wait while you go through it: it changes."""
         return self._by_value.get(value, {}).values()
 
-    def values(self) -> Iterable[str]:
-        return self._by_value.keys()
-
     def change(self, key: Key, before: K | None, after: K | None) -> None:
         old = tuple(self._values_of(before)) if before is not None else ()
         new = tuple(self._values_of(after)) if after is not None else ()
@@ -92,9 +89,6 @@ class Cache(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         """Do not wait while you go through it: it changes."""
         return iter(self._objects.values())
-
-    def keys(self) -> Iterable[Key]:
-        return self._objects.keys()
 
     @property
     def synced(self) -> bool:
