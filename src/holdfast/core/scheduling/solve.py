@@ -6,6 +6,8 @@ Nothing depends on a clock or on the order of the input.
 """
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.core.reservations import ledger
@@ -16,9 +18,9 @@ from holdfast.core.scheduling import (
     problem,
     reasons,
     run,
-    suitability,
     types_left,
     variants,
+    weights,
 )
 from holdfast.core.scheduling import waiting as waits
 from holdfast.core.scheduling.columns import Mask, Memory
@@ -28,6 +30,7 @@ from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
 from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.suitability import Suitability
 from holdfast.core.scheduling.variants import Variants
 
 FIRST_FIT = "first-fit"
@@ -47,8 +50,14 @@ class Packed:
         return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
 
 
-def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
-    """The plan for a request. Whoever solves often keeps a memory, which makes the next solve faster, not other."""
+def solve(
+    request: SolveRequest, memory: Memory | None = None, hurried: Callable[[], bool] = lambda: False
+) -> Plan:
+    """The plan for a request.
+
+    Whoever solves often keeps a memory, which makes the next solve faster, not other. Who is `hurried` gets the best
+    of the packings that were tried by then; first fit always is.
+    """
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
     p = problem.build(request, entries, memory or Memory())
     of_pods = variants.build(p)
@@ -59,8 +68,10 @@ def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
         others = packings.candidates(
             p, whole, tried[0].nodes.largest_millis(p), request.settings.packing_candidates
         )
-        tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in others]
-    best = min(tried, key=lambda packed: packed.rank)
+        unhurried = itertools.takewhile(lambda _: not hurried(), others)
+        tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in unhurried]
+    fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
+    best = min(fair, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
@@ -73,7 +84,7 @@ def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
-        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan))
+        return dataclasses.replace(plan, not_reserved=Suitability(p).not_reserved(plan, best.outcome.limits))
     return plan
 
 
