@@ -45,6 +45,8 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_packing.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format

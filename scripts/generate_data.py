@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from datalib import convert, prices, source
+from holdfast.cloud.aws import described
 from holdfast.data import ec2
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +41,9 @@ def main(argv: Sequence[str]) -> int:
 def content(wheel: Path) -> bytes:
     """The file, unpacked: the same bytes for the same sources."""
     raw = source.instance_types(wheel)
-    types = tuple(convert.instance_type(raw[name]) for name in sorted(raw) if convert.launchable(raw[name]))
+    types = tuple(
+        described.instance_type(raw[name]) for name in sorted(raw) if described.launchable(raw[name])
+    )
     listed = prices.parse((ROOT / "docs/spec/ec2-prices.md").read_text(encoding="utf-8"))
     known = {info.name for info in types}
     regions = {

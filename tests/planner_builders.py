@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdfast import names
+from holdfast.core.scheduling.plan import Plan, ReasonCode
 from holdfast.core.scheduling.request import Packing, Settings, SolveRequest
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
@@ -12,7 +14,7 @@ from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
 from holdfast.model.requirement import Expression, Operator, Requirement
 from holdfast.model.reservations import Reservation
 from holdfast.model.selectors import LabelSelector
-from holdfast.model.snapshot import CloudLabels, NodePoolView, Snapshot
+from holdfast.model.snapshot import CloudLabels, DaemonSetView, NodePoolView, NodeView, Snapshot
 
 RESERVATION_ID = "cloud.example/reservation-id"
 WELL_KNOWN = names.WELL_KNOWN_LABELS | {RESERVATION_ID}
@@ -113,6 +115,47 @@ def pool(
         instance_types=tuple(types),
         **more,
     )
+
+
+def node(name: str = "n1", cpu: int = 4, memory_gib: int = 16, **more: Any) -> NodeView:
+    """A node of the pool `default` in z1, with room; `labels` go over its own."""
+    own = {
+        names.HOSTNAME: name,
+        names.NODEPOOL: "default",
+        names.ZONE: more.pop("zone", "z1"),
+        names.CAPACITY_TYPE: names.ON_DEMAND,
+        names.ARCH: "amd64",
+        names.OS: "linux",
+    }
+    labels = own | more.pop("labels", {})
+    has = resources.of({"cpu": cpu * 1000, "memory": memory_gib * 2**30, "pods": 110} | more.pop("extra", {}))
+    return NodeView(
+        name=name,
+        labels=tuple(sorted(labels.items())),
+        allocatable=has,
+        capacity=has,
+        node_pool=labels.get(names.NODEPOOL),
+        **more,
+    )
+
+
+def running(count: int, of: PodShape, prefix: str = "old", **more: Any) -> tuple[PodView, ...]:
+    """Pods that are on a node; which one is said by whose `pods` they are."""
+    return tuple(replace(pod, node_name="somewhere", **more) for pod in pods(count, of, prefix))
+
+
+def daemon(of: PodShape, name: str = "logs") -> DaemonSetView:
+    return DaemonSetView("kube-system", name, of)
+
+
+def placed(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The pods on nodes that exist, by node."""
+    return {one.node: one.pods for one in plan.placed}
+
+
+def reasons(plan: Plan) -> dict[str, list[ReasonCode]]:
+    """Why pods have no place, by pod."""
+    return {one.pod: [reason.code for reason in one.reasons] for one in plan.unplaced}
 
 
 def request(

@@ -5,7 +5,7 @@ or the simulated ones. A door has only the calls we make. Every call may raise t
 `holdfast.errors`, and no others.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -139,15 +139,25 @@ class Cloud(Protocol):
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         """The status of a node class as a patch. What could not be read is left out of it, not emptied."""
 
-    async def launch(self, requests: Sequence[LaunchRequest]) -> Sequence[Instance | Exception]:
+    async def release(self, node_class: Object) -> None:
+        """Removes what was made for a class that is being deleted. Twice is once."""
+
+    async def launch(
+        self, requests: Sequence[LaunchRequest], *, owned: Collection[str] = ()
+    ) -> Sequence[Instance | Exception]:
         """One answer a request, in order: the instance, InsufficientCapacity or ReservationExhausted, or another
-        of our errors. A second call with the same token finds what the first one launched and launches nothing."""
+        of our errors. A second call with the same token finds what the first one launched and launches nothing;
+        `owned` are the provider ids that NodeClaims have already. Claims that share a token may share a call.
+        After any error but Unreachable an answer was read: the next try needs a new token."""
 
     async def instance(self, provider_id: str) -> Instance:
         """One machine, or NotFound when it is gone for good."""
 
     async def instances(self) -> tuple[Instance, ...]:
         """Every machine that carries this cluster's tags, complete or an error."""
+
+    async def drift(self, claim: Object, node_class: Object) -> str | None:
+        """Why the machine of a claim is no longer what its class would launch; None: it still is."""
 
     async def terminate(self, provider_id: str) -> None:
         """Asks for its end; NotFound when it has ended. Twice is once. The slot is free when the counts say so."""

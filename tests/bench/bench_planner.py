@@ -5,6 +5,7 @@ is as a running program is: it has seen the pods and the catalog before, and pod
 """
 
 import gc
+import random
 import resource
 import statistics
 import time

@@ -1,5 +1,6 @@
 """Laws of the price that makes a paid slot come first."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ price = st.integers(1, 10**12)
 size = st.tuples(st.integers(1, 10**6), st.integers(1, 2**45))
 
 
+@pytest.mark.fact("R-6")
 @given(st.lists(price, min_size=1), st.lists(price), st.data())
 @settings(deadline=None)
 def test_a_slot_is_never_free_and_cheaper_than_all_that_is_bought(
@@ -21,6 +23,7 @@ def test_a_slot_is_never_free_and_cheaper_than_all_that_is_bought(
     assert 0 < prices.near_zero(own, cpu, memory, known) < min(on_demand + spot)
 
 
+@pytest.mark.fact("R-6")
 @given(st.lists(price, min_size=1), st.lists(price), st.data())
 @settings(deadline=None)
 def test_slots_stand_in_the_same_order_inside_and_on_the_wire(

@@ -13,6 +13,7 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws import catalog, labels
 from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.catalog import Built
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.data import ec2
 from holdfast.model import prices, requirements
@@ -70,8 +71,49 @@ def test_a_reserved_offering_names_its_reservation() -> None:
         aws.CAPACITY_RESERVATION_ID: {"cr-9"},
         aws.CAPACITY_RESERVATION_TYPE: {"capacity-block"},
         aws.CAPACITY_RESERVATION_INTERRUPTIBLE: {"true"},
+        aws.INSTANCE_TENANCY: {"default"},
     }
     assert (offering.reservation_id, offering.count) == ("cr-9", 3)
+
+
+@pytest.mark.fact("AW-06", "aws-4.3.6")
+def test_a_slot_has_the_tenancy_of_its_reservation() -> None:
+    shared, dedicated = reserved(reservation("cr-1"), reservation("cr-2", tenancy="dedicated"))
+    for tenancy, slot, other in (("default", shared, dedicated), ("dedicated", dedicated, shared)):
+        wanted = requirements.from_labels({aws.INSTANCE_TENANCY: tenancy})
+        assert wanted.compatible(slot.requirements, labels.WELL_KNOWN_LABELS)
+        assert not wanted.compatible(other.requirements, labels.WELL_KNOWN_LABELS)
+
+
+@pytest.mark.fact("aws-7.5.6")
+def test_windows_and_dedicated_tenancy_cost_what_linux_does() -> None:
+    windows = selecting(amiSelectorTerms=[{"alias": "windows2022@latest"}])
+    assert {o.price_nano_usd_per_hour for o in m5(node_class=windows).offerings} == {10**9}
+
+
+@pytest.mark.fact("aws-4.1.2", "aws-4.4.2")
+def test_a_type_is_built_again_only_when_something_it_is_made_of_has_changed() -> None:
+    kept, types = Built(), (real("m5.large"), real("c5.large"))
+    slots = reservation(), reservation("cr-c", instance_type="c5.large")
+
+    def build(*seen: CapacityReservation, node_class: EC2NodeClass | None = None, **fields: Any) -> list[int]:
+        built = catalog.build(
+            supply(*types, **fields), node_class or selecting(), seen, now_s=NOW, built=kept
+        )
+        assert built == catalog.build(supply(*types, **fields), node_class or selecting(), seen, now_s=NOW)
+        return [id(it) for it in built]
+
+    m5_type, c5_type = build(*slots)
+    assert build(*slots) == [m5_type, c5_type]
+    assert build(*slots, node_class=selecting(status={"instanceProfile": "new"})) == [m5_type, c5_type]
+    fewer = build(reservation(available=1), slots[1])
+    assert (fewer[0] != m5_type, fewer[1]) == (True, c5_type)
+    sold_out = build(reservation(available=1), slots[1], exhausted={("c5.large", "us-west-2a", "spot")})
+    assert (sold_out[0], sold_out[1] != c5_type) == (fewer[0], True)
+    dearer = build(reservation(available=1), slots[1], on_demand={"m5.large": 2, "c5.large": 2})
+    assert dearer[0] != fewer[0]
+    other = build(*slots, node_class=selecting(kubelet={"maxPods": 9}))
+    assert other[0] not in (m5_type, fewer[0], dearer[0])
 
 
 @pytest.mark.fact("S-48")
@@ -137,6 +179,7 @@ def test_a_type_that_is_not_sold_as_spot_has_no_spot_offering() -> None:
     assert {o.capacity_type for o in built.offerings} == {names.ON_DEMAND}
 
 
+@pytest.mark.fact("Q-40")
 def test_a_target_in_direct_mode_leaves_no_spot() -> None:
     target = {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}
     built = m5(node_class=ec2nodeclass(capacityReservationSpec=target))
@@ -217,6 +260,7 @@ def test_a_full_market_or_an_unknown_price_does_not_touch_a_reservation() -> Non
     assert offering.price_nano_usd_per_hour is None
 
 
+@pytest.mark.fact("aws-7.1.3")
 @pytest.mark.parametrize(
     ("spec", "name", "healthy"),
     [
@@ -236,6 +280,7 @@ def test_a_type_that_the_class_rules_out_is_shown_and_not_launched(
     assert {o.healthy for o in built.offerings} == {healthy}
 
 
+@pytest.mark.fact("aws-7.1.3")
 def test_interfaces_that_do_not_fit_rule_a_type_out() -> None:
     ordinary = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
     types = supply(real("m5.large"), real("p5.48xlarge"), invented(ena=False))
@@ -261,7 +306,7 @@ def test_with_a_price_history_a_zone_without_a_price_is_not_healthy() -> None:
     assert {o.list_price_nano_usd_per_hour for o in spot} == {10**9}
 
 
-@pytest.mark.fact("Q-17")
+@pytest.mark.fact("Q-17", "aws-4.3.3", "aws-4.3.3a")
 def test_reserved_prices_are_near_zero_below_all_others_in_the_order_of_on_demand() -> None:
     held = ("t3.nano", "m5.large", "p5.48xlarge", "p6-b300.48xlarge")
     seen = [reservation(f"cr-{n}", instance_type=name) for n, name in enumerate(held)]

@@ -109,3 +109,11 @@ def test_on_a_tie_a_capacity_block_comes_first() -> None:
 
 def test_a_count_that_lags_behind_a_smaller_total_is_cut() -> None:
     assert reservations.to_model(reservation(total=1, available=3)).available == 1
+
+
+def test_a_shared_reservations_zone_is_named_as_this_account_names_it() -> None:
+    theirs = reservation("cr-1", zone="us-west-2a", zone_id="usw2-az1", owner="444455556666")
+    far = reservation("cr-2", zone="us-west-2d", zone_id="usw2-az4")
+    silent = reservation("cr-3")
+    ours = reservations.in_our_words((theirs, far, silent), {"usw2-az1": "us-west-2b"})
+    assert [one.zone for one in ours] == ["us-west-2b", "us-west-2d", "us-west-2a"]

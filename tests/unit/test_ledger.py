@@ -43,10 +43,12 @@ def test_what_others_use_shows_in_the_counts() -> None:
     assert (found.used_here, found.used_elsewhere, found.held, found.free) == (1, 6, 0, 3)
 
 
+@pytest.mark.fact("R-11")
 def test_a_claim_that_is_not_launched_holds_its_slot() -> None:
     assert entry(reservation("cr-1", "m5.large", available=3, total=3), claim("a"), claim("b")).free == 1
 
 
+@pytest.mark.fact("R-11")
 @pytest.mark.parametrize(("launched_s", "free"), [(1001, 2), (1000, 2), (881, 2), (880, 3), (500, 3)])
 def test_a_launch_counts_against_every_count_that_may_not_show_it_yet(launched_s: int, free: int) -> None:
     of = reservation("cr-1", "m5.large", available=3, total=4)
@@ -65,6 +67,7 @@ def test_an_instance_that_is_ending_is_releasing_and_not_free() -> None:
     assert (found.releasing, found.free) == (1, 0)
 
 
+@pytest.mark.fact("R-14a")
 def test_a_replacement_that_waits_for_an_instance_holds_the_slot_once_that_is_gone() -> None:
     of = reservation("cr-1", "m5.large", available=1, total=2)
     waiting = claim("replacement", waits_for_instance="i-1")

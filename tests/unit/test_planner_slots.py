@@ -57,7 +57,7 @@ def test_the_others_wait_where_nothing_else_is_allowed() -> None:
     assert len(plan.unplaced) == 99
 
 
-@pytest.mark.fact("Q-6", "R-50")
+@pytest.mark.fact("Q-6", "R-50", "W-1")
 @BOTH_PACKINGS
 def test_three_zones_with_ten_slots_each_take_thirty_nodes_in_one_run(packing: Packing) -> None:
     kept = [reservation(f"cr-{zone}", "fake-it-5", zone, 10) for zone in ("z1", "z2", "z3")]
@@ -67,13 +67,14 @@ def test_three_zones_with_ten_slots_each_take_thirty_nodes_in_one_run(packing: P
     assert slots(plan) == {"cr-z1": 10, "cr-z2": 10, "cr-z3": 10}
 
 
-@pytest.mark.fact("R-51")
+@pytest.mark.fact("R-51", "R-56", "W-1")
 def test_twenty_reservations_of_one_slot_each_are_used_in_one_run() -> None:
     kept = [reservation(f"cr-{i:02d}", f"fake-it-{i + 3}") for i in range(20)]
     plan = solve(request([pool("default", fake_types(50, kept))], pods(25, shape(**one_per_node())), kept))
     assert slots(plan) == {None: 5} | {f"cr-{i:02d}": 1 for i in range(20)}
 
 
+@pytest.mark.fact("R-17")
 def test_a_node_makes_room_for_another_by_moving_to_a_slot_that_only_it_can_use() -> None:
     kept = [reservation("cr-small", "fake-it-3"), reservation("cr-large", "fake-it-9")]
     large = shape(8_000, app="large", **one_per_node("large"))
@@ -95,7 +96,7 @@ def test_a_node_makes_room_for_another_by_moving_to_a_slot_that_only_it_can_use(
     assert slots(plan) == {"cr-large": 1, "cr-small": 1}
 
 
-@pytest.mark.fact("X-4")
+@pytest.mark.fact("X-4", "R-17", "R-27")
 def test_a_claim_with_a_slot_is_pinned_and_one_without_cannot_reach_any() -> None:
     kept = [reservation("cr-1", "fake-it-5"), reservation("cr-2", "fake-it-6")]
     plan = solve(request([pool("default", fake_types(9, kept))], pods(3, shape(**one_per_node())), kept))
@@ -155,6 +156,7 @@ def test_a_node_about_to_lose_its_last_slot_is_left_alone() -> None:
     assert sum(len(claim.pods) for claim in plan.claims) == 6
 
 
+@pytest.mark.fact("R-53")
 def test_a_full_reservation_is_never_planned_into_and_is_named_as_the_reason() -> None:
     kept = [reservation("cr-1", "fake-it-5", available=0, total=4)]
     plan = solve(request([pool("default", fake_types(9, kept), RESERVED_ONLY)], pods(1, shape()), kept))

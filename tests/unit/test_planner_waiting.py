@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import names
 from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import ReservedMode, SolveRequest
 from holdfast.core.scheduling.solve import solve
-from holdfast.model.requirements import NO_REQUIREMENTS, of
+from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView
-from holdfast.model.taints import Effect, Taint
-from planner_builders import fake_types, is_in, one_per_node, pods, pool, request, reservation, shape
+from planner_builders import fake_types, one_per_node, pods, pool, request, reservation, shape
 
 HELD = ClaimView("other-claim", "default", NO_REQUIREMENTS, 0, slot="cr-1")
 
@@ -68,58 +66,3 @@ def test_strict_mode_defers_every_pod_that_could_use_a_slot() -> None:
     plan = solve(strict)
     assert [claim.slot for claim in plan.claims] == ["cr-1"]
     assert len(plan.unplaced) == 2
-
-
-def reason_of(request_: SolveRequest) -> tuple[ReasonCode, str]:
-    plan = solve(dataclasses.replace(request_, explain_slots=True))
-    ((reason,),) = [one.reasons for one in plan.not_reserved]
-    return reason.code, reason.subject
-
-
-@pytest.mark.fact("Q-14")
-def test_a_pod_that_excludes_reserved_is_told_so() -> None:
-    kept = [reservation("cr-1", "fake-it-5")]
-    on_demand = shape(node_selector=of(is_in(names.CAPACITY_TYPE, "on-demand")))
-    told = reason_of(request([pool("default", fake_types(9, kept))], pods(1, on_demand), kept))
-    assert told == (ReasonCode.EXCLUDES_RESERVED, "cr-1")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "code"),
-    [
-        (shape(node_selector=of(is_in(names.ZONE, "z2"))), ReasonCode.WRONG_ZONE),
-        (shape(node_selector=of(is_in(names.INSTANCE_TYPE, "fake-it-7"))), ReasonCode.WRONG_INSTANCE_TYPE),
-        (shape(cpu_millis=8_000), ReasonCode.TOO_SMALL),
-    ],
-)
-def test_a_pod_that_does_not_suit_a_reservation_is_told_why(wanted: object, code: ReasonCode) -> None:
-    kept = [reservation("cr-1", "fake-it-5")]
-    assert reason_of(request([pool("default", fake_types(9, kept))], pods(1, wanted), kept))[0] is code  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("kept", "code"),
-    [
-        (reservation("cr-1", "fake-it-5", available=0, total=3), ReasonCode.FULL),
-        (reservation("cr-1", "fake-it-5", start_s=500), ReasonCode.NOT_STARTED),
-        (reservation("cr-1", "fake-it-5", end_s=500, drain_lead_s=450), ReasonCode.DRAINING),
-    ],
-)
-def test_a_reservation_without_a_slot_now_says_why(kept: object, code: ReasonCode) -> None:
-    one = [kept]
-    told = reason_of(
-        request([pool("default", fake_types(9, one))], pods(1, shape()), one, taken_s=100)  # type: ignore[arg-type]
-    )
-    assert told == (code, "cr-1")
-
-
-def test_a_held_slot_is_told_apart_from_a_full_reservation() -> None:
-    assert reason_of(asked())[0] is ReasonCode.HELD
-
-
-def test_a_pool_that_excludes_reserved_and_a_taint_are_told() -> None:
-    kept = [reservation("cr-1", "fake-it-5")]
-    bought = pool("default", fake_types(9, kept), is_in(names.CAPACITY_TYPE, "on-demand"))
-    assert reason_of(request([bought], pods(1, shape()), kept))[0] is ReasonCode.POOL_EXCLUDES_RESERVED
-    tainted = pool("default", fake_types(9, kept), taints=(Taint("gpu", Effect.NO_SCHEDULE),))
-    assert reason_of(request([tainted], pods(1, shape()), kept))[0] is ReasonCode.TAINT

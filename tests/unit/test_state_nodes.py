@@ -269,6 +269,7 @@ def test_a_pool_has_weight_limits_taints_and_patience() -> None:
     assert [str(taint) for taint in view.taints] == ["gpu:NoSchedule"]
 
 
+@pytest.mark.fact("S-70")
 def test_a_pool_uses_what_its_nodes_have_that_are_not_going_away() -> None:
     def member(name: str, pool: str, **more: Any) -> NodeView:
         return NodeView(name, (), resources.NOTHING, resources.of({"cpu": 4000}), node_pool=pool, **more)
@@ -281,6 +282,7 @@ def test_a_pool_uses_what_its_nodes_have_that_are_not_going_away() -> None:
 OURS = {(aws.GROUP, "EC2NodeClass")}
 
 
+@pytest.mark.fact("S-10")
 def test_pools_that_open_no_nodes_are_named() -> None:
     def why(pool: NodePool, *, needs_ready: bool = False) -> str | None:
         return nodepools.why_no_nodes(pool, OURS, needs_ready=needs_ready)

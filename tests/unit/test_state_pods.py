@@ -402,6 +402,7 @@ def test_a_view_has_what_disruption_asks() -> None:
     assert view(pod("p")).uid == "default/p"
 
 
+@pytest.mark.fact("S-3")
 @pytest.mark.parametrize(
     ("meta", "status", "reschedulable"),
     [
@@ -418,6 +419,13 @@ def test_a_pod_is_reschedulable_when_another_takes_its_place(
     meta: dict[str, Any], status: dict[str, Any], *, reschedulable: bool
 ) -> None:
     assert view(pod("p", meta, status, nodeName="n")).reschedulable is reschedulable
+
+
+def test_a_view_says_of_a_pod_that_it_is_on_its_way_out_or_the_kubelets_own() -> None:
+    leaving = view(pod("p", {"deletionTimestamp": AN_HOUR_AGO}, nodeName="n"))
+    own = view(pod("p", owned("Node", "n", "v1"), nodeName="n"))
+    assert (leaving.terminating, leaving.mirror) == (True, False)
+    assert (own.terminating, own.mirror) == (False, True)
 
 
 @pytest.mark.parametrize(

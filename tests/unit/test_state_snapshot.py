@@ -8,6 +8,8 @@ from builders import nodepool
 from holdfast import names
 from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
 from holdfast.core.scheduling.plan import ReasonCode
+from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements, resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
@@ -17,6 +19,7 @@ from holdfast.state.node_terms import LabelRules
 from holdfast.state.pods import PodConverter
 from holdfast.state.snapshot import Cluster, Marks, Supply, Taken
 from objects import NOW_S, budget, csi_node, daemonset, node, nodeclaim, pod
+from planner_builders import fake_types
 
 LARGE = InstanceType(
     "m5.large",
@@ -112,3 +115,19 @@ def test_the_order_of_objects_does_not_matter(seed: int) -> None:
 
     mixed = Cluster(**{name: shuffled(name) for name in Cluster.__slots__})  # type: ignore[arg-type]
     assert take(mixed) == take()
+
+
+@pytest.mark.fact("S-12")
+def test_a_pool_whose_types_could_not_be_listed_is_left_out_and_the_others_are_planned_with() -> None:
+    """A pool without any type stays, so that its pods are told of it."""
+    pending = Cluster(node_pools=(nodepool("a"), nodepool("b"), nodepool("broken")), pods=(pod("p"),))
+    supply = Supply(
+        labels=CloudLabels(WELL_KNOWN_LABELS),
+        instance_types={"a": fake_types(3), "b": ()},
+        counts_read_s=NOW_S,
+    )
+    converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
+    taken = snapshot.take(pending, supply, converter, now_s=NOW_S, is_pending=pod_states.awaits_node)
+    assert [one.name for one in taken.snapshot.node_pools] == ["a", "b"]
+    (claim,) = solve(SolveRequest(taken.snapshot)).claims
+    assert claim.node_pool == "a"

@@ -20,6 +20,7 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     workloads.Deployment,
     workloads.ReplicaSet,
     workloads.StatefulSet,
+    workloads.ReplicationController,
     workloads.Job,
     cluster.PodDisruptionBudget,
     cluster.Eviction,

@@ -16,6 +16,7 @@ from msgspec import field
 from holdfast.api import patterns, validation
 from holdfast.api.findings import Finding
 from holdfast.api.meta import Object, Quantity, Wire
+from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.schema import about, structural
 
 CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
@@ -163,6 +164,9 @@ class InstanceType(Wire, frozen=True, kw_only=True):
 class CatalogSpec(Wire, frozen=True, kw_only=True):
     now: Annotated[datetime | None, about("When the plan is made; unset: the current time.")] = None
     settings: Annotated[Settings, about("How to plan. Flags of the command go before these.")] = Settings()
+    scheduler_config: Annotated[
+        SchedulerConfig, about("How the cluster's kube-scheduler is set up, as far as a plan depends on it.")
+    ] = SchedulerConfig()
     region: Annotated[
         str | None,
         about("A region whose instance types and prices are shipped, beside or instead of instanceTypes."),

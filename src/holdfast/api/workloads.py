@@ -61,6 +61,20 @@ class ReplicaSet(Object, frozen=True, kw_only=True):
     status: ReplicatedStatus = ReplicatedStatus()
 
 
+class ReplicationControllerSpec(Wire, frozen=True):
+    selector: dict[str, str] = {}
+
+
+class ReplicationController(Object, frozen=True, kw_only=True):
+    """Read for its selector alone, as a Service is."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "ReplicationController"
+    plural: ClassVar[str] = "replicationcontrollers"
+
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
 class VolumeClaimTemplate(Wire, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()

@@ -30,3 +30,4 @@ class Instance:
     claim: str | None = None  # the NodeClaim it was launched for, by its tags
     launch_token: str | None = None  # the token of the call that launched it, by its tags
     labels: tuple[tuple[str, str], ...] = ()  # what its node will be labelled with, sorted by key
+    annotations: tuple[tuple[str, str], ...] = ()  # what its NodeClaim is stamped with when it is launched

@@ -88,6 +88,8 @@ class PodView:
     reschedulable: bool = True  # it would be made anew elsewhere if its node went (S-3, without budgets)
     ready: bool = True
     do_not_disrupt: bool = False  # at the time of the snapshot
+    terminating: bool = False  # on its way out: it still takes room, and counts for nobody else (S-77)
+    mirror: bool = False  # the kubelet's own, from a file on its node
 
     @property
     def full_name(self) -> str:

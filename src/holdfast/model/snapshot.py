@@ -5,8 +5,12 @@ Built by `state`, never written to. The rules: everything is a value, every tupl
 calls things (its label keys) is part of the snapshot.
 """
 
-from dataclasses import dataclass
+import functools
+from collections import Counter
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
+from holdfast.model import requirements, resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import Labels, PodShape, PodView
@@ -34,9 +38,13 @@ class NodePoolView:
     instance_types: tuple[InstanceType, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeView:
-    """A node, or a claim that was launched and whose node has not appeared: the two halves merged."""
+    """A node, or a claim that was launched and whose node has not appeared: the two halves merged.
+
+    Not slotted: what is derived from it is computed once and kept, so a node that did not change costs little in the
+    next decision.
+    """
 
     name: str
     labels: Labels
@@ -52,6 +60,47 @@ class NodeView:
     nominated: bool = False  # pods are on their way to it
     last_pod_event_s: int | None = None
     volume_limits: tuple[tuple[str, int], ...] = ()  # by storage driver; a driver not named is unlimited
+
+    def without(self, uids: AbstractSet[str]) -> "NodeView":
+        """The node as if these pods were not there."""
+        if self._uids.isdisjoint(uids):
+            return self
+        return replace(self, pods=tuple(pod for pod in self.pods if pod.uid not in uids))
+
+    @functools.cached_property
+    def label_requirements(self) -> Requirements:
+        """What a node with these labels is."""
+        return requirements.from_labels(dict(self.labels))
+
+    @functools.cached_property
+    def free(self) -> Resources:
+        """What its pods leave; it may be negative."""
+        return self.allocatable.subtract(resources.add(*(pod.shape.requests for pod in self.pods)))
+
+    @functools.cached_property
+    def used_by_daemons(self) -> Resources:
+        return resources.add(*(pod.shape.requests for pod in self.pods if pod.from_daemon_set))
+
+    @functools.cached_property
+    def attached(self) -> frozenset[tuple[str, str]]:
+        """Storage driver and claim of every volume in use."""
+        return frozenset(claim for pod in self.pods for claim in pod.shape.volumes.claims)
+
+    @functools.cached_property
+    def shapes(self) -> tuple[PodShape, ...]:
+        """The different shapes of its pods."""
+        return tuple({id(pod.shape): pod.shape for pod in self.pods}.values())
+
+    @functools.cached_property
+    def staying(self) -> tuple[tuple[PodShape, int], ...]:
+        """The shapes of its pods that are not on their way out, with how many there are of each."""
+        shapes = {id(pod.shape): pod.shape for pod in self.pods}
+        counts = Counter(id(pod.shape) for pod in self.pods if not pod.terminating)
+        return tuple((shapes[key], count) for key, count in counts.items())
+
+    @functools.cached_property
+    def _uids(self) -> frozenset[str]:
+        return frozenset(pod.uid for pod in self.pods)
 
 
 @dataclass(frozen=True, slots=True)

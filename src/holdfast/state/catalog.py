@@ -7,11 +7,9 @@ select it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
 from holdfast.api.findings import Finding
 from holdfast.model import requirement, requirements, reservations
 from holdfast.model.offerings import InstanceType, Offering
@@ -19,8 +17,8 @@ from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CloudLabels
-
-_EXPIRING: Final = "expiring"
+from holdfast.state import selection
+from holdfast.state.selection import Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +56,11 @@ class Listed:
     price_nano_usd_per_hour: int | None = None  # of the type on demand; None: the catalog's or unknown
     healthy: bool = True
 
+    @property
+    def traits(self) -> Traits:
+        reservation = self.reservation
+        return Traits(reservation.id, reservation.owner, self.match_criteria, self.tags)
+
 
 RegionTypes = Callable[[EC2NodeClass | None, Sequence[Listed], int], tuple[InstanceType, ...]]
 """A region that is shipped: everything that a class could launch there, at a time, when these are all the
@@ -87,7 +90,12 @@ def types_of(
 ) -> tuple[InstanceType, ...]:
     """What a NodePool with this class could launch: shipped types, which are complete, and in their place or
     beside them those of the catalog, with the reservations that the class selects as further offerings."""
-    seen = [_as_seen(one, node_class) for one in values.listed if selects(node_class, one)]
+    ending = selection.expiring(node_class)
+    seen = [
+        replace(one, healthy=one.healthy and one.reservation.id not in ending)
+        for one in values.listed
+        if selection.selects(node_class, one.traits)
+    ]
     ours = {
         known.name: _with_reserved(
             known,
@@ -100,35 +108,6 @@ def types_of(
     }
     by_name = {known.name: known for known in shipped} | ours
     return tuple(by_name[name] for name in sorted(by_name))
-
-
-def selects(node_class: EC2NodeClass | None, listed: Listed) -> bool:
-    """Whether a class sees a reservation: by its status or, before that is resolved, by its terms (Q-1)."""
-    if node_class is None:
-        return False
-    resolved = node_class.status.capacity_reservations
-    if resolved:
-        return any(found.id == listed.reservation.id for found in resolved)
-    return any(_matches(term, listed) for term in node_class.spec.capacity_reservation_selector_terms)
-
-
-def _as_seen(listed: Listed, node_class: EC2NodeClass | None) -> Listed:
-    """Nothing is launched into a reservation that is being taken back, as the class's status tells."""
-    resolved = node_class.status.capacity_reservations if node_class is not None else ()
-    ending = any(found.id == listed.reservation.id and found.state == _EXPIRING for found in resolved)
-    return replace(listed, healthy=False) if ending else listed
-
-
-def _matches(term: CapacityReservationSelectorTerm, listed: Listed) -> bool:
-    if term.id is not None:
-        return term.id == listed.reservation.id
-    if not (term.owner_id or term.tags or term.instance_match_criteria):
-        return False
-    return (
-        term.owner_id in (None, listed.reservation.owner)
-        and term.instance_match_criteria in (None, listed.match_criteria)
-        and all(key in listed.tags and value in ("*", listed.tags[key]) for key, value in term.tags.items())
-    )
 
 
 # --- Offerings --------------------------------------------------------------------------------------

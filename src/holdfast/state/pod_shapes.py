@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from holdfast import errors, names
 from holdfast.api import pods as wire
+from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.core.scheduling.plan import Reason, ReasonCode
 from holdfast.model import requirements, resources, taints
 from holdfast.model.host_ports import HostPort
@@ -27,7 +28,9 @@ from holdfast.model.pods import (
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import Resources
-from holdfast.state import node_terms, selectors, volumes
+from holdfast.model.selectors import LabelSelector
+from holdfast.state import default_spreads, node_terms, selectors, volumes
+from holdfast.state.default_spreads import Defaults
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.volumes import Storage
 
@@ -52,6 +55,7 @@ class Surroundings:
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels by name
     storage: Storage = field(default_factory=Storage)
+    spreads: Defaults = field(default_factory=Defaults)  # of pods that have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted
         required_terms=_required_terms(affinity.node_affinity, rules, found),
         preferred_terms=_preferred_terms(affinity.node_affinity, rules),
         tolerations=found.part((), lambda: _tolerations(spec.tolerations)),
-        spreads=found.part((), lambda: _spreads(spec.topology_spread_constraints, pod.metadata.labels)),
+        spreads=found.part((), lambda: _spreads(spec.topology_spread_constraints, pod.metadata.labels))
+        or default_spreads.of(pod, around.spreads),
         affinity=together.required,
         anti_affinity=apart.required,
         preferred_affinity=together.preferred,
@@ -90,7 +95,8 @@ def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted
     )
     if spec.resource_claims:
         found.add("it asks for devices by resourceClaims, which are not planned for", "resourceClaims")
-    self_contained = not claims and not together.by_selector and not apart.by_selector
+    by_default = around.spreads.constraints and not spec.topology_spread_constraints
+    self_contained = not (claims or together.by_selector or apart.by_selector or by_default)
     reads_labels = (
         together.by_labels
         or apart.by_labels
@@ -123,6 +129,11 @@ class _Problems:
 def requests(pod: wire.Pod) -> Resources:
     """The effective requests (S-53). A limit without a request is one: the API server does the same."""
     spec, status = pod.spec, pod.status
+    if len(spec.containers) == 1 and not (
+        spec.init_containers or spec.overhead or spec.resources or status.container_statuses
+    ):
+        asked = spec.containers[0].resources
+        return resources.parse({**asked.limits, **asked.requests, resources.PODS: 1})
     reported = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
     return pod_requests(
         [_container(container, reported.get(container.name)) for container in spec.containers],
@@ -233,17 +244,21 @@ def _tolerations(wires: Iterable[wire.Toleration]) -> tuple[taints.Toleration, .
 def _spreads(
     wires: Iterable[wire.TopologySpreadConstraint], labels: Mapping[str, str]
 ) -> tuple[TopologySpread, ...]:
-    return tuple(
-        TopologySpread(
-            key=names.LABEL_ALIASES.get(c.topology_key, c.topology_key),
-            max_skew=c.max_skew,
-            required=_one_of(_REQUIRED, c.when_unsatisfiable, "whenUnsatisfiable"),
-            selector=selectors.selector(c.label_selector, labels, c.match_label_keys),
-            min_domains=c.min_domains,
-            honors_node_affinity=_one_of(_HONOR, c.node_affinity_policy, "nodeAffinityPolicy"),
-            honors_node_taints=_one_of(_IGNORE, c.node_taints_policy, "nodeTaintsPolicy"),
-        )
-        for c in wires
+    return tuple(spread(c, selectors.selector(c.label_selector, labels, c.match_label_keys)) for c in wires)
+
+
+def spread(
+    c: wire.TopologySpreadConstraint | DefaultConstraint, selector: LabelSelector | None = None
+) -> TopologySpread:
+    """One constraint; of a default of the cluster the selector is deduced for each pod."""
+    return TopologySpread(
+        key=names.LABEL_ALIASES.get(c.topology_key, c.topology_key),
+        max_skew=c.max_skew,
+        required=_one_of(_REQUIRED, c.when_unsatisfiable, "whenUnsatisfiable"),
+        selector=selector,
+        min_domains=c.min_domains,
+        honors_node_affinity=_one_of(_HONOR, c.node_affinity_policy, "nodeAffinityPolicy"),
+        honors_node_taints=_one_of(_IGNORE, c.node_taints_policy, "nodeTaintsPolicy"),
     )
 
 

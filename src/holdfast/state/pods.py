@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast import errors
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling.plan import Reason
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.resources import Resources
 from holdfast.state import pod_shapes, pod_states, times
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.pod_shapes import Converted, Surroundings
@@ -31,7 +33,8 @@ class PodConverter:
         self._remembered_max = remembered_max
         self._encode = msgspec.msgpack.Encoder().encode
         self._known: dict[bytes, Converted] = {}
-        self._siblings: dict[bytes, Converted] = {}  # by all but the labels
+        self._siblings: dict[bytes, Converted] = {}  # by all but labels and size
+        self._sizes: dict[bytes, Resources] = {}
         self._dependent: list[bytes] = []  # keys of those that mean something else in other surroundings
         self._shapes: dict[PodShape, PodShape] = {}
 
@@ -39,6 +42,8 @@ class PodConverter:
         """From now on, pods are read in these surroundings."""
         if around == self._around:
             return
+        if around.spreads.constraints != self._around.spreads.constraints:
+            self._forget()  # even pods that ask nothing of their surroundings may get or lose a constraint
         self._around = around
         for key in self._dependent:
             self._known.pop(key, None)
@@ -58,11 +63,16 @@ class PodConverter:
             pod_states.is_reschedulable(pod, made_by),
             pod_states.is_ready(pod),
             bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
+            pod_states.is_terminating(pod),
+            made_by == pod_states.MIRROR,
         )
         return view, converted.problems
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
+        if self._around.spreads.constraints and not pod.spec.topology_spread_constraints:
+            # Whom a default is about depends on what made the pod.
+            parts = (*parts, pod.metadata.owner_references)
         try:
             key = self._encode(parts)
         except OverflowError:  # a number beyond 64 bits, which only a file can hold: read it, and forget it
@@ -73,7 +83,7 @@ class PodConverter:
         if len(self._known) >= self._remembered_max:
             # Pods come in runs of one shape: to start anew costs one conversion a shape, and no bookkeeping.
             self._forget()
-        fresh = self._sibling(self._encode(parts[1:]), pod)
+        fresh = self._sibling(self._encode(parts[1]), self._encode(parts[2:]), pod)
         shape = self._shapes.setdefault(fresh.shape, fresh.shape)
         converted = fresh if shape is fresh.shape else replace(fresh, shape=shape)
         self._known[key] = converted
@@ -81,45 +91,61 @@ class PodConverter:
             self._dependent.append(key)
         return converted
 
-    def _sibling(self, key: bytes, pod: Pod) -> Converted:
-        """Pods of one owner often differ in labels alone, by an ordinal: the rest is read once."""
+    def _sibling(self, size_key: bytes, key: bytes, pod: Pod) -> Converted:
+        """Pods often differ in labels, by an ordinal, or in size alone: the rest is read once."""
         known = self._siblings.get(key)
         if known is not None:
+            size = self._sizes.get(size_key)
+            if size is None:
+                try:
+                    size = self._sizes[size_key] = pod_shapes.requests(pod)
+                except errors.InvalidInput:  # said with everything else that is wrong with it
+                    return pod_shapes.convert(pod, self._around, self._rules)
             labels = tuple(sorted(pod.metadata.labels.items()))
-            return Converted(replace(known.shape, labels=labels), known.problems, True, False)
+            return Converted(replace(known.shape, labels=labels, requests=size), (), True, False)
         fresh = pod_shapes.convert(pod, self._around, self._rules)
-        if fresh.self_contained and not fresh.reads_labels:
+        if fresh.self_contained and not fresh.reads_labels and not fresh.problems:
             self._siblings[key] = fresh
+            self._sizes[size_key] = fresh.shape.requests
         return fresh
 
     def _forget(self) -> None:
         self._known.clear()
         self._siblings.clear()
+        self._sizes.clear()
         self._dependent.clear()
         self._shapes.clear()
 
 
 def _parts(pod: Pod) -> tuple[Any, ...]:
-    """All that `pod_shapes` reads, labels first, and no more: volumes that are no claims have a random name
-    in every pod, and the pod's own name matters only where a claim is named after it."""
+    """All that `pod_shapes` reads and no more: labels, what its size follows from, and everything else.
+
+    Volumes that are no claims have a random name in every pod, and the pod's own name matters only where a claim is
+    named after it.
+    """
     meta, spec, status = pod.metadata, pod.spec, pod.status
     claims = [v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral] if spec.volumes else ()
     return (
         meta.labels,
-        meta.namespace,
-        meta.name if claims else None,
-        spec.containers,
-        spec.init_containers,
-        spec.resources,
-        spec.overhead,
-        spec.node_selector,
-        spec.affinity,
-        spec.tolerations,
-        spec.topology_spread_constraints,
-        claims,
-        spec.resource_claims,
-        spec.host_network,
-        status.container_statuses,
-        status.init_container_statuses,
-        bool(status.container_statuses) and pod_shapes.is_resize_infeasible(status),
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.resources,
+            spec.overhead,
+            status.container_statuses,
+            status.init_container_statuses,
+            bool(status.container_statuses) and pod_shapes.is_resize_infeasible(status),
+        ),
+        (
+            meta.namespace,
+            meta.name if claims else None,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            claims,
+            spec.resource_claims,
+            spec.host_network,
+            [container.ports for container in (*spec.containers, *spec.init_containers) if container.ports],
+        ),
     )

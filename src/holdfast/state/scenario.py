@@ -22,14 +22,17 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from holdfast.api.workloads import DaemonSet
+from holdfast.api.scheduler_config import SchedulerConfig
+from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.scheduling.plan import Unplaced
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.model.offerings import InstanceType
 from holdfast.state import (
     catalog,
     catalog_reading,
+    default_spreads,
     nodepools,
+    pod_shapes,
     pod_states,
     scenario_checks,
     snapshot,
@@ -102,7 +105,7 @@ def build(
         return tuple(wrong)
     pods, made_claims = _all_pods(reading)
     rules = LabelRules(terms.labels.well_known, terms.key_aliases)
-    converter = PodConverter(rules, _surroundings(reading, made_claims))
+    converter = PodConverter(rules, _surroundings(reading, made_claims, written.spec.scheduler_config))
     wrong += scenario_checks.wrong_pods(reading, pods, converter)
     if wrong:
         return tuple(wrong)
@@ -148,14 +151,20 @@ def _named(pod: Pod, number: int) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.generate_name}{number}"))
 
 
-def _surroundings(reading: Objects, made_claims: Iterable[storage.PersistentVolumeClaim]) -> Surroundings:
+def _surroundings(
+    reading: Objects, made_claims: Iterable[storage.PersistentVolumeClaim], config: SchedulerConfig
+) -> Surroundings:
     classes = reading.of(storage.StorageClass)
     # A claim that is written down goes before one that was made up.
     all_claims = [
         workloads.stored(c, classes) for c in (*made_claims, *reading.of(storage.PersistentVolumeClaim))
     ]
     known = volumes.storage(all_claims, reading.of(storage.PersistentVolume), classes)
-    return Surroundings(reading.namespaces(), known)
+    makers: list[default_spreads.Maker] = [*reading.of(Deployment), *reading.of(ReplicaSet)]
+    makers += [*reading.of(ReplicationController), *reading.of(StatefulSet)]
+    spreads = [pod_shapes.spread(c) for c in config.pod_topology_spread.default_constraints]
+    defaults = default_spreads.defaults(spreads, reading.of(cluster.Service), makers)
+    return Surroundings(reading.namespaces(), known, defaults)
 
 
 def _passed_over(pods: Iterable[Pod]) -> Iterator[str]:

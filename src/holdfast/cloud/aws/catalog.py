@@ -9,24 +9,28 @@ Differs from Karpenter (aws-4.2.1): a type has no offerings in zones that do not
 be launched and would explain nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from holdfast import names
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from holdfast.cloud.aws import compatibility, node_shape, offerings, reservations
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.instance_types import Availability, instance_type
+from holdfast.cloud.aws.node_shape import NodeShape
 from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.unavailable import Pool
 from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo, Zone
+from holdfast.model import prices
 from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.prices import PriceRange
 from holdfast.model.reservations import Reservation, launches_into
+from holdfast.state import selection
 
 DEFAULT_SETTINGS: Final = Settings()
-_EXPIRING: Final = "expiring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,42 @@ class Supply:
     zones_by_type: Mapping[str, tuple[str, ...]]
     on_demand: Mapping[str, int]  # by type
     spot: Mapping[tuple[str, str], int] | None = None  # by type and zone; None: no price history was read yet
-    exhausted: AbstractSet[tuple[str, str, str]] = frozenset()  # type, zone and capacity type EC2 has none of
+    exhausted: AbstractSet[Pool] = frozenset()  # what EC2 has none of
+    forbidden: AbstractSet[str] = frozenset()  # capacity types that the account may not buy
+    full_subnets: AbstractSet[str] = frozenset()  # by id: no addresses left
+    held_down: AbstractSet[str] = frozenset()  # reservations that are left alone for a while
+
+    @property
+    def price_range(self) -> PriceRange:
+        """Over all that can be bought: what the near-zero prices of slots are derived from (decision 2)."""
+        return prices.price_range(self.on_demand.values(), (self.spot or {}).values())
 
 
 def shipped(region: ec2.Region) -> Supply:
     """A region as far as it is shipped: no spot prices."""
     return Supply(region.name, region.types, region.zones, region.zones_by_type, region.on_demand_nano_usd)
+
+
+class Built:
+    """What was built before for one class, taken again where nothing that it is made of has changed: counts
+    change every minute, and touch a few types of a thousand."""
+
+    def __init__(self) -> None:
+        self._of: object = None
+        self._by_type: dict[str, tuple[_Makings, InstanceType]] = {}
+
+    def begin(self, of: object) -> None:
+        """Everything is built anew when what all types share has changed."""
+        if of != self._of:
+            self._of, self._by_type = of, {}
+
+    def get(self, makings: "_Makings", make: Callable[["_Makings"], InstanceType]) -> InstanceType:
+        before = self._by_type.get(makings.info.name)
+        if before is not None and before[0] == makings:
+            return before[1]
+        made = make(makings)
+        self._by_type[makings.info.name] = (makings, made)
+        return made
 
 
 def build(
@@ -54,100 +88,162 @@ def build(
     *,
     now_s: int,
     settings: Settings = DEFAULT_SETTINGS,
+    built: Built | None = None,
 ) -> tuple[InstanceType, ...]:
     """The types of a class, in the order of the supply; `seen` are all reservations that the account sees.
 
     InvalidInput when the class's kubelet settings cannot be read."""
     usable = reservations.selected(node_class, seen) if settings.reserved_capacity else ()
-    by_type: dict[str, list[Reservation]] = {}
+    by_type: dict[str, list[CapacityReservation]] = {}
     for reservation in usable:
-        by_type.setdefault(reservation.instance_type, []).append(reservations.to_model(reservation))
+        by_type.setdefault(reservation.instance_type, []).append(reservation)
+    exhausted: dict[str, list[Pool]] = {}
+    for pool in sorted(supply.exhausted):
+        exhausted.setdefault(pool[0], []).append(pool)
     view = _View(
-        supply=supply,
+        region=supply.region,
         node_class=node_class,
+        spec=node_class.spec if node_class else None,
+        shape=node_shape.of(node_class),
+        settings=settings,
         zones=_zones(supply, node_class),
         subnets=_subnets(node_class),
+        usable=_subnets(node_class, supply.full_subnets),
         buys=_buys(node_class),
-        expiring=_expiring(node_class),
-        now_s=now_s,
+        forbidden=supply.forbidden,
     )
-    shape = node_shape.of(node_class)
+    closed = selection.expiring(node_class) | supply.held_down
+    built = built or Built()
+    built.begin(view)
     return tuple(
-        instance_type(
-            info,
-            shape,
-            settings,
-            view.availability(info, tuple(by_type.get(info.name, ()))),
-            tuple(view.offerings(info, by_type.get(info.name, ()))),
+        built.get(
+            _makings(
+                supply, info, by_type.get(info.name, ()), tuple(exhausted.get(info.name, ())), closed, now_s
+            ),
+            view.instance_type,
         )
         for info in supply.types
     )
 
 
+class _Slots(NamedTuple):
+    reservation: Reservation
+    tenancy: str
+    open: bool  # it can be launched into now, as far as it alone tells
+
+
+class _Makings(NamedTuple):
+    """Everything that tells one type of a class from how it was a minute ago."""
+
+    info: InstanceTypeInfo
+    zones: tuple[str, ...]
+    on_demand: int | None
+    spot: tuple[int | None, ...]  # by zone
+    exhausted: tuple[Pool, ...]
+    slots: tuple[_Slots, ...]
+
+
+def _makings(
+    supply: Supply,
+    info: InstanceTypeInfo,
+    reserved: Sequence[CapacityReservation],
+    exhausted: tuple[Pool, ...],
+    closed: AbstractSet[str],
+    now_s: int,
+) -> _Makings:
+    zones, listed, spot = (
+        supply.zones_by_type.get(info.name, ()),
+        supply.on_demand.get(info.name),
+        supply.spot,
+    )
+    return _Makings(
+        info,
+        zones,
+        listed,
+        tuple(listed if spot is None else spot.get((info.name, zone)) for zone in zones),
+        exhausted,
+        tuple(
+            _Slots(model, one.tenancy, one.id not in closed and launches_into(model, now_s))
+            for one in reserved
+            for model in (reservations.to_model(one),)
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
-    """One class's view of the supply."""
+    """One class's view of the supply: what all of its types share."""
 
-    supply: Supply
-    node_class: EC2NodeClass | None
+    region: str
+    node_class: EC2NodeClass | None = field(compare=False)  # its status moves while nothing here does
+    spec: EC2NodeClassSpec | None
+    shape: NodeShape
+    settings: Settings
     zones: Mapping[str, Zone]
     subnets: AbstractSet[str] | None  # zones with a subnet; None: not resolved, so any
+    usable: AbstractSet[str] | None  # those of them with a subnet that has addresses left
     buys: tuple[str, ...]  # the capacity types that the class may buy
-    expiring: AbstractSet[str]  # reservations that the class's status says EC2 takes back
-    now_s: int
+    forbidden: AbstractSet[str]
 
-    def availability(self, info: InstanceTypeInfo, reserved: tuple[Reservation, ...]) -> Availability:
-        zones = {*self.supply.zones_by_type.get(info.name, ()), *(r.zone for r in reserved)}
-        types = [name for name in self.buys if name in info.usage_classes]
+    def instance_type(self, makings: _Makings) -> InstanceType:
+        return instance_type(
+            makings.info,
+            self.shape,
+            self.settings,
+            self.availability(makings),
+            tuple(self.offerings(makings)),
+        )
+
+    def availability(self, makings: _Makings) -> Availability:
+        reserved = tuple(slots.reservation for slots in makings.slots)
+        zones = {*makings.zones, *(r.zone for r in reserved)}
+        types = [name for name in self.buys if name in makings.info.usage_classes]
         return Availability(
-            self.supply.region,
-            tuple(self.zone(name) for name in sorted(zones) if self.has_subnet(name)),
+            self.region,
+            tuple(self.zone(name) for name in sorted(zones) if self.subnets is None or name in self.subnets),
             (*types, names.RESERVED) if reserved else types,
             reserved,
         )
 
-    def offerings(self, info: InstanceTypeInfo, reserved: Iterable[Reservation]) -> Iterator[Offering]:
-        compatible = compatibility.compatible(info, self.node_class)
-        for zone in self.supply.zones_by_type.get(info.name, ()):
+    def offerings(self, makings: _Makings) -> Iterator[Offering]:
+        compatible = compatibility.compatible(makings.info, self.node_class)
+        for zone, spot in zip(makings.zones, makings.spot, strict=True):
             for capacity_type in self.buys:
-                if capacity_type in info.usage_classes:
-                    yield self.bought(info.name, self.zone(zone), capacity_type, compatible=compatible)
-        for reservation in reserved:
-            yield self.reserved(reservation, compatible=compatible)
+                if capacity_type in makings.info.usage_classes:
+                    price = spot if capacity_type == names.SPOT else makings.on_demand
+                    exhausted = (makings.info.name, zone, capacity_type) in makings.exhausted
+                    yield offerings.bought(
+                        capacity_type,
+                        zone,
+                        self.zone(zone).id,
+                        price_nano_usd_per_hour=price,
+                        list_price_nano_usd_per_hour=makings.on_demand,
+                        healthy=compatible
+                        and not exhausted
+                        and capacity_type not in self.forbidden
+                        and price is not None
+                        and self.has_addresses(zone),
+                    )
+        for slots in makings.slots:
+            yield self.reserved(slots, makings.on_demand, compatible=compatible)
 
-    def bought(self, name: str, zone: Zone, capacity_type: str, *, compatible: bool) -> Offering:
-        listed = self.supply.on_demand.get(name)
-        price = listed
-        if capacity_type == names.SPOT and self.supply.spot is not None:
-            price = self.supply.spot.get((name, zone.name))
-        exhausted = (name, zone.name, capacity_type) in self.supply.exhausted
-        return offerings.bought(
-            capacity_type,
-            zone.name,
-            zone.id,
-            price_nano_usd_per_hour=price,
-            list_price_nano_usd_per_hour=listed,
-            healthy=compatible and not exhausted and price is not None and self.has_subnet(zone.name),
-        )
-
-    def reserved(self, reservation: Reservation, *, compatible: bool) -> Offering:
+    def reserved(self, slots: _Slots, on_demand: int | None, *, compatible: bool) -> Offering:
         """Neither a price nor what EC2 has run out of matters: the slot is ours. That the type is offered
         in its zone needs no list, the reservation proves it."""
+        zone = slots.reservation.zone
         return offerings.reserved(
-            reservation,
-            self.zone(reservation.zone).id,
-            on_demand_nano_usd_per_hour=self.supply.on_demand.get(reservation.instance_type),
-            healthy=compatible
-            and self.has_subnet(reservation.zone)
-            and reservation.id not in self.expiring
-            and launches_into(reservation, self.now_s),
+            slots.reservation,
+            self.zone(zone).id,
+            tenancy=slots.tenancy,
+            on_demand_nano_usd_per_hour=on_demand,
+            healthy=compatible and slots.open and self.has_addresses(zone),
         )
 
     def zone(self, name: str) -> Zone:
         return self.zones.get(name) or Zone(name, None)
 
-    def has_subnet(self, zone: str) -> bool:
-        return self.subnets is None or zone in self.subnets
+    def has_addresses(self, zone: str) -> bool:
+        return self.usable is None or zone in self.usable
 
 
 def _zones(supply: Supply, node_class: EC2NodeClass | None) -> Mapping[str, Zone]:
@@ -159,10 +255,13 @@ def _zones(supply: Supply, node_class: EC2NodeClass | None) -> Mapping[str, Zone
     return zones
 
 
-def _subnets(node_class: EC2NodeClass | None) -> AbstractSet[str] | None:
+def _subnets(
+    node_class: EC2NodeClass | None, full: AbstractSet[str] = frozenset()
+) -> AbstractSet[str] | None:
+    """The zones where the class has a subnet that is not full."""
     if node_class is None or not node_class.status.subnets:
         return None
-    return frozenset(subnet.zone for subnet in node_class.status.subnets)
+    return frozenset(subnet.zone for subnet in node_class.status.subnets if subnet.id not in full)
 
 
 def _buys(node_class: EC2NodeClass | None) -> tuple[str, ...]:
@@ -170,8 +269,3 @@ def _buys(node_class: EC2NodeClass | None) -> tuple[str, ...]:
     direct = node_class.spec.capacity_reservation_spec if node_class else None
     targeted = direct is not None and direct.capacity_reservation_target is not None
     return (names.ON_DEMAND,) if targeted else (names.ON_DEMAND, names.SPOT)
-
-
-def _expiring(node_class: EC2NodeClass | None) -> AbstractSet[str]:
-    listed = node_class.status.capacity_reservations if node_class else ()
-    return frozenset(entry.id for entry in listed if entry.state == _EXPIRING)

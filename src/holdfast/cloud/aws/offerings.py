@@ -42,15 +42,18 @@ def reserved(
     zone_id: str | None,
     *,
     on_demand_nano_usd_per_hour: int | None,
+    tenancy: str = "default",
     healthy: bool = True,
 ) -> Offering:
-    """The one offering of a reservation. Its price only orders it: what it costs was paid."""
+    """The one offering of a reservation. Its price only orders it: what it costs was paid. An instance has to
+    have the tenancy of the reservation, or EC2 does not let it in."""
     return Offering(
         requirements.of(
             *_place(names.RESERVED, reservation.zone, zone_id),
             labels.one_of(aws.CAPACITY_RESERVATION_ID, reservation.id),
             labels.one_of(aws.CAPACITY_RESERVATION_TYPE, reservation.kind),
             labels.one_of(aws.CAPACITY_RESERVATION_INTERRUPTIBLE, labels.boolean(reservation.interruptible)),
+            labels.one_of(aws.INSTANCE_TENANCY, tenancy),
         ),
         names.RESERVED,
         reservation.zone,

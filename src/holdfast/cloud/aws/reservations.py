@@ -5,18 +5,20 @@ end, and that a capacity block comes before an ordinary reservation on a tie, ar
 values; a reservation that two terms select is selected once.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
 from holdfast.model.reservations import Reservation, State
+from holdfast.state import selection
+from holdfast.state.selection import Traits
 
 DEFAULT: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
+LINUX: Final = "Linux/UNIX"
+DEFAULT_TENANCY: Final = "default"
 TIE_RANKS: Final = {CAPACITY_BLOCK: 0, DEFAULT: 1}
-ANY_VALUE: Final = "*"
 
 _MINUTE_S: Final = 60
 
@@ -57,7 +59,7 @@ class CapacityReservation:
 
     id: str
     instance_type: str
-    zone: str  # by the name this account knows it by
+    zone: str  # by a name; where the owner is another account, perhaps by that account's
     total: int
     available: int
     kind: str = DEFAULT
@@ -69,6 +71,16 @@ class CapacityReservation:
     start_s: int | None = None
     end_s: int | None = None
     ultraserver: bool = False  # a capacity block of UltraServers, which EC2 takes back earlier
+    zone_id: str | None = None  # the same for all accounts
+    platform: str = LINUX
+    tenancy: str = DEFAULT_TENANCY
+    placement_group: str = ""  # the name of the group it was made in
+    outpost: bool = False
+    launchable: bool = True  # EC2 says so of UltraServers that are whole
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.id, self.owner, self.match_criteria, dict(self.tags))
 
 
 def to_model(reservation: CapacityReservation) -> Reservation:
@@ -101,34 +113,17 @@ def lead_times(reservation: CapacityReservation) -> LeadTimes:
 def selected(
     node_class: EC2NodeClass | None, reservations: Iterable[CapacityReservation]
 ) -> tuple[CapacityReservation, ...]:
-    """Those that a class may use, by id: what its status lists or, where it lists none yet, what its terms
-    select. No class, or one without terms, may use none."""
-    if node_class is None:
-        return ()
-    by_id = {reservation.id: reservation for reservation in reservations}
-    ordered = [by_id[reservation_id] for reservation_id in sorted(by_id)]
-    listed = {entry.id for entry in node_class.status.capacity_reservations}
-    if listed:
-        return tuple(reservation for reservation in ordered if reservation.id in listed)
-    terms = node_class.spec.capacity_reservation_selector_terms
-    return tuple(reservation for reservation in ordered if matches_any(terms, reservation))
+    """Those that a class may use, each once, sorted by id."""
+    by_id = {one.id: one for one in reservations if selection.selects(node_class, one.traits)}
+    return tuple(by_id[reservation_id] for reservation_id in sorted(by_id))
 
 
-def matches_any(terms: Sequence[CapacityReservationSelectorTerm], reservation: CapacityReservation) -> bool:
-    return any(matches(term, reservation) for term in terms)
-
-
-def matches(term: CapacityReservationSelectorTerm, reservation: CapacityReservation) -> bool:
-    """Whether all that a term names is so. A term that names nothing selects nothing."""
-    tags = dict(reservation.tags)
-    named = [
-        wanted == found
-        for wanted, found in (
-            (term.id, reservation.id),
-            (term.owner_id, reservation.owner),
-            (term.instance_match_criteria, reservation.match_criteria),
-        )
-        if wanted
-    ]
-    named += [key in tags and value in (ANY_VALUE, tags[key]) for key, value in term.tags.items()]
-    return bool(named) and all(named)
+def in_our_words(
+    reservations: Iterable[CapacityReservation], zone_names: Mapping[str, str]
+) -> tuple[CapacityReservation, ...]:
+    """With each zone by the name that this account has for it: of a shared reservation EC2 may say the owner's.
+    Names differ between accounts, ids do not; a zone whose id nobody here knows keeps its name."""
+    return tuple(
+        replace(one, zone=zone_names.get(one.zone_id or "", one.zone)) if one.zone_id else one
+        for one in reservations
+    )

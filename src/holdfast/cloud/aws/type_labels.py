@@ -21,14 +21,14 @@ NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"  # whether instances ca
 LINUX: Final = "linux"
 WINDOWS: Final = "windows"
 AMD64: Final = "amd64"
-_ARCHITECTURES: Final = {"x86_64": AMD64, "arm64": "arm64"}
+ARCHITECTURES: Final = {"x86_64": AMD64, "arm64": "arm64"}
 _NAME: Final = re.compile(r"([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.")
 _TENANCIES: Final = ("default", "dedicated")
 
 
 def architecture(info: InstanceTypeInfo) -> str:
     """In Kubernetes' words; the first that Kubernetes runs on."""
-    return next(_ARCHITECTURES[name] for name in info.architectures if name in _ARCHITECTURES)
+    return next(ARCHITECTURES[name] for name in info.architectures if name in ARCHITECTURES)
 
 
 def of_type(info: InstanceTypeInfo, family: Family, region: str) -> list[Requirement]:

@@ -32,8 +32,8 @@ from holdfast.core.scheduling.world import (
     Words,
     World,
 )
-from holdfast.model import requirements, resources
-from holdfast.model.resources import Resources
+from holdfast.model import requirements
+from holdfast.model.resources import NOTHING
 from holdfast.model.snapshot import NodeView
 
 A = TypeVar("A", bound=np.generic)
@@ -73,14 +73,7 @@ def world(
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
         ),
-        g_filter=np.array(
-            [
-                g.filter_op + variants.first_filter if g.filter_op >= 0 else -1
-                for g in p.constraints.groups.domains
-            ]
-            or [-1],
-            dtype=np.int64,
-        ),
+        g_filter=_filters(p, variants),
         uncertain=np.zeros((len(domain), room), dtype=np.int32),
         n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
         n_load=np.zeros((room, p.resources.size), dtype=np.int64),
@@ -121,7 +114,7 @@ def refreshed(w: World, shapes: Shapes) -> World:
     return w._replace(**shapes.arrays())
 
 
-def with_verdict(w: World, asked: tuple[int, int, int, int], *, answer: bool) -> World:
+def with_verdict(w: World, asked: tuple[int, int, int, int], answer: int) -> World:
     """The world that remembers an answer about minValues; the table grows when it is half full."""
     verdicts = w.verdicts
     if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):
@@ -178,6 +171,13 @@ def _stages(p: Problem, *, fill: bool) -> Ints:
     return np.array([*stages, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
 
 
+def _filters(p: Problem, variants: Variants) -> Ints:
+    """[domain group] the op that nodes must pass to count, or -1."""
+    groups = p.constraints.groups.domains
+    found = [g.filter_op + variants.first_filter if g.filter_op >= 0 else -1 for g in groups]
+    return np.array(found or [-1], dtype=np.int64)
+
+
 def _limits(p: Problem) -> Ints:
     left = [
         [pool.limits[name] - pool.used[name] if name in pool.limits else PLENTY for name in p.limited]
@@ -217,26 +217,23 @@ def _existing_capacity(p: Problem) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(len(rows), p.resources.size)
 
 
-def _room(p: Problem, node: NodeView) -> Ints:
+def _room(p: Problem, node: NodeView) -> list[int]:
     """Allocatable less what runs there and what DaemonSets will take; nothing at all once that is negative."""
-    running = [pod for pod in node.pods if pod.uid not in p.pending]
-    used = resources.add(
-        *(pod.shape.requests for pod in running), daemons.still_to_come(p.snapshot.daemon_sets, node)
-    )
-    left = node.allocatable.subtract(used)
-    if any(amount < 0 for _, amount in left.amounts):
-        left = Resources()
-    attached: dict[str, set[str]] = {}
-    for pod in running:
-        for driver, claim in pod.shape.volumes.claims:
-            attached.setdefault(driver, set()).add(claim)
-    volumes = {driver: limit - len(attached.get(driver, ())) for driver, limit in node.volume_limits}
-    return p.resources.vector(left, volumes)
+    coming = daemons.still_to_come(p.snapshot.daemon_sets, node)
+    left = node.free.subtract(coming) if coming.amounts else node.free
+    if min((amount for _, amount in left.amounts), default=0) < 0:
+        left = NOTHING
+    volumes = {
+        driver: limit - sum(driver == one for one, _ in node.attached) for driver, limit in node.volume_limits
+    }
+    return p.resources.row(left, volumes)
 
 
 def _existing_ports(p: Problem, words: int) -> Words:
+    if not p.ports:
+        return np.zeros((len(p.nodes), words), dtype=np.uint64)
     rows = [
-        problem.port_words((port for pod in node.pods for port in pod.shape.host_ports), p.ports)
+        problem.port_words((port for shape in node.shapes for port in shape.host_ports), p.ports)
         for node in p.nodes
     ]
     return np.array(rows, dtype=np.uint64).reshape(len(rows), words)
@@ -258,17 +255,20 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 
 def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
-    """What the pods that run add to the groups."""
-    domains = [
-        [d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in p.nodes
-    ]
+    """What the pods that run add to the groups. Those that stay on a node that goes still count in its domains."""
+    hosts, counted = _counted(p, p.nodes, room)
+    _, staying = _counted(p, p.leaving, len(p.leaving))
+    return np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)]), counted + staying
+
+
+def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[np.int32], Ints]:
+    domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
 
     def passes(node: int, filter_op: int) -> bool:
-        return constraints.passes(p.constraints.filters[filter_op], p.nodes[node])
+        return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
-    groups = p.constraints.groups
-    hosts, counted = groups.counts(p.constraints.running(), domains.__getitem__, passes, room)
-    return np.vstack([hosts[: len(groups.hosts)], _attached(p, room)]), counted
+    running = ((n, shape, count) for n, node in enumerate(nodes) for shape, count in node.staying)
+    return p.constraints.groups.counts(running, domains.__getitem__, passes, room)
 
 
 def _attached(p: Problem, room: int) -> NDArray[np.int32]:
@@ -279,6 +279,6 @@ def _attached(p: Problem, room: int) -> NDArray[np.int32]:
         for n, node in enumerate(p.nodes):
             for pod in node.pods:
                 for claim in pod.shape.volumes.claims:
-                    if claim in index and pod.uid not in p.pending:
+                    if claim in index:
                         found[index[claim], n] += 1
     return found

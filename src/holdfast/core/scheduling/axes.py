@@ -7,11 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from holdfast.core.scheduling.world import Ints
 from holdfast.model.resources import Resources
-from holdfast.model.snapshot import NodePoolView
 
 PLENTY: Final = 2**62  # of a resource that something does not limit
 
@@ -30,10 +26,9 @@ class ResourceAxis:
     def amounts(self, resources: Resources) -> list[int]:
         return [resources[name] for name in self.names]
 
-    def vector(self, resources: Resources, volumes: Mapping[str, int]) -> Ints:
-        """A vector; a driver that `volumes` does not name is not limited."""
-        row = self.amounts(resources) + [volumes.get(driver, PLENTY) for driver in self.drivers]
-        return np.array(row, dtype=np.int64)
+    def row(self, resources: Resources, volumes: Mapping[str, int]) -> list[int]:
+        """What there is of each; a driver that `volumes` does not name is not limited."""
+        return [*self.amounts(resources), *(volumes.get(driver, PLENTY) for driver in self.drivers)]
 
 
 @dataclass(frozen=True)
@@ -61,19 +56,3 @@ def domain_axis(values: Mapping[str, Iterable[str]]) -> DomainAxis:
         first.append(first[-1] + len(of_key))
     index = {(key, domain): first[k] + i for k, key in enumerate(keys) for i, domain in enumerate(domains[k])}
     return DomainAxis(keys, domains, tuple(first), index)
-
-
-def pool_values(pool: NodePoolView, key: str) -> set[str]:
-    """What nodes of a pool can have under a key: offerings do not have to be available for that (S-75)."""
-    wanted = pool.requirements.get(key)
-    if not wanted.complement:
-        return set(wanted.values)
-    return {
-        value
-        for t in pool.instance_types
-        for holder in (t.requirements, *(o.requirements for o in t.offerings))
-        for r in (holder.by_key.get(key),)
-        if r is not None and not r.complement
-        for value in r.values
-        if wanted.has(value)
-    }

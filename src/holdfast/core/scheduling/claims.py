@@ -55,6 +55,7 @@ class _Written:
     types: tuple[str, ...]
     reservation_ids: tuple[str, ...]
     overhead: Resources  # the least that DaemonSets will take on any listed type (S-62)
+    min_values_relaxed: bool
 
 
 class _Writer:
@@ -87,6 +88,7 @@ class _Writer:
             pods=tuple(sorted(pods)),
             slot=offering.reservation_id,
             reservation_ids=written.reservation_ids,
+            min_values_relaxed=written.min_values_relaxed,
         )
 
     def _of(self, i: int) -> _Written:
@@ -118,6 +120,7 @@ class _Writer:
             resources.minimum(*(template.overhead[type_] for type_ in types))
             if template.overhead
             else NOTHING,
+            _asks_for_less(self._outcome.shapes.all[shape].requirements, template.requirements),
         )
 
     def _pinned_shape(self, shape: int) -> Requirements:
@@ -151,3 +154,8 @@ def _without_broken_min_values(wanted: Requirements) -> Requirements:
         for key, r in wanted.by_key.items()
     }
     return Requirements(kept)
+
+
+def _asks_for_less(written: Requirements, asked: Requirements) -> bool:
+    """Whether a best effort lowered minValues of the pool (S-68)."""
+    return any((written.get(r.key).min_values or 0) < (r.min_values or 0) for r in asked)

@@ -108,6 +108,19 @@ class Columns:
             )
         return found
 
+    def values(self, key: str, wanted: Requirement) -> set[str]:
+        """What nodes can have under a key: offerings do not have to be available for that (S-75)."""
+        if not wanted.complement:
+            return set(wanted.values)
+        codes = self.codes(key)
+        return {
+            value
+            for one in (*codes.types.all, *codes.offerings.all)
+            if one is not None and not one.complement
+            for value in one.values
+            if wanted.has(value)
+        }
+
     def _column(self, name: str, amounts: Callable[[], list[int]]) -> Ints:
         found = self._by_name.get(name)
         if found is None:

@@ -5,11 +5,15 @@ without. The compiler sees the world as one reference to its arrays: passing the
 slow to compile.
 """
 
+import functools
+import hashlib
+import inspect
 import types
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from holdfast.core.scheduling import world
 from holdfast.core.scheduling.kernel import fitting, lists, paid, placing, room, slots, topology
 from holdfast.core.scheduling.world import World
 
@@ -29,9 +33,16 @@ def placement(pods: int) -> Callable[[World], int]:
 def _compiled() -> Callable[[World], int]:
     from holdfast.core.scheduling import world_ref  # noqa: PLC0415 - 120 MiB that only large plans need
 
-    run = _decorated(world_ref.compile_and_cache) or _decorated(world_ref.compile_only)
+    cached = functools.partial(world_ref.compile_and_cache, version=_version())
+    run = _decorated(cached) or _decorated(world_ref.compile_only)
     assert run is not None
-    return lambda world: int(run(world_ref.of(world)))
+    return lambda w: int(run(world_ref.of(w)))
+
+
+def _version() -> str:
+    """Of all sources together: the compiler looks at one file at a time, and would keep what another one has changed."""
+    sources = "".join(inspect.getsource(module) for module in (*_MODULES, world))
+    return hashlib.sha256(sources.encode()).hexdigest()[:16]
 
 
 def _decorated(decorate: Callable[[Any], Any]) -> Callable[[Any], int] | None:

@@ -9,20 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling import axes
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.classes import Ladder, Rung
+from holdfast.core.scheduling.columns import Columns
 from holdfast.core.scheduling.groups import Group, Groups, Sort
 from holdfast.core.scheduling.shapes import Op
 from holdfast.core.scheduling.world import Bytes
-from holdfast.model import requirements
-from holdfast.model.pods import PodShape, PodTerm, TopologySpread
+from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.snapshot import NodePoolView, NodeView
 from holdfast.model.taints import TOLERATE_PREFERENCES, Toleration, first_untolerated
 
 Row = tuple[int, ...]
+Running = tuple[int, str, Labels, tuple[PodTerm, ...]]
+"""A pod that runs: its node, namespace, labels and anti-affinity."""
 _Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
 
 
@@ -34,8 +35,9 @@ class Constraints:
         ladders: Sequence[Ladder],
         axis: DomainAxis,
         nodes: Sequence[NodeView],
+        leaving: Sequence[NodeView],
         pools: Sequence[NodePoolView],
-        pending: frozenset[str],
+        columns: Sequence[Columns],
     ) -> None:
         self.axis = axis
         self.groups = Groups(axis)
@@ -44,8 +46,9 @@ class Constraints:
         self._eligible: dict[tuple[object, ...], int] = {}
         self._sets: list[NDArray[np.uint8]] = []
         self._nodes = nodes
+        self._leaving = leaving
         self._pools = pools
-        self._pending = pending
+        self._columns = columns
         for ladder in ladders:
             for rung in ladder.rungs:
                 self._register(ladder.shape, rung)
@@ -82,7 +85,12 @@ class Constraints:
     def _register_owners(self, shapes: Sequence[PodShape]) -> None:
         """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
         owners = {term for shape in shapes for term in shape.anti_affinity}
-        owners |= {term for node in self._nodes for pod in node.pods for term in pod.shape.anti_affinity}
+        owners |= {
+            term
+            for node in (*self._nodes, *self._leaving)
+            for shape in node.shapes
+            for term in shape.anti_affinity
+        }
         placed = sorted({(shape.namespace, shape.labels) for shape in shapes}) if owners else []
         for term in sorted(owners, key=repr):
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
@@ -169,27 +177,17 @@ class Constraints:
     def _reachable(self, key: str, op: Op) -> set[str]:
         """The domains of nodes that pass a filter, and of pools whose taints it does not mind (S-75)."""
         found = {value for node in self._nodes if passes(op, node) for k, value in node.labels if k == key}
-        for pool in self._pools:
+        for pool, columns in zip(self._pools, self._columns, strict=True):
             if op.tolerations is None or not first_untolerated(pool.taints, op.tolerations):
-                found |= axes.pool_values(pool, key)
+                found |= columns.values(key, pool.requirements.get(key))
         return found
-
-    def running(self) -> list[tuple[int, str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]]:
-        """The pods that run on nodes and are not about to be placed anew."""
-        return [
-            (n, pod.shape.namespace, pod.shape.labels, pod.shape.anti_affinity)
-            for n, node in enumerate(self._nodes)
-            for pod in node.pods
-            if pod.uid not in self._pending
-        ]
 
 
 def passes(op: Op, node: NodeView) -> bool:
     """Whether pods on a node that exists count for a group with this filter (S-78)."""
     if op.tolerations is not None and first_untolerated(node.taints, op.tolerations):
         return False
-    labels = requirements.from_labels(dict(node.labels))
-    return any(labels.compatible(wanted) for wanted in op.alternatives)
+    return any(node.label_requirements.compatible(wanted) for wanted in op.alternatives)
 
 
 def _lasting(rung: Rung) -> tuple[Toleration, ...]:

@@ -28,6 +28,8 @@ def by_type(
         for daemon in daemons
         if not first_untolerated(pool.taints, (*daemon.pod.tolerations, TOLERATE_PREFERENCES))
     ]
+    if not suiting:
+        return [[]] * len(pool.instance_types)
     return [
         [daemon for daemon, found in suiting if any(t.requirements.intersects(wanted) for wanted in found)]
         for t in pool.instance_types
@@ -40,15 +42,15 @@ def requests(daemons: Sequence[DaemonSetView]) -> Resources:
 
 def still_to_come(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
     """What DaemonSets will still take of a node that exists: expected less what already runs (S-60)."""
-    labels = requirements.from_labels(dict(node.labels))
+    if not daemons:
+        return NOTHING
     expected = [
         daemon
         for daemon in daemons
         if not first_untolerated(node.taints, (*daemon.pod.tolerations, TOLERATE_PREFERENCES))
-        and labels.compatible(_alternatives(daemon.pod)[0])
+        and node.label_requirements.compatible(_alternatives(daemon.pod)[0])
     ]
-    running = resources.add(*(pod.shape.requests for pod in node.pods if pod.from_daemon_set))
-    wanted = requests(expected)
+    running, wanted = node.used_by_daemons, requests(expected)
     return resources.of({name: max(0, amount - running[name]) for name, amount in wanted.amounts})
 
 

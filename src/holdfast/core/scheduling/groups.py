@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.world import Ints
-from holdfast.model.pods import Labels, PodTerm, TopologySpread
+from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.selectors import LabelSelector
 
 HOST = -1  # in place of a key
@@ -84,29 +84,29 @@ class Groups:
 
     def counts(
         self,
-        pods: Iterable[tuple[int, str, Labels, Sequence[PodTerm]]],
+        pods: Iterable[tuple[int, PodShape, int]],
         domains_of: Callable[[int], Sequence[int]],
         passes: Callable[[int, int], bool],
         nodes: int,
     ) -> tuple[NDArray[np.int32], Ints]:
         """[host group, node] and [domain group, domain]: what pods that run add up to.
 
-        A pod is its node, namespace, labels and the anti-affinity terms it has; `domains_of` gives a node's
-        domains, and `passes` says whether a node passes a filter.
+        Pods are given as node, shape and count; `domains_of` gives a node's domains, and `passes` says whether a node
+        passes a filter.
         """
         hosts = np.zeros((max(1, len(self.hosts)), nodes), dtype=np.int32)
         domains = np.zeros((max(1, len(self.domains)), self.axis.size), dtype=np.int64)
-        for node, namespace, labels, terms in pods:
-            for group, index in self._counting(namespace, labels, terms):
+        for node, shape, count in pods if self._index else ():
+            for group, index in self._counting(shape.namespace, shape.labels, shape.anti_affinity):
                 if group.filter_op >= 0 and not passes(node, group.filter_op):
                     continue
                 if group.key == names.HOSTNAME:
-                    hosts[index, node] += 1
+                    hosts[index, node] += count
                     continue
                 k = self.axis.key_index(group.key)
                 for d in domains_of(node):
                     if self.axis.first[k] <= d < self.axis.first[k + 1]:
-                        domains[index, d] += 1
+                        domains[index, d] += count
         return hosts, domains
 
     def _counting(

@@ -73,7 +73,7 @@ def _sizes(p: Problem, t: int) -> NDArray[np.int64]:
 def _caps(p: Problem, sizes: list[NDArray[np.int64]], largest_millis: int, most: int) -> list[int]:
     """Sizes of what can be bought that hold an average pod, each at least half as large again as the one before."""
     bought = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == BOUGHT]
-    if not bought or most <= 0:
+    if not bought or not p.classes or most <= 0:
         return []
     asked = sum(c.shape.requests[resources.CPU] * len(c.pods) for c in p.classes)
     average = asked / sum(len(c.pods) for c in p.classes)

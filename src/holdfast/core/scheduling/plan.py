@@ -7,6 +7,7 @@ once: on a node that exists, in a claim, or unplaced with a reason.
 import enum
 from dataclasses import dataclass
 
+from holdfast import names
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 
@@ -32,6 +33,7 @@ class ReasonCode(enum.StrEnum):
     NO_RESERVATION_SELECTED = "NoReservationSelected"
     WRONG_INSTANCE_TYPE = "WrongInstanceType"
     WRONG_ZONE = "WrongZone"
+    WRONG_PLATFORM = "WrongPlatform"
     WRONG_RESERVATION = "WrongReservation"
     TOO_SMALL = "TooSmall"
     FULL = "Full"
@@ -40,6 +42,8 @@ class ReasonCode(enum.StrEnum):
     DRAINING = "Draining"
     UNHEALTHY = "Unhealthy"
     POOL_EXCLUDES_RESERVED = "PoolExcludesReserved"
+    EXISTING_NODE = "ExistingNode"
+    HEAVIER_POOL = "HeavierPool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,12 @@ class PlannedClaim:
     slot: str | None = None
     reservation_ids: tuple[str, ...] = ()  # every reservation that would do, the slot's included
     min_values_relaxed: bool = False
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What the plan has to say on the claim itself: whether minValues were lowered, and the slot it holds."""
+        relaxed = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
+        return relaxed | ({names.SLOT: self.slot} if self.slot is not None else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ import numpy as np
 
 from holdfast import names
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling import axes, classes, daemons, offers
+from holdfast.core.scheduling import axes, classes, daemons, displaced, offers
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
 from holdfast.core.scheduling.classes import Ladder, PodClass, Rung
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import Columns, Memory
 from holdfast.core.scheduling.constraints import Constraints
 from holdfast.core.scheduling.offers import Measures, Rows
 from holdfast.core.scheduling.request import Settings, SolveRequest
@@ -45,10 +45,10 @@ class Problem:
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
     nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
+    leaving: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
-    pending: frozenset[str]  # uids of the pods to place; some may still be on a node that goes
 
     def last_rung(self, c: int) -> Rung:
         """What a class asks for when everything that can be given up is."""
@@ -62,10 +62,14 @@ class Problem:
 def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
-    pods = classes.group(snapshot.pending)
+    to_place = (*snapshot.pending, *displaced.displaced(snapshot))
+    pods = classes.group(to_place)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
-    nodes = tuple(sorted((n for n in snapshot.nodes if not n.deleting), key=_node_order))
+    pending = frozenset(pod.uid for pod in to_place)
+    there = [node.without(pending) for node in snapshot.nodes]  # some may still be on a node that goes
+    nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
+    leaving = tuple(n for n in there if n.deleting)
     axis = _resource_axis(pods, pools, nodes)
     ids = (
         tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
@@ -74,12 +78,12 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
     )
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
     measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited)
-    templates = _templates(pools, snapshot, ledger, measures, memory)
+    columns = [memory.columns(pool.instance_types) for pool in pools]
+    templates = _templates(pools, columns, snapshot, ledger, measures)
     if settings.reserved_before_weight:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
-    domains = _domain_axis(ladders, pools, nodes)
+    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, leaving)
     ports = _ports(pods, nodes)
-    pending = frozenset(pod.uid for pod in snapshot.pending)
     return Problem(
         snapshot=snapshot,
         settings=settings,
@@ -94,10 +98,10 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
         reservation_ids=ids,
         limited=limited,
         nodes=nodes,
+        leaving=leaving,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
-        constraints=Constraints(ladders, domains, nodes, pools, pending),
-        pending=pending,
+        constraints=Constraints(ladders, domains, nodes, leaving, pools, columns),
     )
 
 
@@ -122,7 +126,10 @@ def _resource_axis(
 
 
 def _domain_axis(
-    ladders: Sequence[Ladder], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
+    ladders: Sequence[Ladder],
+    pools: Sequence[tuple[NodePoolView, Columns]],
+    nodes: Sequence[NodeView],
+    leaving: Sequence[NodeView],
 ) -> DomainAxis:
     """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
     keys = {
@@ -135,31 +142,30 @@ def _domain_axis(
             *(t.key for t in rung.anti_affinity),
         )
     }
-    keys |= {t.key for node in nodes for pod in node.pods for t in pod.shape.anti_affinity}
+    keys |= {t.key for node in (*nodes, *leaving) for shape in node.shapes for t in shape.anti_affinity}
     keys.discard(names.HOSTNAME)
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
-        for pool in pools:
-            found.update(axes.pool_values(pool, key))
+        for pool, columns in pools:
+            found.update(columns.values(key, pool.requirements.get(key)))
         found.update(value for node in nodes for k, value in node.labels if k == key)
     return axes.domain_axis(values)
 
 
 def _templates(
     pools: Sequence[NodePoolView],
+    columns_of: Sequence[Columns],
     snapshot: Snapshot,
     ledger: dict[str, Entry],
     measures: Measures,
-    memory: Memory,
 ) -> list[Template]:
     """For each pool its slots, if it can have any, and what it can buy."""
     templates = []
     well_known = snapshot.cloud_labels.well_known
-    for p, pool in enumerate(pools):
+    for p, (pool, columns) in enumerate(zip(pools, columns_of, strict=True)):
         by_type = daemons.by_type(snapshot.daemon_sets, pool, well_known)
         overhead = tuple(daemons.requests(found) for found in by_type) if any(by_type) else ()
         ports = tuple(tuple(port for d in found for port in d.pod.host_ports) for found in by_type)
-        columns = memory.columns(pool.instance_types)
         slots = [
             i
             for i in np.flatnonzero(columns.reserved & columns.healthy).tolist()
@@ -190,7 +196,7 @@ def _preferred(rows: Rows, ledger: dict[str, Entry]) -> Ints:
 def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
     """Every port that pods to place take, and those of others that are in their way."""
     wanted = {port for c in pods for port in c.shape.host_ports}
-    taken = {port for node in nodes for pod in node.pods for port in pod.shape.host_ports}
+    taken = {port for node in nodes for shape in node.shapes for port in shape.host_ports}
     clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
     return tuple(sorted(wanted | clashing, key=lambda p: (p.port, p.protocol, p.ip)))
 
@@ -215,7 +221,7 @@ def _shared_claims(
 ) -> tuple[tuple[str, str], ...]:
     """Volumes of limited drivers that pods to place have in common with each other or with pods that run."""
     users = Counter(claim for c in pods for claim in set(c.shape.volumes.claims) for _ in c.pods)
-    running = {claim for node in nodes for pod in node.pods for claim in pod.shape.volumes.claims}
+    running = {claim for node in nodes for claim in node.attached}
     return tuple(
         sorted(
             claim

@@ -14,6 +14,7 @@ from holdfast.core.scheduling import assemble, compiled, opening, pins, settling
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.request import MinValuesPolicy
 from holdfast.core.scheduling.shapes import Extent, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
@@ -50,6 +51,7 @@ class Outcome:
     log_class: Ints
     log_node: Ints
     left: Ints  # by class: pods that found no place
+    limits: Ints  # [pool, limited resource] what is left of them
     r_free: Ints
 
 
@@ -144,12 +146,22 @@ def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Calla
             _apply_limit(p, w, shapes, masks, a)
         elif need == NEEDS_VERDICT:
             pods, load = (int(w.n_pods[a]), w.n_load[a] + w.v_req[b]) if a >= 0 else (0, w.v_req[b])
-            w = assemble.with_verdict(w, (a, pods, b, c), answer=not types_left.gaps(p, shapes, c, load))
+            w = assemble.with_verdict(w, (a, pods, b, c), _verdict(p, shapes, c, load, is_new=a < 0))
         else:
             assert need == NEEDS_ROOM
             w = assemble.roomier(w)
         w = assemble.refreshed(w, shapes)
     return w
+
+
+def _verdict(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
+    """The shape if its minValues hold, or NO. A best effort lowers them to what there is, of a new node only (S-67)."""
+    gaps = types_left.gaps(p, shapes, shape, load)
+    if not gaps:
+        return shape
+    if not is_new or p.settings.min_values_policy is MinValuesPolicy.STRICT:
+        return NO
+    return shapes.with_min_values(shape, {gap.key: gap.found for gap in gaps})
 
 
 def _apply_limit(p: Problem, w: World, shapes: Shapes, masks: list[Mask], t: int) -> None:
@@ -171,5 +183,6 @@ def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
         log_class=w.log_class[:logged],
         log_node=w.log_node[:logged],
         left=w.c_left,
+        limits=w.limits,
         r_free=w.r_free,
     )

@@ -5,7 +5,8 @@ asks here for the shape after one more requirement set, or after its domains are
 once. What must hold: a shape never gains rows.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ from holdfast.core.scheduling.world import NO, RESERVED, SOFT, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement
-from holdfast.model.requirements import Requirements
+from holdfast.model.requirements import Requirements, go_together
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
@@ -74,6 +75,11 @@ class Template:
             for t, taken in zip(self.rows.types, self.daemon_ports, strict=True)
             if any(a.conflicts(b) for a in taken for b in ports)
         ]
+
+    def excluded_types(self, wanted: Requirement) -> list[str]:
+        """The types that have a label of their own which does not go together with a requirement."""
+        own = ((t.name, t.requirements.by_key.get(wanted.key)) for t in self.rows.types)
+        return [name for name, has in own if has is not None and not go_together(wanted, has)]
 
 
 class Extent(NamedTuple):
@@ -170,6 +176,16 @@ class Shapes:
         old = self.all[shape]
         return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
 
+    def with_min_values(self, shape: int, lowered: Mapping[str, int]) -> int:
+        """The shape with these minValues; none where nothing is left to count."""
+        old = self.all[shape]
+        assert old.mask is not None
+        changed = {
+            key: dataclasses.replace(old.requirements.by_key[key], min_values=least or None)
+            for key, least in lowered.items()
+        }
+        return self._intern(old.template, Requirements({**old.requirements.by_key, **changed}), old.mask)
+
     def restriction(self, shape: int, key: int, domain: int) -> None:
         """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
         answer = self.in_domain(shape, key, domain)
@@ -194,15 +210,14 @@ class Shapes:
         # is, and must not look to the next pod as if the label had a value.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
-        template, mask = self.templates[old.template], old.mask
-        clashing = template.clashing_types(op.ports) if op.ports else ()
-        if (
-            clashing
-        ):  # said as a requirement, so that the node never becomes such a type, whatever else changes
-            added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, clashing))
+        template = self.templates[old.template]
+        unsuited = template.clashing_types(op.ports) if op.ports else []
         for key in sorted(absent):
-            mask = mask & template.rows.satisfying(fitting[0].by_key[key])
-        return self._narrow(old, old.requirements.union(added), tuple(added.by_key), mask)
+            unsuited += template.excluded_types(fitting[0].by_key[key])
+        if unsuited:
+            # Said as a requirement, so that the node never becomes such a type, whatever else changes.
+            added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, unsuited))
+        return self._narrow(old, old.requirements.union(added), tuple(added.by_key))
 
     def _passes(self, shape: int, alternatives: Sequence[Requirements]) -> int:
         """The shape when its nodes pass a filter whatever they become, SOFT when some would not, NO when none would.
@@ -227,15 +242,13 @@ class Shapes:
             every = every and bool((sure >= possible).all())
         return shape if every else SOFT if some else NO
 
-    def _narrow(
-        self, old: Shape, requirements: Requirements, keys: Sequence[str], mask: Mask | None = None
-    ) -> int:
-        kept = old.mask if mask is None else mask
-        assert kept is not None
+    def _narrow(self, old: Shape, requirements: Requirements, keys: Sequence[str]) -> int:
+        mask = old.mask
+        assert mask is not None
         rows = self.templates[old.template].rows
         for key in keys:
-            kept = kept & rows.satisfying(requirements.by_key[key])
-        return self._intern(old.template, requirements, kept)
+            mask = mask & rows.satisfying(requirements.by_key[key])
+        return self._intern(old.template, requirements, mask)
 
     def _intern(self, template: int, requirements: Requirements, mask: Mask) -> int:
         if not mask.any():

@@ -16,9 +16,9 @@ from holdfast.core.scheduling import (
     problem,
     reasons,
     run,
-    suitability,
     types_left,
     variants,
+    weights,
 )
 from holdfast.core.scheduling import waiting as waits
 from holdfast.core.scheduling.columns import Mask, Memory
@@ -28,6 +28,7 @@ from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
 from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.suitability import Suitability
 from holdfast.core.scheduling.variants import Variants
 
 FIRST_FIT = "first-fit"
@@ -60,7 +61,8 @@ def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
             p, whole, tried[0].nodes.largest_millis(p), request.settings.packing_candidates
         )
         tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in others]
-    best = min(tried, key=lambda packed: packed.rank)
+    fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
+    best = min(fair, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
@@ -73,7 +75,7 @@ def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
-        return dataclasses.replace(plan, not_reserved=suitability.not_reserved(p, plan))
+        return dataclasses.replace(plan, not_reserved=Suitability(p).not_reserved(plan, best.outcome.limits))
     return plan
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.shapes import Shapes, Template
 from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model.requirements import MinValuesGap, Requirements
 
@@ -17,20 +17,37 @@ from holdfast.model.requirements import MinValuesGap, Requirements
 def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesGap, ...]:
     """Which minValues a node of this shape and load misses."""
     of_shape = shapes.all[shape]
-    wanted = of_shape.requirements
     own = p.templates[of_shape.template]
+    # With limits, what its claim will list: other rows might break them.
+    limited = own.kind == BOUGHT and p.pools[own.pool].limits.amounts
+    return missing(p, own, of_shape.requirements, load, of_shape.mask if limited else None)
+
+
+def missing(
+    p: Problem, own: Template, wanted: Requirements, load: Ints, kept: Mask | None = None
+) -> tuple[MinValuesGap, ...]:
+    """Which minValues of these requirements a node of a template misses; `kept` are the rows that it may still use."""
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
     for template in p.templates:
         if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
             continue
-        if template is own and own.kind == BOUGHT and p.pools[own.pool].limits.amounts:
-            mask = of_shape.mask  # what its claim will list: other rows might break the limits
-        else:
-            mask = satisfying(template.rows, wanted)
-        assert mask is not None
+        mask = satisfying(template.rows, wanted) if kept is None else kept
+        mask = mask & template.rows.fitting(load)
+        if own.kind == BOUGHT:
+            mask = _listed(template.rows, mask, p.settings.max_instance_types)
         for key, values in found.items():
-            values.update(_values(template.rows, mask & template.rows.fitting(load), key))
+            values.update(_values(template.rows, mask, key))
     return wanted.min_values_gaps(found)
+
+
+def _listed(rows: Rows, mask: Mask, most: int) -> Mask:
+    """The rows of the cheapest types, as many as a claim lists: only these count (S-69, S-101)."""
+    found = np.flatnonzero(mask)
+    if len(np.unique(rows.row_type[found])) <= most:
+        return mask
+    cheapest = rows.row_type[rows.ordered(found)]
+    types = list(dict.fromkeys(cheapest.tolist()))[:most]
+    return mask & np.isin(rows.row_type, types)
 
 
 def satisfying(rows: Rows, wanted: Requirements) -> Mask:

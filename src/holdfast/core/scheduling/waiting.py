@@ -2,7 +2,8 @@
 
 Called by `solve` before it packs. Falling back in the same run is the rule; a pod waits only where a setting or its
 NodePool says so, for a slot that is held or being released, and never longer than that. In strict mode, which
-simulations of Karpenter need, every pod that could use some slot waits for it.
+simulations of Karpenter need, every pod waits whose first suitable NodePool has slots for it, or nothing but full
+reservations (R-20).
 """
 
 from collections.abc import Iterator
@@ -12,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling import suitability
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import ReservedMode
+from holdfast.core.scheduling.suitability import Suitability
 from holdfast.model.snapshot import NodePoolView
 
 
@@ -33,7 +34,9 @@ def waits(p: Problem) -> dict[int, Wait]:
     strict = p.settings.reserved_mode is ReservedMode.STRICT
     if not strict and not any(_patience_s(p, pool) for pool in p.pools):
         return {}
-    found = ((c, next(_waits_of(p, c, strict=strict), None)) for c in range(len(p.classes)))
+    of_class = _strictly if strict else _patiently
+    suitable = Suitability(p)
+    found = ((c, next(of_class(p, c, suitable), None)) for c in range(len(p.classes)))
     return {c: wait for c, wait in found if wait is not None}
 
 
@@ -43,18 +46,26 @@ def flags(p: Problem, waiting: dict[int, Wait]) -> NDArray[np.uint8]:
     return marked
 
 
-def _waits_of(p: Problem, c: int, *, strict: bool) -> Iterator[Wait]:
+def _patiently(p: Problem, c: int, suitable: Suitability) -> Iterator[Wait]:
     """What a class may wait for, the pool that is tried first in front."""
     oldest_s = p.classes[c].pods[0].created_s
-    for pool in p.pools:
+    for index, pool in enumerate(p.pools):
         patience_s = _patience_s(p, pool)
-        until_s = None if strict else oldest_s + patience_s
-        if until_s is not None and (not patience_s or p.snapshot.taken_s >= until_s):
-            continue
-        for id_ in suitability.reservations_for(p, c, pool):
-            entry = p.ledger[id_]
-            if strict or _comes_back(entry):
-                yield Wait(id_, until_s)
+        until_s = oldest_s + patience_s
+        if patience_s and p.snapshot.taken_s < until_s:
+            for id_ in suitable.reservations_for(c, index):
+                if _comes_back(p.ledger[id_]):
+                    yield Wait(id_, until_s)
+
+
+def _strictly(p: Problem, c: int, suitable: Suitability) -> Iterator[Wait]:
+    """What a class waits for in strict mode; a pool that has something else for it ends the search."""
+    for pool in range(len(p.pools)):
+        usable = [id_ for id_ in suitable.reservations_for(c, pool) if p.ledger[id_].usable]
+        yield from (Wait(id_, None) for id_ in usable if p.ledger[id_].free)
+        if suitable.can_buy(c, pool):
+            return
+        yield from (Wait(id_, None) for id_ in usable)
 
 
 def _patience_s(p: Problem, pool: NodePoolView) -> int:

@@ -10,6 +10,7 @@ import numba
 from numba import types
 from numba.experimental import structref
 
+from holdfast.core.scheduling import kernel
 from holdfast.core.scheduling.world import World
 
 
@@ -37,8 +38,15 @@ def of(world: World) -> WorldRef:
     return reference
 
 
-def compile_and_cache(function: Callable[..., Any]) -> Any:
-    return numba.njit(function, cache=True, nogil=True)
+def compile_and_cache(function: Callable[..., Any], version: str) -> Any:
+    """Compiled, and kept on disk in a folder of this version; RuntimeError where nothing can be kept."""
+    settings: Any = numba.config
+    given = settings.CACHE_DIR
+    settings.CACHE_DIR = f"{given or kernel.__path__[0]}/__pycache__/{version}"
+    try:
+        return numba.njit(function, cache=True, nogil=True)
+    finally:
+        settings.CACHE_DIR = given
 
 
 def compile_only(function: Callable[..., Any]) -> Any:

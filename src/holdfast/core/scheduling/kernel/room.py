@@ -9,7 +9,6 @@ from holdfast.core.scheduling.world import (
     EMPTY,
     NEED,
     NEEDS_VERDICT,
-    NO,
     World,
 )
 
@@ -42,10 +41,10 @@ def attached(w: World, v: int, n: int, column: int) -> int:
 
 
 def verdict(w: World, v: int, n: int, shape: int) -> int:
-    """Whether enough instance types are left: Python counts them, once a question."""
+    """The shape if enough instance types are left, one that asks for fewer, or NO: Python counts, once a question."""
     slot = verdict_slot(w.verdicts, n, w.n_pods[n] if n >= 0 else 0, v, shape)
     if w.verdicts[slot, 0] != EMPTY:
-        return shape if w.verdicts[slot, 4] == 1 else NO
+        return w.verdicts[slot, 4]
     w.reg[ARG_A] = n
     w.reg[ARG_B] = v
     w.reg[ARG_C] = shape

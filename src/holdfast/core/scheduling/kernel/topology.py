@@ -25,17 +25,30 @@ from holdfast.core.scheduling.world import (
 def narrowed(w: World, v: int, shape: int, n: int, kind: int) -> int:
     """The shape with one domain for each topology key that the pod has a constraint on.
 
-    One, also for anti-affinity: a node that may be in several would keep the next such pod out of all of them. Keys
-    are decided together: where no domain of a key goes with those chosen before it, the key before takes its next.
+    One, also for anti-affinity: a node that may be in several would keep the next such pod out of all of them.
     """
+    first, keys = w.v_key_first[v], w.v_key_first[v + 1] - w.v_key_first[v]
+    if keys == 0:
+        return shape
+    if keys > 1:
+        return in_all_keys(w, v, shape, n, kind)
+    answer, _ = next_choice(w, v, w.v_keys[first], shape, n, kind, UNTRIED)
+    return SOFT if answer == NO and not w.v_steady[v] else answer
+
+
+def in_all_keys(w: World, v: int, shape: int, n: int, kind: int) -> int:
+    """Keys are decided together: where no domain of a key goes with those chosen before it, the key before takes its
+    next."""
     first, level = w.v_key_first[v], 0
     w.trail[0, 0] = shape
     w.trail[0, 1] = UNTRIED
     while level < w.v_key_first[v + 1] - first:
-        answer = next_choice(w, v, w.v_keys[first + level], level, n, kind)
+        before, last = w.trail[level, 0], w.trail[level, 1]
+        answer, last = next_choice(w, v, w.v_keys[first + level], before, n, kind, last)
         if answer <= NEED:
             return answer
         if answer >= 0:
+            w.trail[level, 1] = last
             level += 1
             shape = answer
             w.trail[level, 0] = shape
@@ -47,30 +60,32 @@ def narrowed(w: World, v: int, shape: int, n: int, kind: int) -> int:
     return shape
 
 
-def next_choice(w: World, v: int, key: int, level: int, n: int, kind: int) -> int:
-    """The shape in the next domain of a key that will do, a need, or NO when there is no other.
+def next_choice(w: World, v: int, key: int, shape: int, n: int, kind: int, last: int) -> tuple[int, int]:
+    """The shape in the next domain of a key that will do, and that domain; a need; or NO when there is no other.
 
     A node without the label is in no domain; that is all right for anti-affinity, and for nothing else.
     """
-    shape, last = w.trail[level, 0], w.trail[level, 1]
     if last == UNLABELLED:
-        return NO
+        return NO, last
+    possible, only = 0, -1
+    for d in range(w.k_first[key], w.k_first[key + 1]):
+        if w.s_domains[shape, d]:
+            possible += 1
+            only = d
+    if possible == 0:
+        return (NO, last) if is_spread(w, v, key) or is_near(w, v, key) else (shape, UNLABELLED)
+    if possible == 1:  # most nodes: nothing to put in order
+        if last == only or not allowed(w, v, key, only, n):
+            return NO, only
+        return settled(w, v, shape, key, only, n, kind), only
     while True:
-        d = next_domain(w, v, key, shape, n, last)
-        if d < 0:
-            break
-        if allowed(w, v, key, d, n):
-            answer = settled(w, v, shape, key, d, n, kind)
-            if answer <= NEED:
-                return answer
-            if answer >= 0:
-                w.trail[level, 1] = d
-                return answer
-        last = d
-    if last != UNTRIED or is_spread(w, v, key) or is_near(w, v, key):
-        return NO
-    w.trail[level, 1] = UNLABELLED
-    return shape
+        last = next_domain(w, v, key, shape, n, last)
+        if last < 0:
+            return NO, last
+        if allowed(w, v, key, last, n):
+            answer = settled(w, v, shape, key, last, n, kind)
+            if answer != NO:
+                return answer, last
 
 
 def next_domain(w: World, v: int, key: int, shape: int, n: int, last: int) -> int:

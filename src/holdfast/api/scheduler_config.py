@@ -1,0 +1,56 @@
+"""SCHEDULER_CONFIG: what our planner has to know of how kube-scheduler is set up.
+
+Read once, when the program starts, and by `holdfast plan` as part of a Catalog. The rule: what is not understood is refused, since a plan that spreads pods
+otherwise than kube-scheduler does would open nodes on which they never run.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from holdfast import errors
+from holdfast.api.meta import Wire
+from holdfast.api.schema import about
+
+_POLICIES: Final = ("Honor", "Ignore")
+
+
+class DefaultConstraint(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A topologySpreadConstraint without a selector: whom it is about is deduced for each pod."""
+
+    max_skew: Annotated[
+        int, msgspec.Meta(ge=1), about("How many more pods a domain may have than another.", minimum=1)
+    ]
+    topology_key: Annotated[
+        str, msgspec.Meta(min_length=1), about("The label that makes nodes a domain.", min_length=1)
+    ]
+    when_unsatisfiable: Annotated[
+        str, about("Whether it is required or a wish.", enum=("DoNotSchedule", "ScheduleAnyway"))
+    ]
+    min_domains: Annotated[
+        int | None, about("With fewer domains than this, the emptiest counts as empty.", minimum=1)
+    ] = None
+    node_affinity_policy: Annotated[
+        str | None, about("Whether only nodes that a pod selects count; unset: Honor.", enum=_POLICIES)
+    ] = None
+    node_taints_policy: Annotated[
+        str | None, about("Whether only nodes that a pod tolerates count; unset: Ignore.", enum=_POLICIES)
+    ] = None
+
+
+class PodTopologySpread(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    default_constraints: Annotated[
+        tuple[DefaultConstraint, ...], about("Of pods that have no topologySpreadConstraints of their own.")
+    ] = ()
+
+
+class SchedulerConfig(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pod_topology_spread: Annotated[PodTopologySpread, about("How pods are spread.")] = PodTopologySpread()
+
+
+def read(document: dict[str, Any]) -> SchedulerConfig:
+    """The configuration that a document of plain values is."""
+    try:
+        return msgspec.convert(document, SchedulerConfig)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidInput(f"the scheduler configuration cannot be read: {error}") from error

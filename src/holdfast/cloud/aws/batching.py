@@ -1,0 +1,76 @@
+"""Many questions of one kind, asked of AWS as one.
+
+Called by `machines`. Whoever asks first opens a batch and waits a moment; all that is asked meanwhile goes
+along. The rules: a batch has a bound; an error of the whole call reaches everybody who asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from holdfast import errors, ports
+
+V = TypeVar("V")
+
+WINDOW_S: Final = 0.1
+
+
+class Batcher(Generic[V]):
+    def __init__(
+        self,
+        ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]],
+        *,
+        clock: ports.Clock,
+        most: int,
+    ) -> None:
+        """`ask` answers for all ids at once; an id that it leaves out is not found."""
+        self._ask = ask
+        self._clock = clock
+        self._most = most
+        self._open: dict[str, asyncio.Future[V]] = {}
+        self._running: set[asyncio.Task[None]] = set()  # kept, or a task may be collected while it runs
+
+    async def get(self, key: str) -> V:
+        """The answer for one id, or NotFound."""
+        waiting = self._open.get(key)
+        if waiting is None:
+            waiting = asyncio.get_running_loop().create_future()
+            self._open[key] = waiting
+            if len(self._open) == 1:
+                self._start(self._after_a_while())
+            elif len(self._open) == self._most:
+                self._start(self._flush(self._taken()))
+        return await asyncio.shield(waiting)
+
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _after_a_while(self) -> None:
+        await self._clock.sleep(WINDOW_S)
+        await self._flush(self._taken())
+
+    def _taken(self) -> dict[str, asyncio.Future[V]]:
+        taken, self._open = self._open, {}
+        return taken
+
+    async def _flush(self, batch: dict[str, asyncio.Future[V]]) -> None:
+        if not batch:
+            return
+        try:
+            found = await self._ask(sorted(batch))
+        except errors.HoldfastError as error:
+            for future in batch.values():
+                _settle(future, error)
+            return
+        for key, future in batch.items():
+            if key in found:
+                future.set_result(found[key])
+            else:
+                _settle(future, errors.NotFound(f"{key} is gone"))
+
+
+def _settle(future: "asyncio.Future[V]", error: errors.HoldfastError) -> None:
+    future.set_exception(error)
+    future.exception()  # whoever asked may have gone away; then nobody is left to be told

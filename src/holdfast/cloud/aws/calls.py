@@ -1,0 +1,224 @@
+"""How AWS is called: through one door, at our own pace, with our own retries.
+
+Everything in this room that needs AWS holds a `Calls`. The rules: the SDK never retries, sleeps or rolls
+dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
+said that it refused to look at it, since a write without an answer may have taken effect; a listing is all
+of its pages or an error; every error is one of ours, by the table in `error_codes`.
+
+botocore is loaded with the first call, in the executor: it is slow to import.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol, TypeVar
+
+from holdfast import errors, ports
+from holdfast.cloud.aws import error_codes
+from holdfast.cloud.aws.rates import Rates
+
+R = TypeVar("R")
+
+EC2: Final = "ec2"
+IAM: Final = "iam"
+PRICING: Final = "pricing"
+SSM: Final = "ssm"
+
+CALLS_TOTAL: Final = "holdfast_aws_calls_total"
+CALL_SECONDS: Final = "holdfast_aws_call_duration_seconds"
+
+THREADS: Final = 16
+ATTEMPTS: Final = 4
+BACKOFF_S: Final = 0.2
+BACKOFF_LONGEST_S: Final = 5.0
+PAGES_LONGEST: Final = 200
+_CONNECT_TIMEOUT_S: Final = 10
+_READ_TIMEOUT_S: Final = 60
+_SERVER_ERRORS: Final = 500  # HTTP statuses from here on mean that the service failed
+_READS: Final = ("Describe", "Get", "List")
+# The price list is served from a few regions only.
+_PRICING_REGIONS: Final = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
+
+
+class Executor(Protocol):
+    """Where a call that blocks is made."""
+
+    async def run(self, call: Callable[[], R]) -> R:
+        """What the call returns, or raises."""
+
+
+class Inline:
+    """In the caller's own thread: for simulation, where an answer takes no time."""
+
+    async def run(self, call: Callable[[], R]) -> R:
+        return call()
+
+
+class Threads:
+    """A bounded pool of threads."""
+
+    def __init__(self, count: int = THREADS) -> None:
+        self._pool = ThreadPoolExecutor(count, "aws")
+
+    async def run(self, call: Callable[[], R]) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+class Clients:
+    """One client a service, made when it is first wanted: each costs memory and start-up time."""
+
+    def __init__(self, region: str, make_session: Callable[[], Any] | None = None) -> None:
+        self.region = region
+        self._make_session = make_session or _session
+        self._session: Any = None
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()  # making one is not safe in two threads at once
+
+    def get(self, service: str) -> Any:
+        """Blocks while the client is made. Whoever needs the raw client runs in the executor."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def _make(self, service: str) -> Any:
+        from botocore.config import Config  # noqa: PLC0415 - slow to import
+
+        if self._session is None:
+            self._session = self._make_session()
+        config = Config(
+            retries={"total_max_attempts": 1, "mode": "standard"},  # no retries: they are ours
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=_READ_TIMEOUT_S,
+            max_pool_connections=THREADS,
+            user_agent_extra="holdfast",
+        )
+        region = pricing_region(self.region) if service == PRICING else self.region
+        return self._session.create_client(service, region_name=region, config=config)
+
+
+class Calls:
+    """Every call of AWS goes through here."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        executor: Executor,
+        clock: ports.Clock,
+        ids: ports.Ids,
+        recorder: ports.Recorder,
+        rates: Rates | None = None,
+    ) -> None:
+        self.executor = executor  # also for what else would hold up the loop
+        self._clients = clients
+        self._clock = clock
+        self._ids = ids
+        self._recorder = recorder
+        self._rates = rates or Rates()
+
+    @property
+    def region(self) -> str:
+        return self._clients.region
+
+    async def call(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        """The answer to one operation, named as AWS names it ("DescribeSubnets")."""
+        attempt = 1
+        while True:
+            try:
+                return await self._once(service, operation, parameters)
+            except errors.Retryable as error:
+                if attempt == ATTEMPTS or not _again(operation, error):
+                    raise
+                longest = min(BACKOFF_S * 2**attempt, BACKOFF_LONGEST_S)
+                await self._clock.sleep((error.retry_after_s or 0) + self._ids.jitter(longest))
+            attempt += 1
+
+    async def pages(
+        self, service: str, operation: str, key: str, *, marker: str = "NextToken", **parameters: Any
+    ) -> list[Any]:
+        """What all pages of an answer list under a key; never a part of them."""
+        found: list[Any] = []
+        more: dict[str, str] = {}
+        for _ in range(PAGES_LONGEST):
+            answer = await self.call(service, operation, **parameters, **more)
+            found += answer.get(key, ())
+            following = answer.get(marker)
+            if not following:
+                return found
+            more = {marker: following}
+        raise errors.Unreachable(f"{operation}: more than {PAGES_LONGEST} pages, and no end")
+
+    async def _once(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        wait_s = self._rates.take(service, operation, self._clock.monotonic_s())
+        if wait_s > 0:
+            await self._clock.sleep(wait_s)
+        began_s = self._clock.monotonic_s()
+        outcome = "ok"
+        try:
+            return await self.executor.run(
+                functools.partial(_ask, self._clients, service, operation, parameters)
+            )
+        except errors.HoldfastError as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            asked = {"service": service, "operation": operation}
+            self._recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
+            self._recorder.observe(CALL_SECONDS, asked, self._clock.monotonic_s() - began_s)
+
+
+def pricing_region(region: str) -> str:
+    return _PRICING_REGIONS.get(region.partition("-")[0], "us-east-1")
+
+
+def _session() -> Any:
+    import botocore.session  # noqa: PLC0415 - slow to import
+
+    return botocore.session.get_session()
+
+
+def _ask(clients: Clients, service: str, operation: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One request and its answer, with AWS's errors as ours."""
+    import botocore  # noqa: PLC0415 - slow to import
+    from botocore import exceptions  # noqa: PLC0415
+
+    try:
+        answer: Mapping[str, Any] = getattr(clients.get(service), botocore.xform_name(operation))(
+            **parameters
+        )
+    except exceptions.ClientError as error:
+        raise _ours(operation, error.response) from error
+    except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError) as error:
+        raise errors.Unauthorized(f"{operation}: {error}") from error
+    except exceptions.ParamValidationError as error:
+        raise errors.Rejected(f"{operation}: {error}") from error
+    except exceptions.BotoCoreError as error:
+        raise errors.Unreachable(f"{operation}: {error}") from error
+    return answer
+
+
+def _ours(operation: str, response: Mapping[str, Any]) -> errors.HoldfastError:
+    said = response.get("Error", {})
+    code = str(said.get("Code", ""))
+    words = f"{said.get('Message', '')} ({operation})"
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if error_codes.meaning(code) is error_codes.Meaning.UNKNOWN and status >= _SERVER_ERRORS:
+        return errors.Unreachable(f"{code}: {words}")
+    return error_codes.error(code, words)
+
+
+def _again(operation: str, error: errors.Retryable) -> bool:
+    """Being throttled has no effect, so anything is tried again then. No answer may hide an effect."""
+    if isinstance(error, errors.Throttled):
+        return True
+    return isinstance(error, errors.Unreachable) and operation.startswith(_READS)

@@ -1,0 +1,243 @@
+"""The half of the Cloud door that looks: what a class could launch, which reservations there are, what a
+class's selectors find.
+
+Built by `app`, beside the half that launches, which shares `unavailable` and `hold_downs` with it. The rules:
+everything is answered from memory that one schedule keeps fresh, so calls grow with time alone (at most a few
+a minute, whatever the cluster's size); a failed reading leaves the last one in place; what AWS has not been
+asked for is not asked for (no class with reservation terms: no reservations are read).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from holdfast import errors, ports
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import Object
+from holdfast.cloud.aws import (
+    catalog,
+    network,
+    price_list,
+    reservation_reading,
+    reservations,
+    resolve,
+    type_listing,
+)
+from holdfast.cloud.aws.calls import Calls
+from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.catalog import Built, Supply
+from holdfast.cloud.aws.images import Images
+from holdfast.cloud.aws.placement_groups import PlacementGroups
+from holdfast.cloud.aws.profiles import Profiles
+from holdfast.cloud.aws.reservation_reading import Reading
+from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.sources import Schedule, Source
+from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
+from holdfast.data.ec2 import Zone
+from holdfast.model.offerings import InstanceType
+from holdfast.model.prices import PriceRange
+from holdfast.ports import ReservationCounts
+
+SUBNETS_PERIOD_S: Final = 60.0
+SECURITY_GROUPS_PERIOD_S: Final = 300.0
+SLOTS_TOTAL: Final = "holdfast_reservation_slots"
+SLOTS_FREE: Final = "holdfast_reservation_free_slots"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What discovery is told when the program starts."""
+
+    cluster: str
+    tags: Mapping[str, str]  # that say what belongs to this cluster
+    kubernetes: Callable[[], str]  # the minor version, such as "1.34", as it is now
+    settings: Settings = field(default_factory=Settings)
+    isolated_vpc: bool = False  # nothing but EC2, SSM and EKS can be reached
+    service_cidr_known: bool = True  # AL2023 cannot start without it
+
+
+class Discovery:
+    def __init__(self, aws: Calls, setup: Setup, *, clock: ports.Clock, recorder: ports.Recorder) -> None:
+        self._aws = aws
+        self._setup = setup
+        self._clock = clock
+        self._recorder = recorder
+        self.unavailable = Unavailable()
+        self.hold_downs = HoldDowns()
+        self._selecting: set[str] = set()  # classes that have reservation terms
+        self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
+        self._reader = reservation_reading.Reader(aws, clock)
+        self._reservations = self._source(
+            "reservations", self._read_reservations, reservation_reading.PERIOD_S
+        )
+        self._subnets = self._source("subnets", lambda: network.read_subnets(aws), SUBNETS_PERIOD_S)
+        self._security_groups = self._source(
+            "security-groups", lambda: network.read_security_groups(aws), SECURITY_GROUPS_PERIOD_S
+        )
+        self._types = self._source("instance-types", lambda: type_listing.read(aws), type_listing.PERIOD_S)
+        self._on_demand = self._source("on-demand-prices", self._read_on_demand, price_list.PERIOD_S)
+        self._spot = self._source(
+            "spot-prices", lambda: price_list.read_spot(aws, clock.now_s()), price_list.PERIOD_S
+        )
+        for later in (self._reservations, self._subnets, self._security_groups):
+            later.wanted = False  # until there is a class that needs them
+        self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
+        self._profiles = Profiles(aws, clock, setup.cluster, setup.tags)
+        self._parts = resolve.Parts(
+            subnets=self._subnets,
+            security_groups=self._security_groups,
+            images=Images(aws, clock),
+            profiles=self._profiles,
+            placement_groups=PlacementGroups(aws, clock),
+            reservations=self._visible_to,
+            kubernetes=setup.kubernetes,
+            clock=clock,
+            recorder=recorder,
+            reserved_capacity=setup.settings.reserved_capacity,
+            service_cidr_known=setup.service_cidr_known,
+        )
+        self.schedule = Schedule(
+            (
+                self._types,
+                self._on_demand,
+                self._spot,
+                self._subnets,
+                self._security_groups,
+                self._reservations,
+            ),
+            clock=clock,
+            recorder=recorder,
+        )
+
+    # --- The door -------------------------------------------------------------------------------------
+
+    async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
+        assert isinstance(node_class, EC2NodeClass)
+        if not node_class.status.subnets:
+            raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
+        self._note(node_class)
+        seen, supply = await self._listed(node_class), await self._supply()
+        built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
+        async with lock:  # from cold it takes too long for the loop
+            return await self._aws.executor.run(
+                lambda: catalog.build(
+                    supply,
+                    node_class,
+                    seen,
+                    now_s=self._clock.now_s(),
+                    settings=self._setup.settings,
+                    built=built,
+                )
+            )
+
+    async def reservations(self) -> ReservationCounts:
+        """Where no class has terms nobody may use any, and EC2 is not asked."""
+        if not self._selecting:
+            return ReservationCounts((), self._clock.now_s())
+        return self._counts(await self._reservations.fresh())
+
+    async def count_again(self) -> ReservationCounts:
+        """From a reading that begins now: for whoever was told that a reservation is full."""
+        return self._counts(await self._reservations.read())
+
+    async def resolve(self, node_class: Object) -> Mapping[str, Any]:
+        assert isinstance(node_class, EC2NodeClass)
+        self._note(node_class)
+        self._subnets.wanted = self._security_groups.wanted = True
+        return await resolve.resolve(node_class, self._parts)
+
+    async def release(self, node_class: Object) -> None:
+        """Removes what was made for a class that is being deleted. Twice is once."""
+        assert isinstance(node_class, EC2NodeClass)
+        self._forget(node_class.metadata.name)
+        self._built.pop(node_class.metadata.name, None)
+        if not self._setup.isolated_vpc:
+            await self._profiles.release(node_class)
+
+    # --- For the half that launches, and for reports ----------------------------------------------------
+
+    async def price_range(self) -> PriceRange:
+        """What the near-zero prices of slots are derived from, as prices are now (decision 2)."""
+        return (await self._supply()).price_range
+
+    async def collect_profiles(self, in_use: AbstractSet[str]) -> None:
+        """Removes instance profiles of this cluster that neither a class nor a claim names."""
+        if not self._setup.isolated_vpc:
+            await self._profiles.collect(in_use)
+
+    # --- Inside -----------------------------------------------------------------------------------------
+
+    def _source(self, name: str, read: Callable[[], Awaitable[T]], period_s: float) -> Source[T]:
+        return Source(name, read, period_s=period_s, clock=self._clock)
+
+    def _note(self, node_class: EC2NodeClass) -> None:
+        """Remembers whether anybody selects reservations, and which by their ids."""
+        terms = node_class.spec.capacity_reservation_selector_terms
+        if not terms or not self._setup.settings.reserved_capacity:
+            self._forget(node_class.metadata.name)
+            return
+        self._selecting.add(node_class.metadata.name)
+        self._reservations.wanted = True
+        self._reader.want(term.id for term in terms if term.id)
+
+    def _forget(self, name: str) -> None:
+        self._selecting.discard(name)
+        self._reservations.wanted = bool(self._selecting)
+
+    async def _supply(self) -> Supply:
+        listing, now_s = await self._types.get(), self._clock.monotonic_s()
+        return Supply(
+            region=self._aws.region,
+            types=listing.types,
+            zones=tuple(
+                Zone(name, zone_id) for zone_id, name in network.zone_names(self._subnets.last or ()).items()
+            ),
+            zones_by_type=listing.zones_by_type,
+            on_demand=self._on_demand.last or price_list.shipped(self._aws.region),
+            spot=self._spot.last,
+            exhausted=self.unavailable.pools.marked(now_s),
+            forbidden=self.unavailable.capacity_types.marked(now_s),
+            full_subnets=self.unavailable.subnets.marked(now_s),
+            held_down=self.hold_downs.held(now_s),
+        )
+
+    async def _listed(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
+        """What the class's status lists, as it is now. Where it lists none, nothing that its terms select can be
+        used: whether that was looked at yet is not asked, since the class is not Ready before."""
+        listed = {entry.id for entry in node_class.status.capacity_reservations}
+        if not listed or node_class.metadata.name not in self._selecting:
+            return ()
+        return [one for one in self._named(await self._reservations.get()) if one.id in listed]
+
+    async def _visible_to(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
+        """What the terms of a class are matched against. An id that no reading was asked about is worth one."""
+        ids = {term.id for term in node_class.spec.capacity_reservation_selector_terms if term.id}
+        reading = await self._reservations.fresh()
+        if reading.without(ids):
+            reading = await self._reservations.read()
+        return self._named(reading)
+
+    def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:
+        return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))
+
+    def _counts(self, reading: Reading) -> ReservationCounts:
+        models = tuple(reservations.to_model(one) for one in self._named(reading))
+        return ReservationCounts(models, reading.read_began_s)
+
+    async def _read_reservations(self) -> Reading:
+        reading = await self._reader.read()
+        self.hold_downs.keep_only(one.id for one in reading.reservations)
+        for one in reading.reservations:
+            about = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
+            self._recorder.gauge(SLOTS_TOTAL, about, one.total)
+            self._recorder.gauge(SLOTS_FREE, about, one.available)
+        return reading
+
+    async def _read_on_demand(self) -> Mapping[str, int]:
+        """A price once known is kept when a later list leaves it out."""
+        known = self._on_demand.last or price_list.shipped(self._aws.region)
+        return {**known, **await price_list.read_on_demand(self._aws)}

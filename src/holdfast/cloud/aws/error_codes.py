@@ -1,0 +1,181 @@
+"""What AWS's error codes mean, in one table, and which of our errors each becomes.
+
+Called wherever an answer of AWS is read: an error of a whole call, or one of the errors inside a fleet's
+answer. The rules: a full reservation, EC2 without capacity, a quota and a subnet without addresses are four
+different things (Q-43, AW-07); throttling says nothing about capacity; a code that nobody has met is tried
+again, and whoever reads it counts it.
+"""
+
+import enum
+from typing import Final
+
+from holdfast import errors
+from holdfast.errors import HoldfastError
+
+
+class Meaning(enum.Enum):
+    RESERVATION_FULL = enum.auto()  # no free slot in the reservation that was targeted
+    NO_CAPACITY = enum.auto()  # EC2 has none of this type, in this zone, of this capacity type
+    QUOTA = enum.auto()  # a limit of the account
+    NO_ADDRESSES = enum.auto()  # the subnet is full
+    NO_SPOT_ROLE = enum.auto()  # the account may not use spot at all
+    THROTTLED = enum.auto()
+    NO_ANSWER = enum.auto()  # EC2 failed: the call may have taken effect
+    MISMATCH = enum.auto()  # the client token was used before, for something else
+    NOT_FOUND = enum.auto()
+    EXISTS = enum.auto()
+    FORBIDDEN = enum.auto()
+    REJECTED = enum.auto()
+    UNKNOWN = enum.auto()
+
+
+CODES: Final = {
+    code: meaning
+    for meaning, codes in {
+        Meaning.RESERVATION_FULL: ("ReservationCapacityExceeded",),
+        Meaning.NO_CAPACITY: (
+            "InsufficientInstanceCapacity",
+            "InsufficientCapacity",
+            "InsufficientHostCapacity",
+            "UnfulfillableCapacity",
+            "Unsupported",
+            "SpotMaxPriceTooLow",
+        ),
+        Meaning.QUOTA: (
+            "VcpuLimitExceeded",
+            "MaxSpotInstanceCountExceeded",
+            "MaxFleetCountExceeded",
+            "InstanceLimitExceeded",
+            "VolumeLimitExceeded",
+            "MaxIOPSLimitExceeded",
+        ),
+        Meaning.NO_ADDRESSES: ("InsufficientFreeAddressesInSubnet",),
+        Meaning.NO_SPOT_ROLE: ("AuthFailure.ServiceLinkedRoleCreationNotPermitted",),
+        Meaning.THROTTLED: (
+            "RequestLimitExceeded",
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "TooManyRequestsException",
+            "EC2ThrottledException",
+            "SlowDown",
+            "LimitExceededException",
+        ),
+        Meaning.NO_ANSWER: (
+            "InternalError",
+            "InternalFailure",
+            "InternalServerError",
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+            "Unavailable",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "ServerInternal",
+        ),
+        Meaning.MISMATCH: ("IdempotentParameterMismatch",),
+        Meaning.NOT_FOUND: (
+            "InvalidInstanceID.NotFound",
+            "InvalidCapacityReservationId.NotFound",
+            "InvalidLaunchTemplateName.NotFoundException",
+            "InvalidLaunchTemplateId.NotFound",
+            "InvalidLaunchTemplateId.NotFoundException",
+            "InvalidAMIID.NotFound",
+            "InvalidSubnetID.NotFound",
+            "InvalidGroup.NotFound",
+            "InvalidSecurityGroupID.NotFound",
+            "InvalidPlacementGroup.Unknown",
+            "InvalidPlacementGroupId.Unknown",
+            "NoSuchEntity",
+            "ParameterNotFound",
+            "ResourceNotFoundException",
+            "QueueDoesNotExist",
+            "AWS.SimpleQueueService.NonExistentQueue",
+        ),
+        Meaning.EXISTS: (
+            "InvalidLaunchTemplateName.AlreadyExistsException",
+            "InvalidLaunchTemplateName.AlreadyExists",
+            "EntityAlreadyExists",
+        ),
+        Meaning.FORBIDDEN: (
+            "UnauthorizedOperation",
+            "AccessDenied",
+            "AccessDeniedException",
+            "AuthFailure",
+            "InvalidClientTokenId",
+            "UnrecognizedClientException",
+            "SignatureDoesNotMatch",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "OptInRequired",
+            "PendingVerification",
+        ),
+        Meaning.REJECTED: (
+            "InvalidParameter",
+            "InvalidParameterValue",
+            "InvalidParameterCombination",
+            "InvalidParameterException",
+            "InvalidParameterDependency",
+            "InvalidRequest",
+            "InvalidInput",
+            "InvalidAction",
+            "MissingParameter",
+            "UnknownParameter",
+            "ValidationError",
+            "ValidationException",
+            "MalformedQueryString",
+            "InvalidInstanceID.Malformed",
+            "InvalidAMIID.Malformed",
+            "InvalidAMIID.Unavailable",
+            "InvalidUserData.Malformed",
+            "InvalidFleetConfig",
+            "InvalidFleetConfiguration",
+            "InvalidLaunchTemplateName.MalformedException",
+            "InvalidSubnet",
+            "InvalidBlockDeviceMapping",
+            "InvalidFreeTier",
+            "DuplicateLaunchTemplateOverrides",
+        ),
+    }.items()
+    for code in codes
+}
+
+# EC2 answered, in its way, that nothing of this can be had here now: look elsewhere (aws-5.8.3).
+UNFULFILLABLE: Final = frozenset(
+    {
+        Meaning.RESERVATION_FULL,
+        Meaning.NO_CAPACITY,
+        Meaning.QUOTA,
+        Meaning.NO_ADDRESSES,
+        Meaning.NO_SPOT_ROLE,
+    }
+)
+
+_ERRORS: Final[dict[Meaning, type[HoldfastError]]] = {
+    Meaning.NO_CAPACITY: errors.InsufficientCapacity,
+    Meaning.QUOTA: errors.InsufficientCapacity,
+    Meaning.NO_ADDRESSES: errors.InsufficientCapacity,
+    Meaning.NO_SPOT_ROLE: errors.InsufficientCapacity,
+    Meaning.THROTTLED: errors.Throttled,
+    Meaning.NO_ANSWER: errors.Unreachable,
+    Meaning.MISMATCH: errors.Conflict,
+    Meaning.NOT_FOUND: errors.NotFound,
+    Meaning.EXISTS: errors.AlreadyExists,
+    Meaning.FORBIDDEN: errors.Unauthorized,
+    Meaning.REJECTED: errors.Rejected,
+    Meaning.UNKNOWN: errors.Retryable,
+}
+
+
+def meaning(code: str) -> Meaning:
+    return CODES.get(code, Meaning.UNKNOWN)
+
+
+def error(code: str, message: str, reservation_ids: tuple[str, ...] = ()) -> HoldfastError:
+    """The error to raise for a code; `reservation_ids` are those that the request targeted."""
+    words = f"{code}: {message}" if message else code
+    meant = meaning(code)
+    if meant is Meaning.RESERVATION_FULL:
+        return errors.ReservationExhausted(words, reservation_ids=reservation_ids)
+    return _ERRORS[meant](words)

@@ -1,0 +1,134 @@
+"""Which launches can be one fleet, what names its call, and which machine of an earlier call is whose. Pure.
+
+Called by `launching`. The rules (decision 24): claims that ask for the same share a call; its client token
+follows from the token on the claims and from what they ask for, so a call that is made again after a crash
+is the same call; a machine that an earlier call launched is taken by a claim it suits, before anything is
+launched.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from holdfast import names
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import fleets, templates
+from holdfast.cloud.aws.choice import Wanted
+from holdfast.cloud.aws.instances import Machine
+from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
+from holdfast.model.instances import InstanceState
+from holdfast.model.offerings import InstanceType
+from holdfast.ports import LaunchRequest
+
+CLIENT_TOKEN_MAX: Final = 64
+_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One claim of a launch; `index` is its place in the answer."""
+
+    index: int
+    request: LaunchRequest
+    claim: NodeClaim
+    node_class: EC2NodeClass
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(
+            requirements=templates.claim_requirements(self.claim),
+            requests=templates.claim_requests(self.claim),
+            slot=self.request.slot,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Claims that ask for the same, at most as many as one fleet may have."""
+
+    key: str
+    members: tuple[Member, ...]
+
+    @property
+    def first(self) -> Member:
+        return self.members[0]
+
+
+def member(index: int, request: LaunchRequest) -> Member:
+    assert isinstance(request.claim, NodeClaim), "what is launched is a NodeClaim"
+    assert isinstance(request.node_class, EC2NodeClass), "AWS launches from an EC2NodeClass"
+    return Member(index, request, request.claim, request.node_class)
+
+
+def groups(members: Iterable[Member]) -> list[Group]:
+    by_key: dict[str, list[Member]] = {}
+    for one in members:
+        by_key.setdefault(_key(one), []).append(one)
+    most = fleets.CAPACITY_MAX
+    return [
+        Group(f"{key}/{start // most}", tuple(alike[start : start + most]))
+        for key, alike in by_key.items()
+        for start in range(0, len(alike), most)
+    ]
+
+
+def client_token(group: Group, attempt: int) -> str:
+    token = group.first.request.token
+    named = f"{token}-{_digest(group.key, str(attempt))}"
+    return named if len(named) <= CLIENT_TOKEN_MAX else _digest(named)
+
+
+def adopted(members: Sequence[Member], machines: Iterable[Machine]) -> dict[int, Machine]:
+    """By place in the answer, the machine of an earlier call that each member takes. Whoever asks for the same
+    is suited by the same, so members are looked at group by group."""
+    waiting = [(group.first, deque(group.members)) for group in groups(members)]
+    found: dict[int, Machine] = {}
+    for machine in machines:
+        takes = (members for first, members in waiting if members and _suits(first, machine))
+        takers = next(takes, None)
+        if takers:
+            found[takers.popleft().index] = machine
+    return found
+
+
+def type_of(request: LaunchRequest, name: str) -> InstanceType | None:
+    return next((known for known in request.instance_types if known.name == name), None)
+
+
+def _suits(one: Member, machine: Machine) -> bool:
+    """Launched with its token, as one of the ways it can be had, and not on its way out."""
+    instance, known = machine.instance, type_of(one.request, machine.instance.instance_type)
+    if instance.launch_token != one.request.token or known is None:
+        return False
+    if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
+        return False
+    reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
+    wanted = templates.claim_requirements(one.claim)
+    return any(
+        (o.zone, o.capacity_type, o.reservation_id) == (instance.zone, instance.capacity_type, reserved)
+        and wanted.compatible(o.requirements, WELL_KNOWN_LABELS)
+        for o in known.offerings
+    )
+
+
+def _key(one: Member) -> str:
+    """Of all that decides what is launched, and of nothing that changes by itself: prices, counts, subnets."""
+    claim = one.claim
+    return _digest(
+        one.request.token,
+        one.node_class.metadata.name,
+        one.request.slot or "",
+        msgspec.json.encode(claim.spec, order="deterministic").decode(),
+        msgspec.json.encode(claim.metadata.labels, order="deterministic").decode(),
+        claim.metadata.annotations.get(names.MIN_VALUES_RELAXED, ""),
+        *(known.name for known in one.request.instance_types),
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]

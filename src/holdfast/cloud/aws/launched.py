@@ -1,0 +1,95 @@
+"""A machine that was just launched, as the Cloud door answers it; pure.
+
+Called by `launching`. Right after a launch DescribeInstances may not know the machine yet, so what it is
+follows from what was asked for and what the fleet answered; later readings follow EC2 (`instances`).
+"""
+
+from collections.abc import Mapping
+
+from holdfast import names
+from holdfast.api import aws
+from holdfast.cloud.aws import choice, instances, reservations, templates
+from holdfast.cloud.aws.choice import Choice, Market, Pick
+from holdfast.cloud.aws.fleets import Launched
+from holdfast.cloud.aws.launch_groups import Member, type_of
+from holdfast.cloud.aws.templates import Template
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.offerings import InstanceType
+
+Stamps = Mapping[str, str]
+
+
+def instance(
+    found: Launched, member: Member, picked: Choice, made: tuple[Template, ...], *, stamps: Stamps, now_s: int
+) -> Instance:
+    pick = picked.pick(found.instance_type, found.zone)
+    image = next((t.image_id for t in made if pick is not None and pick in t.picks), "")
+    labels = {
+        names.INSTANCE_TYPE: found.instance_type,
+        names.ZONE: found.zone,
+        names.CAPACITY_TYPE: picked.capacity_type,
+        aws.EC2NODECLASS: member.node_class.metadata.name,
+    }
+    setting = templates.direct_setting(member.node_class)
+    if setting:
+        labels[aws.CAPACITY_RESERVATION_SETTING] = setting
+    if pick is not None:
+        labels |= _of_pick(pick) | {aws.INSTANCE_TENANCY: templates.tenancy(member.claim, pick.offering)}
+    bare = Instance(
+        provider_id=instances.provider_id(found.zone, found.instance_id),
+        instance_type=found.instance_type,
+        zone=found.zone,
+        capacity_type=picked.capacity_type,
+        state=InstanceState.STARTING,
+        launched_s=now_s,
+        image_id=image,
+        reservation_id=pick.offering.reservation_id if pick else None,
+        launch_token=member.request.token,
+        labels=tuple(labels.items()),
+    )
+    return completed(bare, member, stamps)
+
+
+def completed(found: Instance, member: Member, stamps: Stamps) -> Instance:
+    """With what its type says of its node, and what its claim is stamped with."""
+    known = type_of(member.request, found.instance_type)
+    pool = member.claim.metadata.labels.get(names.NODEPOOL)
+    labels = {
+        **(_of_type(known) if known else {}),
+        **({names.NODEPOOL: pool} if pool else {}),
+        **dict(found.labels),
+    }
+    return Instance(
+        provider_id=found.provider_id,
+        instance_type=found.instance_type,
+        zone=found.zone,
+        capacity_type=found.capacity_type,
+        state=found.state,
+        launched_s=found.launched_s,
+        image_id=found.image_id,
+        reservation_id=found.reservation_id,
+        claim=member.claim.metadata.name,
+        launch_token=found.launch_token,
+        labels=tuple(sorted(labels.items())),
+        annotations=tuple(sorted(stamps.items())),
+    )
+
+
+def _of_type(known: InstanceType) -> dict[str, str]:
+    """Labels that every node of a type has. Those of reservations are the machine's own (aws-4.4.3)."""
+    return {
+        r.key: next(iter(r.values))
+        for r in known.requirements
+        if not r.complement and len(r.values) == 1 and r.key not in aws.RESERVED_CAPACITY_LABELS
+    }
+
+
+def _of_pick(pick: Pick) -> dict[str, str]:
+    labels = {aws.ZONE_ID: pick.zone_id} if pick.zone_id else {}
+    reservation_id = pick.offering.reservation_id
+    if reservation_id is None:
+        return labels
+    market = choice.market(pick.offering)
+    kind = reservations.CAPACITY_BLOCK if market is Market.BLOCK else reservations.DEFAULT
+    interruptible = market is Market.INTERRUPTIBLE
+    return labels | instances.reservation_labels(reservation_id, kind, interruptible=interruptible)

@@ -1,0 +1,117 @@
+"""Our machines as EC2 sees them now: described, ended, rebooted, compared with their class.
+
+Half of the Cloud door. The rules: describing and ending are batched, so that calls do not grow with nodes;
+doing something twice does it once; a machine that was launched moments ago and is not described yet is not
+gone.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from holdfast import errors, ports
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import calls, drift, instances, template_data
+from holdfast.cloud.aws.batching import Batcher
+from holdfast.cloud.aws.calls import Calls
+from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.instances import Machine, Selected
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.offerings import InstanceType
+
+LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
+_DESCRIBE: Final = "DescribeInstances"
+_TERMINATED: Final = "terminated"
+
+
+class Machines:
+    def __init__(self, aws: Calls, *, cluster: Cluster, clock: ports.Clock, selected: Selected) -> None:
+        self._aws = aws
+        self._cluster = cluster
+        self._clock = clock
+        self._selected = selected
+        self._new: dict[str, float] = {}  # by instance id, when it was launched
+        self._described = Batcher(self._describe, clock=clock, most=instances.IDS_MAX)
+        self._ended = Batcher(self._terminate, clock=clock, most=instances.IDS_MAX)
+
+    def launched(self, instance_id: str) -> None:
+        """EC2 answered that it has launched it, so it is there even while nobody can see it."""
+        now_s = self._clock.monotonic_s()
+        self._new = {known: at_s for known, at_s in self._new.items() if now_s - at_s < LAG_S}
+        self._new[instance_id] = now_s
+
+    async def machine(self, provider_id: str) -> Machine:
+        """NotFound when it is gone for good."""
+        instance_id = instances.instance_id(provider_id)
+        try:
+            found = await self._described.get(instance_id)
+        except errors.NotFound:
+            if self._clock.monotonic_s() - self._new.get(instance_id, -LAG_S) < LAG_S:
+                raise errors.NotReady(f"{instance_id} was just launched and is not described yet") from None
+            raise
+        if found.instance.state is InstanceState.GONE:
+            raise errors.NotFound(f"{instance_id} is terminated")
+        return found
+
+    async def instance(self, provider_id: str) -> Instance:
+        return (await self.machine(provider_id)).instance
+
+    async def all(self) -> tuple[Instance, ...]:
+        """Every machine of this cluster, by provider id."""
+        found = await self._read(instances.all_of(self._cluster))
+        return tuple(sorted((machine.instance for machine in found), key=lambda one: one.provider_id))
+
+    async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
+        """What calls with these tokens launched, oldest first."""
+        found: list[Machine] = []
+        for start in range(0, len(tokens), instances.IDS_MAX):
+            some = tokens[start : start + instances.IDS_MAX]
+            found += await self._read(instances.launched_with(some, self._cluster))
+        return sorted(found, key=lambda machine: (machine.instance.launched_s, machine.id))
+
+    async def terminate(self, provider_id: str) -> None:
+        """NotFound when it has ended."""
+        if await self._ended.get(instances.instance_id(provider_id)) == _TERMINATED:
+            raise errors.NotFound(f"{provider_id} has ended")
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        """The operation is written on the machine first: after a crash between the two it is not rebooted,
+        which whoever waits for the reboot finds out, rather than rebooted twice, which nobody would."""
+        found = await self.machine(provider_id)
+        if found.tags.get(instances.REBOOT_TAG) == operation:
+            return
+        tags = template_data.tag_list({instances.REBOOT_TAG: operation})
+        await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
+        await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
+
+    async def drifted(
+        self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
+    ) -> str | None:
+        """Why a claim's machine is no longer what its class would launch; None: it still is."""
+        assert claim.status.provider_id is not None, "only what was launched can drift"
+        found = await self.machine(claim.status.provider_id)
+        known = types.get(found.instance.instance_type)
+        ca_bundle = self._cluster.ca_bundle
+        return drift.reason(claim, node_class, found, instance_type=known, ca_bundle=ca_bundle)
+
+    async def _describe(self, ids: Sequence[str]) -> Mapping[str, Machine]:
+        return {machine.id: machine for machine in await self._read(instances.by_id(ids))}
+
+    async def _read(self, request: Mapping[str, Any]) -> list[Machine]:
+        read = functools.partial(instances.read, selected=self._selected)
+        found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", **request)
+        return [read(raw) for group in found for raw in group.get("Instances", ())]
+
+    async def _terminate(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """The state each was in before. EC2 refuses a call that names one it does not know: then each alone."""
+        try:
+            answer = await self._aws.call(calls.EC2, "TerminateInstances", InstanceIds=list(ids))
+        except errors.NotFound:
+            if len(ids) == 1:
+                return {}
+            return {key: state for one in ids for key, state in (await self._terminate([one])).items()}
+        return {
+            change["InstanceId"]: change["PreviousState"]["Name"]
+            for change in answer.get("TerminatingInstances", ())
+        }

@@ -1,0 +1,88 @@
+"""Subnets and security groups: read whole, selected here.
+
+Called by `discovery`. The rule, as for reservations: one paged call lists all that the account sees, and the
+terms of every class are matched against that. So the calls grow neither with classes nor with terms, and a
+term that matches nothing can be told what there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.api.ec2nodeclass.selectors import SecurityGroupSelectorTerm, SubnetSelectorTerm
+from holdfast.cloud.aws import calls, described
+from holdfast.cloud.aws.calls import Calls
+from holdfast.state import selection
+
+_PAGE: Final = 1000
+_AVAILABLE: Final = "available"
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    id: str
+    zone: str
+    zone_id: str | None
+    free_addresses: int
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGroup:
+    id: str
+    name: str
+    tags: Mapping[str, str]
+
+
+async def read_subnets(aws: Calls) -> tuple[Subnet, ...]:
+    found = await aws.pages(calls.EC2, "DescribeSubnets", "Subnets", MaxResults=_PAGE)
+    return tuple(
+        Subnet(
+            raw["SubnetId"],
+            raw["AvailabilityZone"],
+            raw.get("AvailabilityZoneId"),
+            raw.get("AvailableIpAddressCount", 0),
+            described.tags(raw),
+        )
+        for raw in found
+        if raw.get("State", _AVAILABLE) == _AVAILABLE
+    )
+
+
+async def read_security_groups(aws: Calls) -> tuple[SecurityGroup, ...]:
+    found = await aws.pages(calls.EC2, "DescribeSecurityGroups", "SecurityGroups", MaxResults=_PAGE)
+    return tuple(
+        SecurityGroup(raw["GroupId"], raw.get("GroupName", ""), described.tags(raw)) for raw in found
+    )
+
+
+def select_subnets(terms: Sequence[SubnetSelectorTerm], seen: Sequence[Subnet]) -> tuple[Subnet, ...]:
+    """Most free addresses first."""
+    found = [subnet for subnet in seen if any(_selects_subnet(term, subnet) for term in terms)]
+    return tuple(sorted(found, key=lambda subnet: (-subnet.free_addresses, subnet.id)))
+
+
+def select_security_groups(
+    terms: Sequence[SecurityGroupSelectorTerm], seen: Sequence[SecurityGroup]
+) -> tuple[SecurityGroup, ...]:
+    found = [group for group in seen if any(_selects_group(term, group) for term in terms)]
+    return tuple(sorted(found, key=lambda group: group.id))
+
+
+def zone_names(seen: Sequence[Subnet]) -> dict[str, str]:
+    """What this account calls each zone, by the id that all accounts share."""
+    return {subnet.zone_id: subnet.zone for subnet in seen if subnet.zone_id}
+
+
+def _selects_subnet(term: SubnetSelectorTerm, subnet: Subnet) -> bool:
+    if term.id is not None:
+        return term.id == subnet.id
+    return bool(term.tags) and selection.tags_match(term.tags, subnet.tags)
+
+
+def _selects_group(term: SecurityGroupSelectorTerm, group: SecurityGroup) -> bool:
+    if term.id is not None:
+        return term.id == group.id
+    if term.name is not None:
+        return selection.wildcard(term.name, group.name)
+    return bool(term.tags) and selection.tags_match(term.tags, group.tags)

@@ -1,0 +1,104 @@
+"""AWS behind the Cloud door: the half that looks and the half that launches, as one.
+
+Built by `app`; controllers know it as `ports.Cloud`. It decides nothing itself.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from holdfast import ports
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import labels
+from holdfast.cloud.aws.bookkeeping import Bookkeeping
+from holdfast.cloud.aws.calls import Calls
+from holdfast.cloud.aws.discovery import Discovery
+from holdfast.cloud.aws.launching import Launcher
+from holdfast.cloud.aws.machines import Machines
+from holdfast.cloud.aws.templates import Surroundings
+from holdfast.model.instances import Instance
+from holdfast.model.offerings import InstanceType
+from holdfast.model.snapshot import CloudLabels
+from holdfast.ports import LaunchRequest, ReservationCounts
+
+
+class Aws:
+    def __init__(
+        self,
+        aws: Calls,
+        discovery: Discovery,
+        around: Surroundings,
+        *,
+        clock: ports.Clock,
+        ids: ports.Ids,
+        recorder: ports.Recorder,
+    ) -> None:
+        self.discovery = discovery
+        self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
+        self._machines = Machines(aws, cluster=around.cluster, clock=clock, selected=self._selected_by)
+        self._launcher = Launcher(
+            aws,
+            around=around,
+            clock=clock,
+            ids=ids,
+            machines=self._machines,
+            books=Bookkeeping(discovery.unavailable, discovery.hold_downs, clock=clock, recorder=recorder),
+            counts=discovery.count_again,
+        )
+
+    @property
+    def labels(self) -> CloudLabels:
+        return labels.CLOUD_LABELS
+
+    async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
+        self._note(node_class)
+        return await self.discovery.instance_types(node_class)
+
+    async def reservations(self) -> ReservationCounts:
+        return await self.discovery.reservations()
+
+    async def resolve(self, node_class: Object) -> Mapping[str, Any]:
+        self._note(node_class)
+        return await self.discovery.resolve(node_class)
+
+    async def release(self, node_class: Object) -> None:
+        self._selected.pop(node_class.metadata.name, None)
+        await self._launcher.templates.delete_all(node_class.metadata.name)
+        await self.discovery.release(node_class)
+
+    async def launch(
+        self, requests: Sequence[LaunchRequest], *, owned: Collection[str] = ()
+    ) -> Sequence[Instance | Exception]:
+        for request in requests:
+            self._note(request.node_class)
+        return await self._launcher.launch(requests, owned)
+
+    async def instance(self, provider_id: str) -> Instance:
+        return await self._machines.instance(provider_id)
+
+    async def instances(self) -> tuple[Instance, ...]:
+        return await self._machines.all()
+
+    async def drift(self, claim: Object, node_class: Object) -> str | None:
+        assert isinstance(claim, NodeClaim)
+        assert isinstance(node_class, EC2NodeClass)
+        types = {known.name: known for known in await self.instance_types(node_class)}
+        return await self._machines.drifted(claim, node_class, types)
+
+    async def terminate(self, provider_id: str) -> None:
+        await self._machines.terminate(provider_id)
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        await self._machines.reboot(provider_id, operation)
+
+    def _note(self, node_class: Object) -> None:
+        """A class in direct mode, or without terms, selects none."""
+        assert isinstance(node_class, EC2NodeClass)
+        listed = frozenset(entry.id for entry in node_class.status.capacity_reservations)
+        has_terms = bool(node_class.spec.capacity_reservation_selector_terms)
+        self._selected[node_class.metadata.name] = listed if has_terms else frozenset()
+
+    def _selected_by(self, node_class: str) -> AbstractSet[str]:
+        return self._selected.get(node_class, frozenset())

@@ -1,0 +1,62 @@
+"""How often AWS is asked at most: a token bucket for each family of operations.
+
+Held by `calls`. EC2 keeps such buckets for each account and region, and everything in the account draws on
+them; ours are smaller, so that a busy cluster leaves room for its neighbours. The rule: a call that finds no
+token waits for its own, in the order of asking.
+"""
+
+from typing import Final
+
+# A second, and at once. EC2's own are 20 and 100 for reads, 5 and 50 for most writes.
+_EC2_READS: Final = (15.0, 50)
+_EC2_WRITES: Final = (4.0, 40)
+_EC2_ALONE: Final = {  # these have buckets of their own in EC2
+    "CreateFleet": (4.0, 40),
+    "TerminateInstances": (4.0, 80),
+    "CreateTags": (8.0, 80),
+}
+_OTHERS: Final = (5.0, 20)
+_QUEUES: Final = (50.0, 100)
+_READS: Final = ("Describe", "Get", "List")
+
+
+class Bucket:
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at_s: float | None = None
+
+    def take(self, now_s: float) -> float:
+        """Takes a token; how long until it may be used."""
+        if self._at_s is not None:
+            earned = max(0.0, now_s - self._at_s) * self._per_second
+            self._tokens = min(float(self._burst), self._tokens + earned)
+        self._at_s = now_s
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._per_second)
+
+
+class Rates:
+    """All buckets of one account and region."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[tuple[str, str], Bucket] = {}
+
+    def take(self, service: str, operation: str, now_s: float) -> float:
+        """How long to wait before an operation may be asked for."""
+        family, limit = _family(service, operation)
+        bucket = self._buckets.get((service, family))
+        if bucket is None:
+            bucket = self._buckets[service, family] = Bucket(*limit)
+        return bucket.take(now_s)
+
+
+def _family(service: str, operation: str) -> tuple[str, tuple[float, int]]:
+    if service == "sqs":
+        return "", _QUEUES
+    if service != "ec2":
+        return "", _OTHERS
+    if operation in _EC2_ALONE:
+        return operation, _EC2_ALONE[operation]
+    return ("reads", _EC2_READS) if operation.startswith(_READS) else ("writes", _EC2_WRITES)

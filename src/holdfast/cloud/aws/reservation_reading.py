@@ -1,0 +1,77 @@
+"""The one reading of capacity reservations that everybody uses.
+
+Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
+state; what terms name by id and is not among them is asked for in one more call; a reading is whole or it is
+an error. So the calls grow neither with terms, nor with reservations beyond a page of a thousand, nor with
+nodes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, ports
+from holdfast.cloud.aws import calls, described
+from holdfast.cloud.aws.calls import Calls
+from holdfast.cloud.aws.reservations import CapacityReservation
+
+PERIOD_S: Final = 60.0
+UNKNOWN_AGAIN_S: Final = 900.0  # an id that EC2 does not know is asked for again after so long
+_PAGE: Final = 1000
+_DESCRIBE: Final = "DescribeCapacityReservations"
+_LISTED: Final = "CapacityReservations"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    reservations: tuple[CapacityReservation, ...]  # sorted by id
+    unknown: frozenset[str]  # named by terms, and EC2 knows none of that id
+    read_began_s: int
+
+    def without(self, ids: Iterable[str]) -> frozenset[str]:
+        """Of these ids, those that this reading says nothing about."""
+        return frozenset(ids) - {one.id for one in self.reservations} - self.unknown
+
+
+class Reader:
+    def __init__(self, aws: Calls, clock: ports.Clock) -> None:
+        self._aws = aws
+        self._clock = clock
+        self._wanted: set[str] = set()
+        self._unknown: dict[str, float] = {}  # by id, when EC2 said so
+
+    def want(self, ids: Iterable[str]) -> None:
+        """Ids that terms name: the next reading says something about them."""
+        self._wanted.update(ids)
+
+    async def read(self) -> Reading:
+        began_s = self._clock.now_s()
+        found = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
+        by_id = {one.id: one for one in map(described.reservation, found)}
+        now_s = self._clock.monotonic_s()
+        self._unknown = {
+            key: at_s
+            for key, at_s in self._unknown.items()
+            if key not in by_id and now_s - at_s < UNKNOWN_AGAIN_S
+        }
+        missing = sorted(self._wanted - by_id.keys() - self._unknown.keys())
+        by_id |= {one.id: one for one in await self._by_id(missing)}
+        for key in missing:
+            if key not in by_id:
+                self._unknown[key] = now_s
+        return Reading(
+            tuple(by_id[key] for key in sorted(by_id)), frozenset(self._unknown) & self._wanted, began_s
+        )
+
+    async def _by_id(self, ids: Sequence[str]) -> list[CapacityReservation]:
+        """All in one call. EC2 refuses a call that names one it does not know, so then each alone; those are
+        not asked for again for a while."""
+        if not ids:
+            return []
+        try:
+            found = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, CapacityReservationIds=list(ids))
+        except errors.NotFound:
+            if len(ids) == 1:
+                return []
+            return [one for key in ids for one in await self._by_id([key])]
+        return [described.reservation(raw) for raw in found]

@@ -1,0 +1,239 @@
+"""An EC2NodeClass becomes its status: what its selectors found, and a condition for each.
+
+Called by `discovery`. The rules: every part is looked at every time, in Karpenter's order (aws-1.4.2); what
+could not be read is left out of the patch and its condition stays as it was, so a failed or half-read answer
+changes nothing; conditions and their reasons are Karpenter's, with messages that name what to do. Our own:
+a reservation that cannot be used is named in CapacityReservationsReady, and CapacityReservationAvailable says
+whether any slot is free (decision 11) without being part of Ready.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast import errors, ports
+from holdfast.api import conditions
+from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import status as wire
+from holdfast.cloud.aws import class_checks, families, network, reservation_status
+from holdfast.cloud.aws.images import Images
+from holdfast.cloud.aws.network import SecurityGroup, Subnet
+from holdfast.cloud.aws.placement_groups import PlacementGroups
+from holdfast.cloud.aws.profiles import Profiles
+from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.sources import Source
+
+AMIS: Final = "AMIsReady"
+SUBNETS: Final = "SubnetsReady"
+SECURITY_GROUPS: Final = "SecurityGroupsReady"
+INSTANCE_PROFILE: Final = "InstanceProfileReady"
+PLACEMENT_GROUP: Final = "PlacementGroupReady"
+RESERVATIONS: Final = "CapacityReservationsReady"
+VALIDATION: Final = "ValidationSucceeded"
+SLOTS: Final = "CapacityReservationAvailable"
+
+READY_NEEDS: Final = (
+    AMIS,
+    SUBNETS,
+    SECURITY_GROUPS,
+    INSTANCE_PROFILE,
+    VALIDATION,
+    PLACEMENT_GROUP,
+)
+_VALIDATION_NEEDS: Final = (AMIS, INSTANCE_PROFILE, SECURITY_GROUPS, SUBNETS)
+_NOT_READ: Final = "CouldNotRead"
+
+
+class Verdict(NamedTuple):
+    """What one part came to: fields of the status, and what its condition says."""
+
+    fields: Mapping[str, Any]
+    status: str = TRUE
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where everything is read from."""
+
+    subnets: Source[tuple[Subnet, ...]]
+    security_groups: Source[tuple[SecurityGroup, ...]]
+    images: Images
+    profiles: Profiles
+    placement_groups: PlacementGroups
+    reservations: Callable[[EC2NodeClass], Awaitable[Sequence[CapacityReservation]]]
+    kubernetes: Callable[[], str]
+    clock: ports.Clock
+    recorder: ports.Recorder
+    reserved_capacity: bool = True
+    service_cidr_known: bool = True
+
+
+async def resolve(node_class: EC2NodeClass, parts: Parts) -> dict[str, Any]:
+    """The status as a merge patch. The list of conditions is complete, so it is written only if nobody else
+    wrote since the class was read."""
+    work = _Resolving(node_class, parts)
+    await work.part(AMIS, work.images)
+    if parts.reserved_capacity:
+        await work.part(RESERVATIONS, work.reservations)
+    await work.part(PLACEMENT_GROUP, work.placement_group)
+    await work.part(SUBNETS, work.subnets)
+    await work.part(SECURITY_GROUPS, work.security_groups)
+    await work.part(INSTANCE_PROFILE, work.profile)
+    work.put(VALIDATION, work.validation())
+    return work.patch()
+
+
+class _Resolving:
+    """One pass over one class."""
+
+    def __init__(self, node_class: EC2NodeClass, parts: Parts) -> None:
+        self._class = node_class
+        self._parts = parts
+        self._now = datetime.fromtimestamp(parts.clock.now_s(), UTC)
+        self._fields: dict[str, Any] = {}
+        self._conditions: Sequence[Condition] = node_class.status.conditions
+
+    async def part(self, condition: str, look: Callable[[], Awaitable[Verdict]]) -> None:
+        """What could not be read changes nothing, but that it could not is said where nothing else is."""
+        try:
+            verdict = await look()
+        except errors.HoldfastError as error:
+            self._parts.recorder.event(self._class, _NOT_READ, f"{condition}: {error}", warning=True)
+            known = conditions.find(self._conditions, condition)
+            if known is None or known.status == UNKNOWN:
+                self.put(condition, Verdict({}, UNKNOWN, _NOT_READ, str(error)))
+            return
+        self.put(condition, verdict)
+
+    def put(self, condition: str, verdict: Verdict) -> None:
+        self._fields |= verdict.fields
+        self._conditions = conditions.put(
+            self._conditions,
+            condition,
+            verdict.status,
+            now=self._now,
+            generation=self._class.metadata.generation,
+            reason=verdict.reason,
+            message=verdict.message,
+        )
+
+    async def images(self) -> Verdict:
+        kubernetes = self._parts.kubernetes()
+        try:
+            found = await self._parts.images.of(self._class, kubernetes)
+        except errors.InvalidInput as error:
+            return Verdict({}, FALSE, "UnsupportedAlias", str(error))
+        if not found:
+            return Verdict({"amis": None}, FALSE, "AMINotFound", "amiSelectorTerms select no image")
+        return Verdict({"amis": found})
+
+    async def reservations(self) -> Verdict:
+        if not self._class.spec.capacity_reservation_selector_terms:
+            self._conditions = conditions.drop(self._conditions, SLOTS)
+            return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
+        zones = await self._zones()  # first: subnets tell what this account calls each zone
+        found = reservation_status.found(
+            self._class,
+            await self._parts.reservations(self._class),
+            zones=zones,
+            placement_group=await self._group_name(),
+            now_s=self._parts.clock.now_s(),
+        )
+        self._slots(found)
+        fields = {
+            "capacityReservations": found.active or None,
+            "upcomingCapacityReservations": found.upcoming or None,
+        }
+        reason = "" if found.active else "NoCapacityReservations"
+        return Verdict(fields, TRUE, reason, found.message)
+
+    async def placement_group(self) -> Verdict:
+        try:
+            await self._parts.placement_groups.of(self._class)
+        except errors.NotFound as error:
+            return Verdict({}, FALSE, "PlacementGroupNotFound", str(error))
+        except errors.HoldfastError as error:
+            return Verdict({}, FALSE, "PlacementGroupResolutionFailed", str(error))
+        return Verdict({})
+
+    async def subnets(self) -> Verdict:
+        seen = await self._parts.subnets.fresh()
+        found = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
+        if not found:
+            why = f"subnetSelectorTerms select none of the {len(seen)} subnets that this account sees"
+            return Verdict({"subnets": None}, FALSE, "SubnetsNotFound", why)
+        return Verdict(
+            {"subnets": [wire.Subnet(id=one.id, zone=one.zone, zone_id=one.zone_id) for one in found]}
+        )
+
+    async def security_groups(self) -> Verdict:
+        seen = await self._parts.security_groups.fresh()
+        found = network.select_security_groups(self._class.spec.security_group_selector_terms, seen)
+        if not found:
+            why = f"securityGroupSelectorTerms select none of the {len(seen)} groups that this account sees"
+            return Verdict({"securityGroups": None}, FALSE, "SecurityGroupsNotFound", why)
+        return Verdict({"securityGroups": [wire.SecurityGroup(id=one.id, name=one.name) for one in found]})
+
+    async def profile(self) -> Verdict:
+        found = await self._parts.profiles.of(self._class)
+        if found.problem:
+            return Verdict({}, FALSE, "RoleNotFound", found.problem)
+        return Verdict({"instanceProfile": found.name})
+
+    def validation(self) -> Verdict:
+        if families.of(self._class).name == "AL2023" and not self._parts.service_cidr_known:
+            why = "AL2023 needs the cluster's service addresses, and EKS does not tell them"
+            return Verdict({}, FALSE, "ClusterCIDRResolutionFailed", why)
+        problem = class_checks.problem(self._class)
+        if problem:
+            return Verdict({}, FALSE, problem.reason, problem.message)
+        found = {name: conditions.find(self._conditions, name) for name in _VALIDATION_NEEDS}
+        for status in (FALSE, UNKNOWN):
+            waiting = [name for name, one in found.items() if (one.status if one else UNKNOWN) == status]
+            if waiting:
+                return Verdict({}, status, "DependenciesNotReady", f"{', '.join(waiting)}: {status}")
+        return Verdict({})
+
+    def patch(self) -> dict[str, Any]:
+        needs = (*READY_NEEDS, RESERVATIONS) if self._parts.reserved_capacity else READY_NEEDS
+        listed = conditions.summarize(
+            self._conditions, needs, now=self._now, generation=self._class.metadata.generation
+        )
+        patch = msgspec.to_builtins({**self._fields, "conditions": listed})
+        assert isinstance(patch, dict)
+        return patch
+
+    def _slots(self, found: reservation_status.Found) -> None:
+        if not found.active:
+            self._conditions = conditions.drop(self._conditions, SLOTS)
+        elif found.free:
+            self.put(SLOTS, Verdict({}, TRUE, "Available"))
+        else:
+            why = f"all slots of {len(found.active)} selected reservations are taken"
+            self.put(SLOTS, Verdict({}, FALSE, "LimitExceeded", why))
+
+    async def _zones(self) -> AbstractSet[str] | None:
+        try:
+            seen = await self._parts.subnets.fresh()
+        except errors.HoldfastError:
+            return None  # said by the subnets' own condition
+        selected = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
+        return frozenset(subnet.zone for subnet in selected)
+
+    async def _group_name(self) -> str:
+        """A group that cannot be found is said elsewhere; until it is, no reservation is in it."""
+        selector = self._class.spec.placement_group_selector
+        if selector is None:
+            return ""
+        try:
+            group = await self._parts.placement_groups.of(self._class)
+        except errors.NotFound:
+            return selector.name or selector.id or ""
+        return group.name if group else ""

@@ -1,0 +1,82 @@
+"""What if some nodes went: the snapshot that `solve` is asked about, and whether its answer will do.
+
+Called by whoever decides about disruption. The rules: a candidate is treated as a node that is being deleted, so its
+pods are planned for, it is given none, and limits do not count it, though it is there until its replacement is
+(S-74); and a node that only just changed is left in peace by pods that have to move only because we want it (S-25).
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from holdfast.core.scheduling.displaced import needs_another_place
+from holdfast.core.scheduling.plan import Plan
+from holdfast.model import requirement, requirements, resources
+from holdfast.model.pods import PodView
+from holdfast.model.requirement import Operator
+from holdfast.model.requirements import NO_REQUIREMENTS
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
+
+# Only within a simulation: no node has this label, and no claim asks for it.
+_UNSETTLED: Final = "holdfast.dev/unsettled"
+_SETTLED: Final = requirements.of(requirement.of(_UNSETTLED, Operator.DOES_NOT_EXIST))
+
+
+def without(snapshot: Snapshot, candidates: Collection[str], *, consolidating: bool = False) -> Snapshot:
+    """The snapshot as if the candidates were being deleted; when consolidating, their pods avoid unsettled nodes."""
+    going = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
+    unsettled = _unsettled(snapshot) - going if consolidating else set()
+    movers = tuple(
+        _settled_only(pod)
+        for node in snapshot.nodes
+        if unsettled and node.name in going
+        for pod in node.pods
+        if needs_another_place(pod, snapshot.budgets)
+    )
+    moved = {pod.uid: pod for pod in movers}
+    nodes = tuple(
+        replace(
+            node,
+            deleting=node.deleting or node.name in going,
+            labels=tuple(sorted((*node.labels, (_UNSETTLED, "true"))))
+            if node.name in unsettled
+            else node.labels,
+            pods=tuple(moved.get(pod.uid, pod) for pod in node.pods),
+        )
+        for node in snapshot.nodes
+    )
+    gone = [node for node in snapshot.nodes if node.name in going]
+    pools = tuple(replace(pool, used=_used(pool, gone)) for pool in snapshot.node_pools)
+    return replace(snapshot, nodes=nodes, node_pools=pools)
+
+
+def moves_everybody(plan: Plan, snapshot: Snapshot) -> bool:
+    """Whether every pod that has to move has a place. Pods that had none before are no reason to stay (S-104)."""
+    pending = {pod.uid for pod in snapshot.pending}
+    return all(one.pod in pending for one in plan.unplaced)
+
+
+def _unsettled(snapshot: Snapshot) -> set[str]:
+    """Nodes on which pods came or went so recently that their pool does not consolidate them yet."""
+    after_s = {pool.name: pool.consolidate_after_s for pool in snapshot.node_pools}
+    return {
+        node.name
+        for node in snapshot.nodes
+        if node.last_pod_event_s is not None
+        and (window_s := after_s.get(node.node_pool or "")) is not None
+        and snapshot.taken_s < node.last_pod_event_s + window_s
+    }
+
+
+def _settled_only(pod: PodView) -> PodView:
+    """Said like the place of a volume: it is asked of the node, and changes nothing about which nodes count (S-98)."""
+    volumes = pod.shape.volumes
+    places = tuple(place.union(_SETTLED) for place in volumes.alternatives or (NO_REQUIREMENTS,))
+    return replace(pod, shape=replace(pod.shape, volumes=replace(volumes, alternatives=places)))
+
+
+def _used(pool: NodePoolView, gone: Collection[NodeView]) -> Resources:
+    ours = [node for node in gone if node.node_pool == pool.name]
+    freed = resources.add(*(node.capacity for node in ours), resources.of({resources.NODES: len(ours)}))
+    return pool.used.subtract(freed)

@@ -1,0 +1,85 @@
+"""What the outside is told of a plan: events of pods, nodes that are spoken for, and how free pending pods are.
+
+Called by whoever carries a plan out and counts. The rule: nobody is left without an answer. A pod that waits for a
+slot is told so as well, unlike in Karpenter, which defers it in silence (S-102).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import names
+from holdfast.core.scheduling import columns
+from holdfast.core.scheduling.plan import Plan
+from holdfast.model.pods import PodShape
+from holdfast.model.requirements import NO_REQUIREMENTS
+from holdfast.model.snapshot import NodePoolView, Snapshot
+from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
+
+NOMINATED: Final = "Nominated"
+FAILED_SCHEDULING: Final = "FailedScheduling"
+FLEXIBLE: Final = "flexible"
+NO_ZONE: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event on a pod. A warning is for somebody to act on; waiting is not."""
+
+    pod: str
+    event: str
+    text: str
+    warning: bool = False
+
+
+def events(plan: Plan) -> tuple[Told, ...]:
+    """Events on pods that go on nodes that exist, and on pods that have no place. The pods of a claim are told once it
+    has a name."""
+    found = [
+        Told(uid, NOMINATED, f"it should go on node {one.node}") for one in plan.placed for uid in one.pods
+    ]
+    for one in plan.unplaced:
+        why = "; ".join(f"{r.subject}: {r.text}" if r.subject else r.text for r in one.reasons)
+        found.append(Told(one.pod, FAILED_SCHEDULING, why, warning=one.waits_for is None))
+    return tuple(sorted(found, key=lambda told: told.pod))
+
+
+def nominated(plan: Plan) -> tuple[str, ...]:
+    """Nodes that exist and that pods are on their way to: nobody may disrupt them meanwhile (S-103)."""
+    return tuple(sorted(one.node for one in plan.placed))
+
+
+def pending_by_zone(snapshot: Snapshot) -> Counter[str]:
+    """Pending pods by the one zone they can be in, `flexible` where there are several, `none` without one (S-86)."""
+    zones = [
+        (pool, columns.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
+        for pool in snapshot.node_pools
+    ]
+    buckets: dict[PodShape, str] = {}
+    found: Counter[str] = Counter()
+    for pod in snapshot.pending:
+        if pod.shape not in buckets:
+            buckets[pod.shape] = _bucket(pod.shape, zones, snapshot.cloud_labels.well_known)
+        found[buckets[pod.shape]] += 1
+    return found
+
+
+def _bucket(shape: PodShape, zones: list[tuple[NodePoolView, set[str]]], well_known: frozenset[str]) -> str:
+    tolerations = (*shape.tolerations, TOLERATE_PREFERENCES)
+    possible: set[str] = set()
+    for pool, of_pool in zones:
+        if first_untolerated(pool.taints, tolerations):
+            continue
+        for term in shape.required_terms or (NO_REQUIREMENTS,):
+            wanted = shape.node_selector.union(term)
+            if not shape.node_selector.intersects(term) or not pool.requirements.compatible(
+                wanted, well_known
+            ):
+                continue
+            for place in shape.volumes.alternatives or (NO_REQUIREMENTS,):
+                if wanted.intersects(place):
+                    allowed = wanted.union(place).get(names.ZONE)
+                    possible |= {zone for zone in of_pool if allowed.has(zone)}
+    if len(possible) > 1:
+        return FLEXIBLE
+    return next(iter(possible), NO_ZONE)

@@ -1,0 +1,46 @@
+"""From a request on the wire to its answer on the wire.
+
+Called by the two fronts that have a wire. The service is known from the scope of the signature, so one
+address serves them all.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.sim.aws import wire
+from holdfast.sim.aws.codec import protocols
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.errors import ApiError, HalfResponse
+from holdfast.sim.aws.wire import Request, Response
+
+_NOT_SIGNED: Final = ApiError("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
+
+
+def answer(endpoint: Endpoint, request: Request) -> Response:
+    """The answer, whatever the request is. Raises LostResponse or Unreached when there is to be none, and NotYet
+    where the endpoint is asked with patience."""
+    request_id = endpoint.request_id()
+    scope = wire.scope(request)
+    if scope is None:
+        return protocols.codec("ec2").error(_NOT_SIGNED, request_id)
+    try:
+        codec = protocols.codec(scope.service)
+    except KeyError:
+        unknown = ApiError("InvalidAction", f"There is no service {scope.service}.")
+        return protocols.codec("ec2").error(unknown, request_id)
+    caller = endpoint.caller(scope.access_key, request.headers.get("user-agent", ""))
+    operation = codec.operation(request)
+    params: Mapping[str, Any] = {}
+    try:
+        model = codec.operation_model(operation)
+        params = codec.params(model, request)
+    except ApiError as error:
+        endpoint.record(scope.service, operation, params, caller, error.code)
+        return codec.error(error, request_id)
+    try:
+        result = endpoint.call(scope.service, operation, params, caller)
+    except ApiError as error:
+        return codec.error(error, request_id)
+    except HalfResponse as half:
+        return codec.half_answer(model, half.result, request_id)
+    return codec.answer(model, result, request_id)

@@ -1,0 +1,129 @@
+"""The simulated AWS behind its fronts: one place where every call of every service arrives.
+
+Fronts give it calls by the service's name; tests, benches and 'calls a minute' tables read its log. The
+rules: what no service knows is answered as AWS answers it, and counted; a fault happens here, so that it
+looks the same through every front; results are checked by the codec before anybody sees them.
+"""
+
+import contextlib
+import itertools
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast import ports
+from holdfast.sim.aws.codec import protocols
+from holdfast.sim.aws.errors import ApiError, HalfResponse, LostResponse, NoSuchOperation, NotYet, Unreached
+from holdfast.sim.aws.faults import Fault, Faults, NoFaults, throttling
+from holdfast.sim.aws.service import Caller, Service
+
+ACCOUNT_ID: Final = "111122223333"
+LOG_MAX: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that was made, as the log keeps it."""
+
+    at_s: int
+    service: str
+    operation: str
+    params: Mapping[str, Any]
+    caller: Caller
+    error: str | None  # the code of the answer, or in words why there was none
+
+
+class Endpoint:
+    def __init__(
+        self,
+        services: Mapping[str, Service],
+        clock: ports.Clock,
+        *,
+        faults: Faults | None = None,
+        accounts: Mapping[str, str] | None = None,
+    ) -> None:
+        self.services = services  # by the name in signatures, which is botocore's name too
+        self.clock = clock
+        self.faults: Faults = faults or NoFaults()
+        self.log: deque[Call] = deque(maxlen=LOG_MAX)
+        self.counts: Counter[tuple[str, str, str | None]] = Counter()  # service, operation, error
+        self._accounts = dict(accounts or {})  # by access key; others are in ACCOUNT_ID
+        self._request_numbers = itertools.count(1)
+        self._patient = False
+
+    def caller(self, access_key: str, user_agent: str) -> Caller:
+        return Caller(self._accounts.get(access_key, ACCOUNT_ID), access_key, user_agent)
+
+    def request_id(self) -> str:
+        """A new one, in the form AWS gives them."""
+        return f"00000000-0000-4000-8000-{next(self._request_numbers):012x}"
+
+    def call(self, service: str, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        """The result of the service, checked and copied. Raises ApiError; LostResponse, HalfResponse or Unreached
+        when the connection is to break; WrongShape when a service is wrong."""
+        try:
+            result = self._call(service, operation, params, caller)
+        except ApiError as answer:
+            self.record(service, operation, params, caller, answer.code)
+            raise
+        except (LostResponse, Unreached) as broken:
+            self.record(service, operation, params, caller, type(broken).__name__)
+            raise
+        self.record(service, operation, params, caller, None)
+        return result
+
+    def record(
+        self, service: str, operation: str, params: Mapping[str, Any], caller: Caller, error: str | None
+    ) -> None:
+        """Writes a call into the log."""
+        self.log.append(Call(self.clock.now_s(), service, operation, params, caller, error))
+        self.counts[service, operation, error] += 1
+
+    def unknown_actions(self) -> dict[tuple[str, str], int]:
+        """How often what was asked that nothing here knows: by service and operation."""
+        return {
+            (service, operation): count
+            for (service, operation, error), count in self.counts.items()
+            if error in protocols.UNKNOWN_ACTIONS
+        }
+
+    @contextlib.contextmanager
+    def patience(self) -> Iterator[None]:
+        """Inside, a long poll that finds nothing raises NotYet; outside, its answer is empty at once, since time
+        cannot pass in a plain call."""
+        self._patient = True
+        try:
+            yield
+        finally:
+            self._patient = False
+
+    def _call(
+        self, service: str, operation: str, params: Mapping[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        codec = protocols.codec(service)
+        model = codec.operation_model(operation)
+        codec.check_params(model, params)
+        fault = self.faults.fault(service, operation, params)
+        if fault is Fault.UNREACHED:
+            raise Unreached
+        if fault is Fault.THROTTLED:
+            raise throttling(service)
+        if isinstance(fault, ApiError):
+            raise fault
+        if service not in self.services:
+            raise codec.no_such_action(operation)
+        try:
+            result = self.services[service].call(operation, params, caller)
+        except NoSuchOperation:
+            raise codec.no_such_action(operation) from None
+        except NotYet as wait:
+            if self._patient:
+                raise
+            result = wait.otherwise
+        result = codec.strict_result(model, result)
+        if fault is Fault.LOST:
+            raise LostResponse
+        if fault is Fault.HALF:
+            raise HalfResponse(result)
+        return result

@@ -1,0 +1,59 @@
+"""The front with the full wire and no socket: botocore's `before-send` hook.
+
+Installed into a session or a client by tests that want serialization, signing, retries and parsing to be
+botocore's own. A request arrives as the bytes that would have been sent.
+"""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ConnectionClosedError
+from botocore.hooks import BaseEventHooks
+
+from holdfast.sim.aws import dispatch
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.errors import LostResponse, Unreached
+from holdfast.sim.aws.wire import Request
+
+
+def install(events: BaseEventHooks, endpoint: Endpoint) -> None:
+    """Into `session.get_component("event_emitter")` before clients are made, or into `client.meta.events`."""
+    front = BeforeSend(endpoint)
+    events.register("before-send", front.answer)
+
+
+class BeforeSend:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def answer(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        address = urlsplit(request.url)
+        headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+        body = request.body or b""
+        asked = Request(
+            request.method,
+            address.path,
+            address.query,
+            headers,
+            body.encode() if isinstance(body, str) else body,
+        )
+        try:
+            response = dispatch.answer(self._endpoint, asked)
+        except (LostResponse, Unreached) as broken:
+            raise ConnectionClosedError(endpoint_url=request.url) from broken
+        return AWSResponse(request.url, response.status, response.headers, _Body(response.arriving))
+
+
+class _Body:
+    """What botocore reads an answer from."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self, *_: object, **__: object) -> Iterator[bytes]:
+        yield self._content
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,70 @@
+"""The HTTP front: one address on the loopback for EC2 and its neighbours, for any SDK and for the AWS CLI.
+
+Started by the sandbox and by contract tests; given to clients as `--endpoint-url` or `AWS_ENDPOINT_URL`. The
+rule: it listens on the loopback alone, since it checks no signature.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aiohttp import web
+
+from holdfast.sim.aws import dispatch, waiting
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.errors import LostResponse, Unreached
+from holdfast.sim.aws.wire import Request, Response
+
+BODY_MAX_BYTES: Final = 2**20
+
+
+@contextlib.asynccontextmanager
+async def serving(endpoint: Endpoint, port: int = 0) -> AsyncIterator[str]:
+    """Listens while the context is open; gives the address. Port 0 takes one that is free."""
+    runner = web.AppRunner(application(endpoint), access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def application(endpoint: Endpoint) -> web.Application:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        asked = Request(
+            request.method,
+            request.raw_path.partition("?")[0],
+            request.rel_url.raw_query_string,
+            {name.lower(): value for name, value in request.headers.items()},
+            await request.read(),
+        )
+        try:
+            response = await waiting.patiently(endpoint, lambda: dispatch.answer(endpoint, asked))
+        except (LostResponse, Unreached):
+            return _hang_up(request)
+        if response.cut:
+            return await _half(request, response)
+        return web.Response(status=response.status, body=response.body, headers=dict(response.headers))
+
+    app = web.Application(client_max_size=BODY_MAX_BYTES)
+    app.router.add_route("*", "/{path:.*}", handle)
+    return app
+
+
+def _hang_up(request: web.Request) -> web.Response:
+    if request.transport:
+        request.transport.abort()
+    return web.Response(status=500)  # nobody is there to read it
+
+
+async def _half(request: web.Request, response: Response) -> web.StreamResponse:
+    """The promise of the whole answer, half of it, and the end of the connection."""
+    stream = web.StreamResponse(status=response.status, headers=dict(response.headers))
+    stream.content_length = len(response.body)
+    await stream.prepare(request)
+    await stream.write(response.arriving)
+    if request.transport:
+        request.transport.close()
+    return stream

@@ -1,0 +1,30 @@
+"""Works off what is due. Called at the beginning of every call and by `Ec2.advance`.
+
+The rule: entries happen in the order of their times, each at its own time, however far the clock jumped.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from holdfast.sim.ec2 import instances, reservations
+from holdfast.sim.ec2.world import World
+
+ACTIONS: Final[Mapping[str, Callable[[World, str], None]]] = {
+    "instance.boot": instances.boot,
+    "instance.die": instances.die,
+    "instance.impair": instances.impair,
+    "instance.end": instances.end,
+    "instance.release": instances.release,
+    "instance.forget": instances.forget,
+    "instance.interrupted": instances.interrupted,
+    "reservation.start": reservations.start,
+    "reservation.warn": reservations.warn,
+    "reservation.reclaim": reservations.reclaim,
+    "reservation.end": reservations.expire,
+}
+
+
+def catch_up(world: World) -> None:
+    while entry := world.due():
+        action, subject = entry
+        ACTIONS[action](world, subject)

@@ -1,0 +1,229 @@
+"""Where machines come from: reservations, plain on-demand and spot, drawn pool by pool.
+
+Called by Fleet and RunInstances before anything is launched: a draw only notes what it took, so that a plan
+that does not reach its minimum leaves the world as it was. The rules: a full source is an error of the pool,
+never silence; a reservation that is targeted by id is never left for plain on-demand.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.ec2 import faults, reservations
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK, INTERRUPTIBLE, ONLY_RESERVED, Reservation, Spec
+from holdfast.sim.ec2.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """One (type, zone) of a request, with how an instance there is to be."""
+
+    instance_type: str
+    zone_id: str
+    subnet_id: str
+    spec: Spec
+    price: int  # nano-USD an hour in the market that is asked for; unknown ones come last
+    priority: float = float("inf")
+    answer: dict[str, Any] = field(default_factory=dict)  # LaunchTemplateAndOverrides
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pool gave less than was asked of it."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some instances of one pool from one source."""
+
+    pool: Pool
+    count: int
+    market: str  # on-demand, spot, capacity-block or interruptible-capacity-reservation
+    reservation_id: str = ""
+
+
+FULL = Failure(
+    "ReservationCapacityExceeded",
+    "The requested reservation does not have sufficient compatible and available capacity.",
+)
+
+
+class Capacity:
+    """What one account could still get, less what was drawn so far."""
+
+    def __init__(self, world: World, account: str) -> None:
+        self._world = world
+        self._account = account
+        self._taken: Counter[str] = Counter()  # by reservation
+        self._pools: Counter[tuple[str, str, str]] = Counter()
+        self._addresses = {subnet.id: subnet.addresses for subnet in world.setup.subnets}
+        self._vcpus = self._vcpus_left()
+        for instance in world.instances:
+            if instance.state != "terminated":
+                self._addresses[instance.subnet_id] -= instance.spec.addresses
+
+    def plain(self, pool: Pool, wanted: int, market: str) -> tuple[list[Part], Failure | None]:
+        """From what EC2 has to spare."""
+        if failure := self._struck(pool, ("", market)):
+            return [], failure
+        key = (pool.instance_type, pool.zone_id, market)
+        limit = self._world.pool_limits.get(key)
+        room = wanted if limit is None else min(wanted, limit - self._pools[key])
+        count, failure = self._within_quota(pool, room, market)
+        count, full = self._addressed(pool, count)
+        self._pools[key] += count
+        if self._vcpus is not None and market == "on-demand":
+            self._vcpus -= count * self._world.types[pool.instance_type].vcpus
+        parts = [Part(pool, count, market)] if count else []
+        if count == wanted:
+            return parts, None
+        return parts, full or failure or Failure(
+            "InsufficientInstanceCapacity",
+            f"We currently do not have sufficient {pool.instance_type} capacity in the Availability Zone you requested.",
+        )
+
+    def reserved(
+        self, pool: Pool, wanted: int, candidates: Iterable[Reservation]
+    ) -> tuple[list[Part], Failure | None]:
+        """From those reservations, in that order, as far as they have room."""
+        parts: list[Part] = []
+        if failure := self._struck(pool, ("reserved",)):
+            return [], failure
+        for reservation in candidates:
+            left = wanted - sum(part.count for part in parts)
+            room = min(left, reservation.available - self._taken[reservation.id])
+            if room <= 0:
+                continue
+            kind = reservation.reservation_type
+            market = kind if kind in {CAPACITY_BLOCK, INTERRUPTIBLE} else "on-demand"
+            count, failure = self._addressed(pool, room)
+            self._taken[reservation.id] += count
+            if count:
+                parts.append(Part(pool, count, market, reservation.id))
+            if failure:
+                break
+        missing = sum(part.count for part in parts) < wanted
+        return parts, (failure or FULL) if missing else None
+
+    def on_demand(self, pool: Pool, wanted: int) -> tuple[list[Part], Failure | None]:
+        """As the pool's template asks: a target, any open reservation, or none."""
+        spec = pool.spec
+        if spec.target_id:
+            failure = self.unusable(pool, spec.target_id, "on-demand-capacity-reservation")
+            if failure:
+                return [], failure
+            return self.reserved(pool, wanted, [self._world.reservations[spec.target_id]])
+        if spec.preference == "none":
+            return self.plain(pool, wanted, "on-demand")
+        inside, failure = self.reserved(pool, wanted, self.candidates(pool))
+        if spec.preference == ONLY_RESERVED or failure is None:
+            return inside, failure
+        rest, failure = self.plain(pool, wanted - sum(part.count for part in inside), "on-demand")
+        return inside + rest, failure
+
+    def candidates(self, pool: Pool) -> list[Reservation]:
+        """The ordinary reservations an instance of the pool may use: of its group, or open ones."""
+        if pool.spec.target_group:
+            group = self._world.groups.get(pool.spec.target_group)
+            members = [self._world.reservations[m] for m in group.members] if group else []
+            found = [r for r in members if r.reservation_type == "on-demand-capacity-reservation"]
+        else:
+            found = [r for r in self._world.reservations if reservations.is_open(r)]
+        return [r for r in found if self.takes(pool, r)]
+
+    def takes(self, pool: Pool, reservation: Reservation) -> bool:
+        return reservations.usable(self._world, reservation) and self._fits(pool, reservation)
+
+    def unusable(self, pool: Pool, reservation_id: str, kind: str) -> Failure | None:
+        """Why a launch that targets this reservation fails, before its room is looked at."""
+        reservation = self._world.reservations.get(reservation_id)
+        if reservation is None or not reservation.visible_to(self._account):
+            return Failure(
+                "InvalidCapacityReservationId.NotFound",
+                f"The Capacity Reservation '{reservation_id}' does not exist",
+            )
+        if reservation.reservation_type != kind:
+            return Failure(
+                "InvalidParameterCombination",
+                f"'{reservation_id}' is {reservation.reservation_type}, which this market type cannot use",
+            )
+        if not self._fits(pool, reservation):
+            return Failure(
+                "InvalidParameterValue",
+                f"The attributes of the instance do not match those of the Capacity Reservation '{reservation_id}'",
+            )
+        if reservation.kind == CAPACITY_BLOCK and not reservations.usable(self._world, reservation):
+            return Failure(
+                "InsufficientInstanceCapacity",
+                f"The Capacity Block '{reservation_id}' cannot be launched into now.",
+            )
+        if not reservation.active:
+            return Failure(
+                "InvalidCapacityReservationState",
+                f"The Capacity Reservation '{reservation_id}' is {reservation.state}",
+            )
+        return None
+
+    def _fits(self, pool: Pool, reservation: Reservation) -> bool:
+        return reservations.fits(
+            self._world,
+            reservation,
+            pool.spec,
+            account=self._account,
+            instance_type=pool.instance_type,
+            zone_id=pool.zone_id,
+        )
+
+    def _struck(self, pool: Pool, markets: tuple[str, ...]) -> Failure | None:
+        fault = self._world.faults.strikes(
+            faults.NoCapacity,
+            self._world.now_s,
+            lambda f: (
+                f.instance_type in {"", pool.instance_type}
+                and f.zone_id in {"", pool.zone_id}
+                and f.market in markets
+            ),
+        )
+        if fault is None:
+            return None
+        return Failure(fault.code, f"{pool.instance_type} cannot be launched there now.")
+
+    def _addressed(self, pool: Pool, wanted: int) -> tuple[int, Failure | None]:
+        """What the subnet has addresses for, already taken."""
+        free = max(0, self._addresses[pool.subnet_id] // pool.spec.addresses)
+        count = min(max(0, wanted), free)
+        self._addresses[pool.subnet_id] -= count * pool.spec.addresses
+        if count == wanted or free > count:
+            return count, None
+        return count, Failure(
+            "InsufficientFreeAddressesInSubnet",
+            f"There are not enough free addresses in subnet '{pool.subnet_id}' to satisfy the requested number of instances.",
+        )
+
+    def _within_quota(self, pool: Pool, wanted: int, market: str) -> tuple[int, Failure | None]:
+        """What the account's quota of on-demand processors leaves of it."""
+        if self._vcpus is None or market != "on-demand":
+            return wanted, None
+        vcpus = self._world.types[pool.instance_type].vcpus
+        count = min(wanted, max(0, self._vcpus // vcpus))
+        if count == wanted:
+            return count, None
+        return count, Failure(
+            "VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit allows."
+        )
+
+    def _vcpus_left(self) -> int | None:
+        """Reservations count against the quota, used or not; instances in them do not count again."""
+        limit = self._world.account(self._account).vcpu_limit
+        if not limit:
+            return None
+        types = self._world.types
+        outside = [i for i in self._world.instances if i.live and not i.lifecycle and not i.reservation_id]
+        used = sum(types[i.instance_type].vcpus for i in outside if i.account == self._account)
+        held = [r for r in self._world.reservations if r.active and r.owner == self._account]
+        ordinary = [r for r in held if r.reservation_type == "on-demand-capacity-reservation"]
+        return limit - used - sum(r.total * types[r.instance_type].vcpus for r in ordinary)

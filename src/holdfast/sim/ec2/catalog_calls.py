@@ -1,0 +1,276 @@
+"""The calls about what EC2 sells: instance types, where they are offered, spot prices, zones. Called by `service`.
+
+The rule: everything comes from the shipped data, in EC2's own shape; a member that the data does not have is
+left out, never invented, but for spot prices (see `prices`).
+"""
+
+import functools
+from typing import Any, Final
+
+from holdfast.data import ec2
+from holdfast.data.ec2 import InstanceTypeInfo
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2 import filters, pages, prices, times
+from holdfast.sim.ec2.requests import Request, invalid
+from holdfast.sim.ec2.world import World
+
+_TYPE_FILTERS: Final = {
+    "bare-metal": "BareMetal",
+    "burstable-performance-supported": "BurstablePerformanceSupported",
+    "current-generation": "CurrentGeneration",
+    "ebs-info.ebs-optimized-info.maximum-bandwidth-in-mbps": "EbsInfo.EbsOptimizedInfo.MaximumBandwidthInMbps",
+    "ebs-info.ebs-optimized-support": "EbsInfo.EbsOptimizedSupport",
+    "hypervisor": "Hypervisor",
+    "instance-storage-info.nvme-support": "InstanceStorageInfo.NvmeSupport",
+    "instance-storage-info.total-size-in-gb": "InstanceStorageInfo.TotalSizeInGB",
+    "instance-storage-supported": "InstanceStorageSupported",
+    "instance-type": "InstanceType",
+    "memory-info.size-in-mib": "MemoryInfo.SizeInMiB",
+    "network-info.efa-info.maximum-efa-interfaces": "NetworkInfo.EfaInfo.MaximumEfaInterfaces",
+    "network-info.efa-supported": "NetworkInfo.EfaSupported",
+    "network-info.ena-support": "NetworkInfo.EnaSupport",
+    "network-info.encryption-in-transit-supported": "NetworkInfo.EncryptionInTransitSupported",
+    "network-info.ipv4-addresses-per-interface": "NetworkInfo.Ipv4AddressesPerInterface",
+    "network-info.maximum-network-cards": "NetworkInfo.MaximumNetworkCards",
+    "network-info.maximum-network-interfaces": "NetworkInfo.MaximumNetworkInterfaces",
+    "network-info.network-performance": "NetworkInfo.NetworkPerformance",
+    "nitro-enclaves-support": "NitroEnclavesSupport",
+    "processor-info.supported-architecture": "ProcessorInfo.SupportedArchitectures",
+    "processor-info.supported-features": "ProcessorInfo.SupportedFeatures",
+    "processor-info.sustained-clock-speed-in-ghz": "ProcessorInfo.SustainedClockSpeedInGhz",
+    "supported-root-device-type": "SupportedRootDeviceTypes",
+    "supported-usage-class": "SupportedUsageClasses",
+    "supported-virtualization-type": "SupportedVirtualizationTypes",
+    "vcpu-info.default-vcpus": "VCpuInfo.DefaultVCpus",
+}
+_SPOT_FILTERS: Final = {
+    "availability-zone": "AvailabilityZone",
+    "availability-zone-id": "AvailabilityZoneId",
+    "instance-type": "InstanceType",
+    "product-description": "ProductDescription",
+    "spot-price": "SpotPrice",
+    "timestamp": "Timestamp",
+}
+_ZONE_FILTERS: Final = {
+    "group-name": "GroupName",
+    "opt-in-status": "OptInStatus",
+    "region-name": "RegionName",
+    "state": "State",
+    "zone-id": "ZoneId",
+    "zone-name": "ZoneName",
+    "zone-type": "ZoneType",
+}
+_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+_USD: Final = 10**9
+
+
+def types(world: World, request: Request) -> dict[str, Any]:
+    asked = request.get("InstanceTypes", ())
+    unknown = [name for name in asked if name not in world.types]
+    if unknown:
+        raise ApiError(
+            "InvalidInstanceType",
+            f"The following supplied instance types do not exist: [{', '.join(unknown)}]",
+        )
+    known = _types(world.setup.region)
+    answers = filters.keep((known[name] for name in asked or known), request, _TYPE_FILTERS, tags="")
+    return pages.page(
+        answers,
+        request,
+        "InstanceTypes",
+        lambda t: str(t["InstanceType"]),
+        sizes=pages.Sizes(most=100, usual=100),
+        ids="InstanceTypes",
+    )
+
+
+def offerings(world: World, request: Request) -> dict[str, Any]:
+    location_type = request.get("LocationType", "region")
+    account = world.account(request.account)
+    answers = []
+    for name, zone_ids in world.offered.items():
+        match location_type:
+            case "region":
+                places = [world.setup.region]
+            case "availability-zone":
+                places = [account.zone_name(zone_id) for zone_id in zone_ids]
+            case "availability-zone-id":
+                places = list(zone_ids)
+            case _:
+                raise invalid(f"Invalid value '{location_type}' for LocationType.")
+        answers += [{"InstanceType": name, "LocationType": location_type, "Location": p} for p in places]
+    paths = {"instance-type": "InstanceType", "location": "Location"}
+    answers = filters.keep(answers, request, paths, tags="")
+    return pages.page(
+        answers,
+        request,
+        "InstanceTypeOfferings",
+        lambda o: f"{o['InstanceType']}/{o['Location']}",
+        sizes=pages.Sizes(usual=1000),
+    )
+
+
+def spot_prices(world: World, request: Request) -> dict[str, Any]:
+    """The price that holds now: it does not change, so the history is one entry a pool and product."""
+    account = world.account(request.account)
+    products = request.get("ProductDescriptions") or _PRODUCTS
+    wanted = request.get("InstanceTypes") or world.offered
+    answers = []
+    for name in wanted:
+        if name not in world.types or "spot" not in world.types[name].usage_classes:
+            continue
+        for zone_id in world.offered[name]:
+            price = prices.spot(world.setup.region, name, zone_id)
+            if price is None:
+                continue
+            answers += [
+                {
+                    "AvailabilityZone": account.zone_name(zone_id),
+                    "AvailabilityZoneId": zone_id,
+                    "InstanceType": name,
+                    "ProductDescription": product,
+                    "SpotPrice": f"{price / _USD:.6f}",
+                    "Timestamp": times.when(world.now_s - world.now_s % 3600),
+                }
+                for product in products
+                if product in _PRODUCTS
+            ]
+    if zone := request.get("AvailabilityZone"):
+        answers = [each for each in answers if each["AvailabilityZone"] == zone]
+    answers = filters.keep(answers, request, _SPOT_FILTERS, tags="")
+    return pages.page(
+        answers, request, "SpotPriceHistory",
+        lambda p: f"{p['InstanceType']}/{p['AvailabilityZoneId']}/{p['ProductDescription']}",
+        sizes=pages.Sizes(least=1, most=10_000, usual=1000),
+    )  # fmt: skip
+
+
+def zones(world: World, request: Request) -> dict[str, Any]:
+    region = world.setup.region
+    answers = [
+        {
+            "State": "available",
+            "OptInStatus": "opt-in-not-required",
+            "Messages": [],
+            "RegionName": region,
+            "ZoneName": name,
+            "ZoneId": zone_id,
+            "GroupName": f"{region}-zg-1",
+            "NetworkBorderGroup": region,
+            "ZoneType": "availability-zone",
+        }
+        for name, zone_id in world.account(request.account).zone_ids.items()
+    ]
+    for names, member in (("ZoneNames", "ZoneName"), ("ZoneIds", "ZoneId")):
+        for asked in request.get(names, ()):
+            if asked not in {answer[member] for answer in answers}:
+                raise invalid(f"Invalid availability zone: [{asked}]")
+        if request.get(names):
+            answers = [answer for answer in answers if answer[member] in request.get(names)]
+    return {"AvailabilityZones": filters.keep(answers, request, _ZONE_FILTERS, tags="")}
+
+
+@functools.cache
+def _types(region: str) -> dict[str, dict[str, Any]]:
+    """Every type as it is described; to read, never to change."""
+    return {info.name: _type(info) for info in ec2.region(region).types}
+
+
+def _type(info: InstanceTypeInfo) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "InstanceType": info.name,
+        "CurrentGeneration": info.current_generation,
+        "SupportedUsageClasses": list(info.usage_classes),
+        "SupportedRootDeviceTypes": ["ebs"],
+        "SupportedVirtualizationTypes": ["hvm"],
+        "BareMetal": info.bare_metal,
+        "ProcessorInfo": _processor(info),
+        "VCpuInfo": {"DefaultVCpus": info.vcpus},
+        "MemoryInfo": {"SizeInMiB": info.memory_mib},
+        "InstanceStorageSupported": bool(info.storage_gb),
+        "EbsInfo": _ebs(info),
+        "NetworkInfo": _network(info),
+        "BurstablePerformanceSupported": info.burstable,
+        "NitroEnclavesSupport": "supported" if info.enclaves else "unsupported",
+    }
+    if info.hypervisor:
+        answer["Hypervisor"] = info.hypervisor
+    if info.storage_gb:
+        answer["InstanceStorageInfo"] = {
+            "TotalSizeInGB": info.storage_gb,
+            "NvmeSupport": "required" if info.storage_nvme else "unsupported",
+        }
+    return answer | _devices(info)
+
+
+def _processor(info: InstanceTypeInfo) -> dict[str, Any]:
+    answer: dict[str, Any] = {"SupportedArchitectures": list(info.architectures)}
+    if info.clock_mhz:
+        answer["SustainedClockSpeedInGhz"] = info.clock_mhz / 1000
+    if info.manufacturer:
+        answer["Manufacturer"] = info.manufacturer
+    if info.nested_virtualization:
+        answer["SupportedFeatures"] = ["nested-virtualization"]
+    return answer
+
+
+def _ebs(info: InstanceTypeInfo) -> dict[str, Any]:
+    if not info.ebs_mbps:
+        return {"EbsOptimizedSupport": "unsupported"}
+    return {"EbsOptimizedSupport": "default", "EbsOptimizedInfo": {"MaximumBandwidthInMbps": info.ebs_mbps}}
+
+
+def _network(info: InstanceTypeInfo) -> dict[str, Any]:
+    """The baseline of all cards together is said of the first, since only the sum is known."""
+    cards: list[dict[str, Any]] = [
+        {"NetworkCardIndex": card, "MaximumNetworkInterfaces": count}
+        for card, count in enumerate(info.enis_per_card)
+    ]
+    if info.network_mbps:
+        cards[0]["BaselineBandwidthInGbps"] = info.network_mbps / 1000
+    answer: dict[str, Any] = {
+        "NetworkPerformance": info.network_performance,
+        "MaximumNetworkInterfaces": sum(info.enis_per_card),
+        "MaximumNetworkCards": len(info.enis_per_card),
+        "DefaultNetworkCardIndex": info.default_card,
+        "NetworkCards": cards,
+        "Ipv4AddressesPerInterface": info.ipv4_per_eni,
+        "EnaSupport": "required" if info.ena else "unsupported",
+        "EfaSupported": bool(info.efas),
+        "EncryptionInTransitSupported": info.encryption_in_transit,
+    }
+    if info.efas:
+        answer["EfaInfo"] = {"MaximumEfaInterfaces": info.efas}
+    return answer
+
+
+def _devices(info: InstanceTypeInfo) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    if info.gpus:
+        answer["GpuInfo"] = {
+            "Gpus": [
+                {
+                    "Name": gpu.name,
+                    "Manufacturer": gpu.manufacturer,
+                    "Count": gpu.count,
+                    "MemoryInfo": {"SizeInMiB": gpu.memory_mib},
+                }
+                for gpu in info.gpus
+            ],
+            "TotalGpuMemoryInMiB": sum(gpu.count * gpu.memory_mib for gpu in info.gpus),
+        }
+    if info.accelerators:
+        answer["InferenceAcceleratorInfo"] = {
+            "Accelerators": [
+                {"Name": each.name, "Manufacturer": each.manufacturer, "Count": each.count}
+                for each in info.accelerators
+            ]
+        }
+    if info.neuron_devices:
+        answer["NeuronInfo"] = {
+            "NeuronDevices": [
+                {"Name": each.name, "Count": each.count, "CoreInfo": {"Count": each.cores}}
+                for each in info.neuron_devices
+            ]
+        }
+    return answer

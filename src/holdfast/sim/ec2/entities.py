@@ -1,0 +1,160 @@
+"""What the simulated EC2 keeps: instances, reservations, groups, launch templates, fleets.
+
+Every module of the simulator reads these; `world` keeps them and the history of each. The rules: they are
+frozen, so an older version stays true for stale reads; zones are named by id, since each account has names
+of its own; times are seconds since the epoch; "" and 0 mean "not there" where EC2 leaves a member out.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+LIVE_STATES: Final = ("pending", "running")  # states in which an instance does work or is about to
+STATE_CODES: Final = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
+
+CAPACITY_BLOCK: Final = "capacity-block"
+INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
+ONLY_RESERVED: Final = "capacity-reservations-only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A capacity reservation. `available` is kept beside what it follows from, so that it can be checked."""
+
+    id: str
+    owner: str
+    instance_type: str
+    zone_id: str
+    total: int
+    available: int
+    elsewhere: int = 0  # slots in use by somebody this world does not show
+    state: str = "active"
+    kind: str = "default"  # default or capacity-block
+    criteria: str = "open"  # open or targeted
+    platform: str = "Linux/UNIX"
+    tenancy: str = "default"
+    placement_group_arn: str = ""
+    created_s: int
+    start_s: int
+    end_s: int = 0  # 0: unlimited
+    interruptible: bool = False
+    source_id: str = ""  # of an interruptible one: the reservation its slots come from
+    lent: int = 0  # slots given to an interruptible reservation
+    lent_to: str = ""
+    target: int = -1  # of an interruptible one that shrinks: how many slots are to be left
+    block_id: str = ""
+    ultraserver: bool = False
+    shared_with: tuple[str, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        return self.state == "active"
+
+    @property
+    def reservation_type(self) -> str:
+        """As Fleet's ReservationTypes names it."""
+        if self.kind == CAPACITY_BLOCK:
+            return CAPACITY_BLOCK
+        return INTERRUPTIBLE if self.interruptible else "on-demand-capacity-reservation"
+
+    @property
+    def reclaim_s(self) -> int:
+        """When EC2 begins to take a capacity block back."""
+        return self.end_s - (60 if self.ultraserver else 30) * 60
+
+    def visible_to(self, account: str) -> bool:
+        return account == self.owner or account in self.shared_with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """How an instance is to be, wherever it is launched: a launch template or RunInstances, resolved."""
+
+    image_id: str
+    architecture: str
+    platform: str = "Linux/UNIX"
+    instance_type: str = ""  # what the template says, if an override does not
+    subnet_id: str = ""
+    security_groups: tuple[str, ...] = ()
+    profile: str = ""
+    preference: str = ""  # "" is open
+    target_id: str = ""
+    target_group: str = ""
+    market: str = ""
+    tenancy: str = "default"
+    placement_group: str = ""
+    user_data: str = ""
+    addresses: int = 1  # private addresses it takes from its subnet
+    efas: int = 0
+    volumes: tuple[str, ...] = ()  # device names
+    monitoring: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> bool:
+        return bool(self.target_id or self.target_group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    id: str
+    account: str
+    instance_type: str
+    zone_id: str
+    subnet_id: str
+    spec: Spec
+    lifecycle: str = ""  # "", spot, capacity-block or interruptible-capacity-reservation
+    reservation_id: str = ""  # the reservation it runs in, as DescribeInstances says
+    slot: str = ""  # the reservation whose slot it holds: longer than it runs, by the release lag
+    state: str = "pending"
+    state_reason: tuple[str, str] = ("", "")
+    launched_s: int
+    ended_s: int = 0
+    batch_id: str  # the r-... that EC2 calls a reservation of instances
+    fleet_id: str = ""
+    client_token: str = ""
+    spot_request_id: str = ""
+    private_ip: str
+    interface_id: str
+    volume_ids: tuple[str, ...] = ()
+    agent: str = ""  # user agent of whoever launched it
+    silent: bool = False  # it runs, and nothing on it ever answers
+    impaired_s: int = 0  # since when its status check fails
+    event: tuple[str, int] = ("", 0)  # a scheduled event: code and time
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def live(self) -> bool:
+        return self.state in LIVE_STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    id: str
+    name: str
+    account: str
+    created_s: int
+    created_by: str
+    versions: tuple[dict[str, Any], ...]  # LaunchTemplateData by number, from 1
+    default: int = 1
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A resource group of capacity reservations."""
+
+    id: str  # its ARN
+    account: str
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    id: str
+    account: str
+    created_s: int
+    target: int
+    instance_ids: tuple[str, ...]
+    tags: dict[str, str] = field(default_factory=dict)

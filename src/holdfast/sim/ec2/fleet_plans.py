@@ -1,0 +1,174 @@
+"""What a fleet would launch: the strategies, one function a target capacity type.
+
+Called by `fleet`, before anything is written. The rules are the appendix of the reservation design, row by row
+(docs/fidelity-ec2.md); a pool that gave less than was asked of it is in the plan with the reason.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from holdfast.sim.ec2 import prices
+from holdfast.sim.ec2.capacity import FULL, Capacity, Failure, Part, Pool
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK, ONLY_RESERVED, Reservation
+from holdfast.sim.ec2.requests import Request
+from holdfast.sim.ec2.world import World
+
+_DEEP: Final = 5  # of ten: the spot pools that price-capacity-optimized prefers
+_NOT_USED: Final = Failure(
+    "UnfulfillableCapacity",
+    "Launch templates that target Capacity Reservations are not used with use-capacity-reservations-first.",
+)
+
+Draw = Callable[[Pool, int], tuple[list[Part], Failure | None]]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a fleet would launch, and why not more."""
+
+    parts: list[Part] = field(default_factory=list)
+    failures: list[tuple[Pool, Failure]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(part.count for part in self.parts)
+
+    def fill(self, pools: list[Pool], wanted: int, draw: Draw) -> None:
+        """From each pool in turn, until there are as many as wanted."""
+        for pool in pools:
+            if self.count >= wanted:
+                return
+            parts, failure = draw(pool, wanted - self.count)
+            self.parts += parts
+            if failure:
+                self.failures.append((pool, failure))
+
+
+def plan(world: World, request: Request, kind: str, pools: list[Pool], wanted: int) -> Plan:
+    """The plan for all pools, or for the type or the zone alone that gives most, if only one is allowed."""
+    options = request.get("SpotOptions" if kind == "spot" else "OnDemandOptions", {})
+    ordered = _ordered(kind, request, pools)
+    groups: dict[tuple[str, str], list[Pool]] = {}
+    for pool in ordered:
+        by_type = pool.instance_type if options.get("SingleInstanceType") else ""
+        by_zone = pool.zone_id if options.get("SingleAvailabilityZone") else ""
+        groups.setdefault((by_type, by_zone), []).append(pool)
+    tried = []
+    for group in groups.values():
+        tried.append(_PLANS[kind](world, request, group, wanted))
+        if tried[-1].count >= wanted:
+            return tried[-1]
+    return max(tried, key=lambda each: each.count, default=Plan())
+
+
+def _ordered(kind: str, request: Request, pools: list[Pool]) -> list[Pool]:
+    if kind == "spot":
+        strategy = request.get("SpotOptions", {}).get("AllocationStrategy", "lowest-price")
+        return sorted(pools, key=lambda pool: _spot_order(strategy, pool))
+    if kind == "reserved-capacity":
+        strategy = request.get("ReservedCapacityOptions", {}).get("AllocationStrategy", "")
+        return sorted(pools, key=lambda pool: pool.priority) if strategy == "prioritized" else pools
+    strategy = request.get("OnDemandOptions", {}).get("AllocationStrategy", "lowest-price")
+    return sorted(pools, key=lambda pool: pool.priority if strategy == "prioritized" else pool.price)
+
+
+def _spot_order(strategy: str, pool: Pool) -> tuple[float, float]:
+    depth = prices.spot_depth(pool.instance_type, pool.zone_id)
+    match strategy:
+        case "capacity-optimized":
+            return -depth, 0
+        case "capacity-optimized-prioritized":
+            return -depth, pool.priority
+        case "price-capacity-optimized":
+            return depth < _DEEP, pool.price
+        case _:
+            return 0, pool.price
+
+
+def _plan_on_demand(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    capacity, plan = Capacity(world, request.account), Plan()
+    usage = request.get("OnDemandOptions", {}).get("CapacityReservationOptions", {}).get("UsageStrategy")
+    if not usage:
+        plan.fill(pools, wanted, capacity.on_demand)
+        return plan
+    untargeted = [pool for pool in pools if not pool.spec.targets]
+    for pool in untargeted:
+        if pool.spec.preference != "none":
+            inside, _ = capacity.reserved(pool, wanted - plan.count, capacity.candidates(pool))
+            plan.parts += inside
+    free = [pool for pool in untargeted if pool.spec.preference != ONLY_RESERVED]
+    plan.fill(free, wanted, lambda pool, count: capacity.plain(pool, count, "on-demand"))
+    if plan.count < wanted:
+        plan.failures += [(p, _NOT_USED if p.spec.targets else FULL) for p in pools if p not in free]
+    return plan
+
+
+def _plan_spot(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    capacity, plan = Capacity(world, request.account), Plan()
+
+    def draw(pool: Pool, count: int) -> tuple[list[Part], Failure | None]:
+        if pool.spec.targets or pool.spec.preference == ONLY_RESERVED:
+            return [], Failure(
+                "InvalidParameterCombination", "Spot Instances cannot use a Capacity Reservation."
+            )
+        return capacity.plain(pool, count, "spot")
+
+    plan.fill(pools, wanted, draw)
+    return plan
+
+
+def _plan_block(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    capacity, plan = Capacity(world, request.account), Plan()
+
+    def draw(pool: Pool, count: int) -> tuple[list[Part], Failure | None]:
+        failure = capacity.unusable(pool, pool.spec.target_id, CAPACITY_BLOCK)
+        if failure:
+            return [], failure
+        return capacity.reserved(pool, count, [world.reservations[pool.spec.target_id]])
+
+    plan.fill(pools, wanted, draw)
+    return plan
+
+
+def _plan_reserved(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    """Type of reservation after type of reservation, each over all pools; then on-demand, if that is allowed."""
+    capacity, plan = Capacity(world, request.account), Plan()
+    options = request.get("ReservedCapacityOptions", {})
+    for kind in options.get("ReservationTypes", ()):
+        for pool in pools:
+            candidates = _candidates(world, options, pool, kind)
+            inside, _ = capacity.reserved(
+                pool, wanted - plan.count, [r for r in candidates if capacity.takes(pool, r)]
+            )
+            plan.parts += inside
+    if plan.count < wanted:
+        plan.failures += [(pool, FULL) for pool in pools]
+    if "on-demand" in options.get("ReservedCapacityFallbackOptions", {}).get("MarketTypes", ()):
+        cheapest = sorted((p for p in pools if not p.spec.market), key=lambda pool: pool.price)
+        plan.fill(cheapest, wanted, lambda pool, count: capacity.plain(pool, count, "on-demand"))
+    return plan
+
+
+def _candidates(world: World, options: dict[str, Any], pool: Pool, kind: str) -> list[Reservation]:
+    """What the request targets, else what the template does, else whatever matches: open ones, if ordinary."""
+    if pool.spec.market not in {"", kind}:
+        return []
+    found = [each for each in world.reservations if each.reservation_type == kind]
+    target = options.get("CapacityReservationTarget", {})
+    arns = target.get("CapacityReservationResourceGroupArns", []) or [pool.spec.target_group]
+    ids = list(target.get("CapacityReservationIds", [])) or (
+        [pool.spec.target_id] if pool.spec.target_id else []
+    )
+    ids += [member for group in world.groups if group.id in arns for member in group.members]
+    if ids or pool.spec.targets or target:
+        return [each for each in found if each.id in ids]
+    return [each for each in found if kind != "on-demand-capacity-reservation" or each.criteria == "open"]
+
+
+_PLANS: Final[dict[str, Callable[[World, Request, list[Pool], int], Plan]]] = {
+    "on-demand": _plan_on_demand,
+    "spot": _plan_spot,
+    CAPACITY_BLOCK: _plan_block,
+    "reserved-capacity": _plan_reserved,
+}

@@ -1,0 +1,175 @@
+"""Reads the launch template configs of a CreateFleet call: which pools are asked for, and how.
+
+Called by `fleet`. The rules: what is wrong with the whole request refuses the call; what is wrong with one
+pool is an error of that pool; the same (type, zone) twice refuses the call, whatever the templates say.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2 import prices, specs, templates
+from holdfast.sim.ec2.capacity import Failure, Pool
+from holdfast.sim.ec2.entities import Spec
+from holdfast.sim.ec2.requests import Request, invalid
+from holdfast.sim.ec2.setup import Subnet
+from holdfast.sim.ec2.world import World
+
+_ECHOED: Final = (
+    "InstanceType", "MaxPrice", "SubnetId", "AvailabilityZone", "Priority", "ImageId", "AvailabilityZoneId",
+)  # fmt: skip
+_OVER_TEMPLATE: Final = ("ImageId", "BlockDeviceMappings", "IamInstanceProfile", "MetadataOptions")
+_CONFIGS_MAX: Final = 50
+_OVERRIDES_MAX: Final = 300
+_DEAREST: Final = 1 << 62  # where no price is known
+_USD: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A pool that cannot be used at all."""
+
+    answer: dict[str, Any]
+    failure: Failure
+
+
+def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[Refused]]:
+    configs = request.need("LaunchTemplateConfigs")
+    asked = sum(len(config.get("Overrides") or [{}]) for config in configs)
+    if len(configs) > _CONFIGS_MAX or asked > _OVERRIDES_MAX:
+        raise ApiError("InvalidFleetConfig", "Too many launch template configurations or overrides.")
+    pools: list[Pool] = []
+    refused: list[Refused] = []
+    seen: set[tuple[str, str]] = set()
+    for config in configs:
+        given = config.get("LaunchTemplateSpecification", {})
+        template = templates.find(world, request.account, given)
+        version = templates.number(template, given.get("Version", ""))
+        data = template.versions[version - 1]
+        for override in config.get("Overrides") or [{}]:
+            reader = _Reader(world, request.account, data, override, market)
+            answer = reader.answer(template.id, str(version))
+            if reader.pair in seen:
+                raise ApiError(
+                    "InvalidFleetConfig", "The fleet configuration contains duplicate instance pools."
+                )
+            seen.add(reader.pair)
+            try:
+                pools.append(replace(reader.pool(), answer=answer))
+            except ApiError as error:
+                refused.append(Refused(answer, Failure(error.code, error.message)))
+    return pools, refused
+
+
+class _Reader:
+    """One override over the data of its template."""
+
+    def __init__(
+        self, world: World, account: str, data: Mapping[str, Any], override: Mapping[str, Any], market: str
+    ) -> None:
+        for unknown in ("InstanceRequirements", "WeightedCapacity"):
+            if unknown in override:
+                raise ApiError("UnsupportedOperation", f"{unknown} is not simulated")
+        if "AvailabilityZone" in override and "AvailabilityZoneId" in override:
+            raise ApiError("InvalidFleetConfig", "Specify AvailabilityZone or AvailabilityZoneId, not both.")
+        self.world, self.market, self.override, self.data = world, market, override, data
+        self.account = world.account(account)
+        self.instance_type = override.get("InstanceType") or data.get("InstanceType", "")
+        if not self.instance_type:
+            raise ApiError("InvalidFleetConfig", "The fleet configuration has no instance type.")
+        self.subnet = self._subnet()
+        self.pair = (self.instance_type, self.zone_id or str(override))
+
+    @property
+    def zone_id(self) -> str:
+        return self._asked_zone or (self.subnet.zone_id if self.subnet else "")
+
+    @property
+    def _asked_zone(self) -> str:
+        """Its id. A name that the account does not know stays as it is, and is refused later."""
+        for place in (self.override, self.override.get("Placement", {}), self.data.get("Placement", {})):
+            if place.get("AvailabilityZoneId"):
+                return str(place["AvailabilityZoneId"])
+            if name := place.get("AvailabilityZone"):
+                return self.account.zone_ids.get(name, name)
+        return ""
+
+    def answer(self, template_id: str, version: str) -> dict[str, Any]:
+        echoed = {name: self.override[name] for name in _ECHOED if name in self.override}
+        echoed["InstanceType"] = self.instance_type
+        if self.zone_id in self.account.zone_ids.values():
+            echoed["AvailabilityZone"] = self.account.zone_name(self.zone_id)
+            echoed["AvailabilityZoneId"] = self.zone_id
+        return {
+            "LaunchTemplateSpecification": {"LaunchTemplateId": template_id, "Version": version},
+            "Overrides": echoed,
+        }
+
+    def pool(self) -> Pool:
+        """The pool, or an ApiError that is about this pool alone."""
+        data = dict(self.data) | {
+            name: self.override[name] for name in _OVER_TEMPLATE if name in self.override
+        }
+        if group := self.override.get("Placement", {}):
+            data["Placement"] = dict(data.get("Placement", {})) | dict(group)
+        spec = specs.resolve(self.world, self.account.id, data)
+        if self.zone_id and self.zone_id not in self.account.zone_ids.values():
+            raise invalid(f"Invalid availability zone: [{self.zone_id}]")
+        if self.subnet is None:
+            raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{self._subnet_id}' does not exist")
+        if self.subnet.zone_id != self.zone_id:
+            raise invalid(f"The subnet '{self.subnet.id}' is not in the Availability Zone that was asked for")
+        specs.check_network(self.world, spec, self.subnet)
+        check_type(self.world, self.instance_type, self.zone_id, spec, self.market)
+        return Pool(
+            instance_type=self.instance_type,
+            zone_id=self.zone_id,
+            subnet_id=self.subnet.id,
+            spec=spec,
+            price=self._price(),
+            priority=self.override.get("Priority", float("inf")),
+        )
+
+    def _price(self) -> int:
+        region = self.world.setup.region
+        if self.market != "spot":
+            price = prices.on_demand(region, self.instance_type)
+            return _DEAREST if price is None else price
+        price = prices.spot(region, self.instance_type, self.zone_id)
+        most = self.override.get("MaxPrice")
+        if most is not None and price is not None and price > float(most) * _USD:
+            raise ApiError(
+                "SpotMaxPriceTooLow", f"Your Spot request price of {most} is lower than the minimum required."
+            )
+        return _DEAREST if price is None else price
+
+    @property
+    def _subnet_id(self) -> str:
+        interfaces = self.data.get("NetworkInterfaces", ())
+        in_template = next((i["SubnetId"] for i in interfaces if "SubnetId" in i), "")
+        return str(self.override.get("SubnetId", "") or in_template)
+
+    def _subnet(self) -> Subnet | None:
+        """The one that is named, else the default one of the zone, else of the first zone."""
+        mine = [s for s in self.world.setup.subnets if s.account == self.account.id]
+        if self._subnet_id:
+            return next((s for s in mine if s.id == self._subnet_id), None)
+        return next((s for s in mine if s.default and self._asked_zone in {"", s.zone_id}), None)
+
+
+def check_type(world: World, instance_type: str, zone_id: str, spec: Spec, market: str) -> None:
+    info = world.types.get(instance_type)
+    if info is None:
+        raise invalid(f"Invalid value '{instance_type}' for InstanceType.")
+    if zone_id not in world.offered[instance_type]:
+        raise ApiError(
+            "Unsupported",
+            f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone.",
+        )
+    if market in {"spot", "capacity-block"} and market not in info.usage_classes:
+        raise ApiError("Unsupported", f"The instance type {instance_type} is not offered as {market}.")
+    if spec.architecture not in info.architectures:
+        raise invalid(
+            f"The architecture '{spec.architecture}' of the specified image does not match that of {instance_type}"
+        )

@@ -1,0 +1,282 @@
+"""The calls about instances: describe, terminate, reboot. Called by `service`, and by its neighbours for the asking.
+
+The rules: groups, the reservation specification and tags are on every instance, since clients read them without
+asking; an id that is unknown fails the whole call; a terminated instance is described for a while.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2 import filters, instances, pages, times
+from holdfast.sim.ec2.entities import STATE_CODES, Instance
+from holdfast.sim.ec2.requests import Request, tag_list
+from holdfast.sim.ec2.world import World
+
+_SPECIFICATION: Final = "capacity-reservation-specification.capacity-reservation"
+_FILTERS: Final = {
+    "affinity": "Placement.Affinity",
+    "architecture": "Architecture",
+    "availability-zone": "Placement.AvailabilityZone",
+    "availability-zone-id": "Placement.AvailabilityZoneId",
+    "block-device-mapping.attach-time": "BlockDeviceMappings.Ebs.AttachTime",
+    "block-device-mapping.delete-on-termination": "BlockDeviceMappings.Ebs.DeleteOnTermination",
+    "block-device-mapping.status": "BlockDeviceMappings.Ebs.Status",
+    "block-device-mapping.device-name": "BlockDeviceMappings.DeviceName",
+    "block-device-mapping.volume-id": "BlockDeviceMappings.Ebs.VolumeId",
+    "capacity-reservation-id": "CapacityReservationId",
+    f"{_SPECIFICATION}-preference": "CapacityReservationSpecification.CapacityReservationPreference",
+    f"{_SPECIFICATION}-target.capacity-reservation-id": "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId",
+    f"{_SPECIFICATION}-target.capacity-reservation-resource-group-arn": "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationResourceGroupArn",
+    "client-token": "ClientToken",
+    "ebs-optimized": "EbsOptimized",
+    "ena-support": "EnaSupport",
+    "hypervisor": "Hypervisor",
+    "iam-instance-profile.arn": "IamInstanceProfile.Arn",
+    "iam-instance-profile.id": "IamInstanceProfile.Id",
+    "image-id": "ImageId",
+    "instance-id": "InstanceId",
+    "instance-lifecycle": "InstanceLifecycle",
+    "instance-state-code": "State.Code",
+    "instance-state-name": "State.Name",
+    "instance-type": "InstanceType",
+    "instance.group-id": "SecurityGroups.GroupId",
+    "instance.group-name": "SecurityGroups.GroupName",
+    "key-name": "KeyName",
+    "launch-index": "AmiLaunchIndex",
+    "launch-time": "LaunchTime",
+    "metadata-options.http-endpoint": "MetadataOptions.HttpEndpoint",
+    "metadata-options.http-protocol-ipv6": "MetadataOptions.HttpProtocolIpv6",
+    "metadata-options.http-put-response-hop-limit": "MetadataOptions.HttpPutResponseHopLimit",
+    "metadata-options.http-tokens": "MetadataOptions.HttpTokens",
+    "metadata-options.instance-metadata-tags": "MetadataOptions.InstanceMetadataTags",
+    "metadata-options.state": "MetadataOptions.State",
+    "monitoring-state": "Monitoring.State",
+    "network-interface.attachment.device-index": "NetworkInterfaces.Attachment.DeviceIndex",
+    "network-interface.attachment.network-card-index": "NetworkInterfaces.Attachment.NetworkCardIndex",
+    "network-interface.attachment.status": "NetworkInterfaces.Attachment.Status",
+    "network-interface.group-id": "NetworkInterfaces.Groups.GroupId",
+    "network-interface.group-name": "NetworkInterfaces.Groups.GroupName",
+    "network-interface.network-interface-id": "NetworkInterfaces.NetworkInterfaceId",
+    "network-interface.owner-id": "NetworkInterfaces.OwnerId",
+    "network-interface.private-dns-name": "NetworkInterfaces.PrivateDnsName",
+    "network-interface.private-ip-address": "NetworkInterfaces.PrivateIpAddress",
+    "network-interface.status": "NetworkInterfaces.Status",
+    "network-interface.subnet-id": "NetworkInterfaces.SubnetId",
+    "network-interface.vpc-id": "NetworkInterfaces.VpcId",
+    "owner-id": "Owner",
+    "placement-group-name": "Placement.GroupName",
+    "platform": "Platform",
+    "platform-details": "PlatformDetails",
+    "private-dns-name": "PrivateDnsName",
+    "private-ip-address": "PrivateIpAddress",
+    "reason": "StateTransitionReason",
+    "reservation-id": "Batch",
+    "root-device-name": "RootDeviceName",
+    "root-device-type": "RootDeviceType",
+    "spot-instance-request-id": "SpotInstanceRequestId",
+    "state-reason-code": "StateReason.Code",
+    "state-reason-message": "StateReason.Message",
+    "subnet-id": "SubnetId",
+    "tenancy": "Placement.Tenancy",
+    "virtualization-type": "VirtualizationType",
+    "vpc-id": "VpcId",
+}
+
+
+def describe(world: World, request: Request) -> dict[str, Any]:
+    found = asked(world, request, request.get("InstanceIds", ()))
+    by_id = {each.id: each for each in found}
+    whole = (render(world, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
+    answers = filters.keep(whole, request, _FILTERS)
+    page = pages.page(answers, request, "Instances", lambda i: str(i["InstanceId"]), ids="InstanceIds")
+    batches: dict[str, dict[str, Any]] = {}
+    for answer in page.pop("Instances"):
+        instance = by_id[answer["InstanceId"]]
+        del answer["Batch"], answer["Owner"]
+        batch = {
+            "ReservationId": instance.batch_id,
+            "OwnerId": instance.account,
+            "Groups": [],
+            "Instances": [],
+        }
+        batches.setdefault(instance.batch_id, batch)["Instances"].append(answer)
+    return page | {"Reservations": list(batches.values())}
+
+
+def terminate(world: World, request: Request) -> dict[str, Any]:
+    found = asked(world, request, request.need("InstanceIds"))
+    request.proceed()
+    changes = []
+    for instance in found:
+        instances.terminate(
+            world,
+            instance,
+            "Client.UserInitiatedShutdown",
+            "Client.UserInitiatedShutdown: User initiated shutdown",
+        )
+        changes.append(
+            {
+                "InstanceId": instance.id,
+                "PreviousState": state(instance.state),
+                "CurrentState": state(world.instances[instance.id].state),
+            }
+        )
+    return {"TerminatingInstances": changes}
+
+
+def reboot(world: World, request: Request) -> dict[str, Any]:
+    """In place: it keeps its slot, and what ailed it is gone, unless nothing on it ever answered."""
+    found = asked(world, request, request.need("InstanceIds"))
+    for instance in found:
+        if not instance.live:
+            raise ApiError(
+                "IncorrectInstanceState",
+                f"The instance '{instance.id}' is not in a state from which it can be rebooted.",
+            )
+    request.proceed()
+    for instance in found:
+        if not instance.silent:
+            world.put_instance(instance, impaired_s=0, event=("", 0))
+    return {}
+
+
+def set_reservation(world: World, request: Request) -> dict[str, Any]:
+    """ModifyInstanceCapacityReservationAttributes: for stopped instances, which there are none of."""
+    (instance,) = asked(world, request, [request.need("InstanceId")])
+    raise ApiError("IncorrectInstanceState", f"The instance '{instance.id}' is not stopped.")
+
+
+def asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
+    """Those, or all of the account's, as old as the call reads them."""
+    moment_s = world.now_s - request.stale_s
+    then = world.instances.as_of(moment_s) if request.stale_s else iter(world.instances)
+    mine = {each.id: each for each in then if each.account == request.account}
+    if not ids:
+        return list(mine.values())
+    for each in ids:
+        if not each.startswith("i-"):
+            raise ApiError("InvalidInstanceID.Malformed", f'Invalid id: "{each}"')
+    missing = [each for each in ids if each not in mine]
+    if missing:
+        raise ApiError("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(missing)}' do not exist")
+    return [mine[each] for each in dict.fromkeys(ids)]
+
+
+def render(world: World, instance: Instance) -> dict[str, Any]:
+    """As DescribeInstances says it to the account it belongs to."""
+    spec, account = instance.spec, world.account(instance.account)
+    subnet = world.subnets[instance.subnet_id]
+    groups = [{"GroupId": group, "GroupName": world.group_names[group]} for group in spec.security_groups]
+    dns = f"ip-{instance.private_ip.replace('.', '-')}.{world.setup.region}.compute.internal"
+    gone = instance.state == "terminated"
+    answer: dict[str, Any] = {
+        "InstanceId": instance.id,
+        "ImageId": spec.image_id,
+        "InstanceType": instance.instance_type,
+        "Architecture": spec.architecture,
+        "State": state(instance.state),
+        "LaunchTime": times.when(instance.launched_s),
+        "Placement": {
+            "AvailabilityZone": account.zone_name(instance.zone_id),
+            "AvailabilityZoneId": instance.zone_id,
+            "Tenancy": spec.tenancy,
+            "GroupName": spec.placement_group,
+        },
+        "PrivateDnsName": "" if gone else dns,
+        "PublicDnsName": "",
+        "StateTransitionReason": "",
+        "AmiLaunchIndex": 0,
+        "Monitoring": {"State": "enabled" if spec.monitoring else "disabled"},
+        "SecurityGroups": [] if gone else groups,
+        "Tags": tag_list(instance.tags),
+        "CapacityReservationSpecification": _specification(instance),
+        "RootDeviceType": "ebs",
+        "RootDeviceName": spec.volumes[0],
+        "VirtualizationType": "hvm",
+        "Hypervisor": "xen",
+        "EbsOptimized": False,
+        "EnaSupport": True,
+        "PlatformDetails": spec.platform,
+        "BlockDeviceMappings": [] if gone else _volumes(instance),
+        "NetworkInterfaces": [] if gone else _interfaces(instance, groups, dns, subnet.vpc_id),
+        "MetadataOptions": {"State": "applied"} | spec.metadata,
+        "ClientToken": instance.client_token,
+    }
+    if not gone:
+        answer |= {"SubnetId": subnet.id, "VpcId": subnet.vpc_id, "PrivateIpAddress": instance.private_ip}
+    return answer | _optional(instance)
+
+
+def _optional(instance: Instance) -> dict[str, Any]:
+    """Members that EC2 leaves out where there is nothing to say."""
+    spec = instance.spec
+    texts = {
+        "CapacityReservationId": instance.reservation_id,
+        "InstanceLifecycle": instance.lifecycle,
+        "SpotInstanceRequestId": instance.spot_request_id,
+        "Platform": "Windows" if spec.platform.startswith("Windows") else "",
+    }
+    answer: dict[str, Any] = {name: value for name, value in texts.items() if value}
+    if spec.profile:
+        arn = f"arn:aws:iam::{instance.account}:instance-profile/{spec.profile}"
+        answer["IamInstanceProfile"] = {"Arn": arn, "Id": f"AIPA{instance.id[2:].upper()}"}
+    code, message = instance.state_reason
+    if code:
+        answer["StateReason"] = {"Code": code, "Message": message}
+    return answer
+
+
+def _specification(instance: Instance) -> dict[str, Any]:
+    spec = instance.spec
+    answer: dict[str, Any] = {}
+    if spec.preference or not spec.targets:
+        answer["CapacityReservationPreference"] = spec.preference or "open"
+    if spec.target_id:
+        answer["CapacityReservationTarget"] = {"CapacityReservationId": spec.target_id}
+    if spec.target_group:
+        answer["CapacityReservationTarget"] = {"CapacityReservationResourceGroupArn": spec.target_group}
+    return answer
+
+
+def _volumes(instance: Instance) -> list[dict[str, Any]]:
+    return [
+        {
+            "DeviceName": device,
+            "Ebs": {
+                "VolumeId": volume,
+                "Status": "attached",
+                "DeleteOnTermination": True,
+                "AttachTime": times.when(instance.launched_s),
+            },
+        }
+        for device, volume in zip(instance.spec.volumes, instance.volume_ids, strict=True)
+    ]
+
+
+def _interfaces(
+    instance: Instance, groups: list[dict[str, str]], dns: str, vpc_id: str
+) -> list[dict[str, Any]]:
+    """The first has the address; further ones are there as far as they are EFAs."""
+    count = max(1, instance.spec.efas)
+    return [
+        {
+            "NetworkInterfaceId": instance.interface_id
+            if card == 0
+            else f"{instance.interface_id[:-2]}{card:02x}",
+            "SubnetId": instance.subnet_id,
+            "VpcId": vpc_id,
+            "OwnerId": instance.account,
+            "Status": "in-use",
+            "InterfaceType": "efa" if instance.spec.efas else "interface",
+            "Groups": groups,
+            "PrivateIpAddress": instance.private_ip,
+            "PrivateDnsName": dns,
+            "Attachment": {"DeviceIndex": min(card, 1), "NetworkCardIndex": card, "Status": "attached"},
+        }
+        for card in range(count)
+    ]
+
+
+def state(name: str) -> dict[str, Any]:
+    return {"Code": STATE_CODES[name], "Name": name}

@@ -1,0 +1,119 @@
+"""The life of an instance: pending, running, shutting-down, terminated, forgotten; and of the slot it holds.
+
+Called by launches, by TerminateInstances, by reservations that end and by the agenda. The rules: a slot is
+free again only when its instance is terminated and the release lag has passed, not when the end is asked for;
+an instance that has ended never comes back.
+"""
+
+from typing import Any
+
+from holdfast.sim.ec2 import times
+from holdfast.sim.ec2.entities import Instance, Reservation
+from holdfast.sim.ec2.world import World
+
+_HEALTH_LAG_S = 120  # how long a status check takes to fail
+
+
+def boot(world: World, instance_id: str) -> None:
+    instance = world.instances.get(instance_id)
+    if instance and instance.state == "pending":
+        world.put_instance(instance, state="running")
+        if instance.silent:
+            world.at(world.now_s + _HEALTH_LAG_S, "instance.impair", instance_id)
+
+
+def impair(world: World, instance_id: str) -> None:
+    instance = world.instances.get(instance_id)
+    if instance and instance.live and not instance.impaired_s:
+        world.put_instance(instance, impaired_s=world.now_s)
+
+
+def terminate(world: World, instance: Instance, code: str, message: str) -> None:
+    """Begins the end. Twice is once."""
+    if instance.live:
+        world.put_instance(instance, state="shutting-down", state_reason=(code, message))
+        world.at(world.now_s + world.setup.timings.shutdown_s, "instance.end", instance.id)
+
+
+def die(world: World, instance_id: str) -> None:
+    instance = world.instances.get(instance_id)
+    if instance:
+        terminate(world, instance, "Server.InternalError", "Server.InternalError: the host failed")
+
+
+def end(world: World, instance_id: str) -> None:
+    instance = world.instances[instance_id]
+    timings = world.setup.timings
+    world.put_instance(instance, state="terminated", ended_s=world.now_s, reservation_id="")
+    if instance.slot:
+        world.at(world.now_s + timings.release_lag_s, "instance.release", instance_id)
+    world.at(world.now_s + max(timings.forget_s, timings.release_lag_s + 1), "instance.forget", instance_id)
+
+
+def release(world: World, instance_id: str) -> None:
+    """The slot is counted as available again; one that is being taken back returns to where it came from."""
+    instance = world.instances[instance_id]
+    if not instance.slot:
+        return
+    reservation = world.reservations[instance.slot]
+    world.put_instance(instance, slot="")
+    if 0 <= reservation.target < reservation.total:
+        give_back(world, world.put_reservation(reservation, available=reservation.available + 1), 1)
+    else:
+        world.put_reservation(reservation, available=reservation.available + 1)
+
+
+def give_back(world: World, lent: Reservation, count: int) -> None:
+    """Free slots of an interruptible reservation go back to the one they were lent by."""
+    source = world.reservations[lent.source_id]
+    lent = world.put_reservation(lent, total=lent.total - count, available=lent.available - count)
+    world.put_reservation(source, lent=source.lent - count, available=source.available + count)
+    if lent.total > lent.target:
+        return
+    if lent.total == 0:
+        world.put_reservation(lent, state="cancelled", target=-1)
+        world.put_reservation(world.reservations[source.id], lent_to="")
+    else:
+        world.put_reservation(lent, target=-1)
+    world.emit(
+        source.owner,
+        "EC2 Interruptible Capacity Reservation Allocation Reclamation Completed",
+        {"capacity-reservation-id": source.id, "interruptible-capacity-reservation-id": lent.id},
+        (world.arn(source.owner, f"capacity-reservation/{source.id}"),),
+    )
+
+
+def forget(world: World, instance_id: str) -> None:
+    world.instances.drop(instance_id)
+
+
+def interrupt(world: World, instance: Instance, detail_type: str, **detail: Any) -> None:
+    """A warning now, the end when the notice is over."""
+    ends_s = world.now_s + world.setup.timings.interruption_s
+    world.emit(
+        instance.account,
+        detail_type,
+        {"instance-id": instance.id, "instance-action": "terminate", **detail},
+        (world.arn(instance.account, f"instance/{instance.id}"),),
+    )
+    world.at(ends_s, "instance.interrupted", instance.id)
+
+
+def warn_interruptible(world: World, instance: Instance) -> None:
+    interrupt(
+        world,
+        instance,
+        "EC2 Capacity Reservation Instance Interruption Warning",
+        **{
+            "instance-termination-time": times.text(world.now_s + world.setup.timings.interruption_s),
+            "availability-zone-id": instance.zone_id,
+        },
+    )
+
+
+def interrupted(world: World, instance_id: str) -> None:
+    instance = world.instances.get(instance_id)
+    if instance:
+        spot = instance.lifecycle == "spot"
+        code = "Server.SpotInstanceTermination" if spot else "Server.CapacityReservationInterruption"
+        terminate(world, instance, code, f"{code}: the capacity was taken back")

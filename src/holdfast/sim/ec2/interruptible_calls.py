@@ -1,0 +1,80 @@
+"""The calls that lend free slots as an interruptible reservation, and take them back. Called by `service`.
+
+The rules: free slots come back at once; an instance in one that is taken back is warned, and its slot comes
+back when it is terminated; the lending reservation counts what it lent as in use.
+"""
+
+from typing import Any
+
+from holdfast.sim.ec2 import control, instances, reservation_calls, reservations
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Reservation
+from holdfast.sim.ec2.requests import Request, invalid
+from holdfast.sim.ec2.world import World
+
+
+def lend(world: World, request: Request) -> dict[str, Any]:
+    """CreateInterruptibleCapacityReservationAllocation: free slots become a reservation that can be taken back."""
+    source, count = reservation_calls.owned(world, request), request.need("InstanceCount")
+    if not source.active or source.end_s or source.lent_to or source.kind == CAPACITY_BLOCK:
+        raise reservation_calls.wrong_state(source)
+    if not 1 <= count <= source.available:
+        raise invalid(f"InstanceCount must be between 1 and the {source.available} that are not in use")
+    request.proceed()
+    world.put_reservation(source, available=source.available - count, lent=count)
+    lent = control.add_reservation(
+        world,
+        owner=source.owner,
+        instance_type=source.instance_type,
+        zone_id=source.zone_id,
+        total=count,
+        criteria="targeted",
+        platform=source.platform,
+        tenancy=source.tenancy,
+        interruptible=True,
+        source_id=source.id,
+        tags=request.tags("capacity-reservation"),
+    )
+    world.put_reservation(world.reservations[source.id], lent_to=lent.id)
+    return {
+        "SourceCapacityReservationId": source.id,
+        "TargetInstanceCount": count,
+        "Status": "active",
+        "InterruptionType": "adhoc",
+    }
+
+
+def take_back(world: World, request: Request) -> dict[str, Any]:
+    """UpdateInterruptibleCapacityReservationAllocation: more slots, or fewer, with a warning to who is inside."""
+    source, wanted = reservation_calls.owned(world, request), request.need("TargetInstanceCount")
+    lent = world.reservations.get(source.lent_to)
+    if lent is None or lent.target >= 0:
+        raise reservation_calls.wrong_state(source)
+    if not 0 <= wanted <= lent.total + source.available:
+        raise invalid(f"TargetInstanceCount must be between 0 and {lent.total + source.available}")
+    request.proceed()
+    if wanted >= lent.total:
+        more = wanted - lent.total
+        world.put_reservation(source, available=source.available - more, lent=source.lent + more)
+        world.put_reservation(lent, total=wanted, available=lent.available + more)
+    else:
+        _shrink(world, lent, wanted)
+    return {
+        "InterruptibleCapacityReservationId": lent.id,
+        "SourceCapacityReservationId": source.id,
+        "InstanceCount": lent.total,
+        "TargetInstanceCount": wanted,
+        "Status": "updating" if wanted != lent.total else "active",
+        "InterruptionType": "adhoc",
+    }
+
+
+def _shrink(world: World, lent: Reservation, wanted: int) -> None:
+    lent = world.put_reservation(lent, target=wanted)
+    free = min(lent.available, lent.total - wanted)
+    to_end = lent.total - free - wanted
+    for instance in reversed(reservations.inside(world, lent)):
+        if to_end > 0:
+            instances.warn_interruptible(world, instance)
+            to_end -= 1
+    if free:
+        instances.give_back(world, lent, free)

@@ -1,0 +1,71 @@
+"""Makes the instances of a plan. Called by Fleet and RunInstances after everything was checked.
+
+The rule: a slot is taken in the same moment as its instance is made.
+"""
+
+import ipaddress
+
+from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2.capacity import Part
+from holdfast.sim.ec2.entities import Instance
+from holdfast.sim.ec2.requests import Request
+from holdfast.sim.ec2.world import World
+
+_RESERVED_ADDRESSES = 4  # AWS keeps the first of every subnet
+
+
+def make(
+    world: World, request: Request, part: Part, tags: dict[str, str], *, batch_id: str, fleet_id: str = ""
+) -> list[Instance]:
+    return [_make_one(world, request, part, tags, batch_id, fleet_id) for _ in range(part.count)]
+
+
+def _make_one(
+    world: World, request: Request, part: Part, tags: dict[str, str], batch_id: str, fleet_id: str
+) -> Instance:
+    pool, spec = part.pool, part.pool.spec
+    if part.reservation_id:
+        reservation = world.reservations[part.reservation_id]
+        world.put_reservation(reservation, available=reservation.available - 1)
+    elif (key := (pool.instance_type, pool.zone_id, part.market)) in world.pool_limits:
+        world.pool_limits[key] -= 1
+    instance = world.put_instance(
+        Instance(
+            id=world.new_id("i"),
+            account=request.account,
+            instance_type=pool.instance_type,
+            zone_id=pool.zone_id,
+            subnet_id=pool.subnet_id,
+            spec=spec,
+            lifecycle="" if part.market == "on-demand" else part.market,
+            reservation_id=part.reservation_id,
+            slot=part.reservation_id,
+            launched_s=world.now_s,
+            batch_id=batch_id,
+            fleet_id=fleet_id,
+            client_token=request.get("ClientToken", ""),
+            spot_request_id=world.new_id("sir") if part.market == "spot" else "",
+            private_ip=_address(world, pool.subnet_id),
+            interface_id=world.new_id("eni"),
+            volume_ids=tuple(world.new_id("vol") for _ in spec.volumes),
+            agent=request.agent,
+            silent=world.faults.strikes(faults.Silent, world.now_s) is not None,
+            tags=spec.tags | tags,
+        )
+    )
+    if not world.faults.strikes(faults.NeverBoots, world.now_s):
+        world.at(world.now_s + world.setup.timings.boot_s, "instance.boot", instance.id)
+    if dies := world.faults.strikes(faults.Dies, world.now_s):
+        world.at(world.now_s + dies.after_s, "instance.die", instance.id)
+    return instance
+
+
+def _address(world: World, subnet_id: str) -> str:
+    """The next address of the subnet; once they have all been given out, the next that no instance has."""
+    subnet = world.subnets[subnet_id]
+    first = ipaddress.ip_network(subnet.cidr).network_address + _RESERVED_ADDRESSES
+    world.addresses[subnet_id] += 1
+    if world.addresses[subnet_id] <= subnet.addresses:
+        return str(first + world.addresses[subnet_id])
+    used = {each.private_ip for each in world.instances if each.state != "terminated"}
+    return next(str(first + n) for n in range(1, subnet.addresses + 1) if str(first + n) not in used)

@@ -1,0 +1,70 @@
+"""The ledger of money: what each hour cost, for what, and who caused it.
+
+`world` books whenever an instance or a reservation changes; scenarios and reports read it. The rules: at any
+moment a thing has at most one open charge; an instance inside a reservation costs nothing of its own, since
+the owner pays for every slot, used or not; only running instances are billed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+HOUR_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """A rate that holds from one moment to another."""
+
+    what: str  # an instance id or a reservation id
+    kind: str  # on-demand, spot, reserved, reservation or capacity-block
+    account: str  # who pays
+    agent: str = ""  # user agent of whoever asked for it
+    tags: Mapping[str, str] = field(default_factory=dict)
+    nano_usd_per_hour: int
+    from_s: int
+    to_s: int | None = None
+
+    def nano_usd(self, from_s: int, until_s: int) -> int:
+        """What it cost within a window."""
+        end_s = until_s if self.to_s is None else min(self.to_s, until_s)
+        return self.nano_usd_per_hour * max(0, end_s - max(self.from_s, from_s)) // HOUR_S
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.open: dict[str, Charge] = {}
+        self.closed: list[Charge] = []
+
+    def book(self, charge: Charge) -> None:
+        """From now on the thing costs this much; what it cost before is closed."""
+        before = self.open.get(charge.what)
+        if before and (before.kind, before.nano_usd_per_hour) == (charge.kind, charge.nano_usd_per_hour):
+            return
+        self.stop(charge.what, charge.from_s)
+        self.open[charge.what] = charge
+
+    def stop(self, what: str, now_s: int) -> None:
+        before = self.open.pop(what, None)
+        if before and before.from_s < now_s:
+            self.closed.append(replace(before, to_s=now_s))
+
+    def charges(self) -> Iterator[Charge]:
+        yield from self.closed
+        yield from self.open.values()
+
+    def nano_usd(self, from_s: int, until_s: int, *, tag: str = "") -> Counter[tuple[str, str]]:
+        """What a window cost, by kind and by who caused it: the value of a tag, or the account."""
+        costs: Counter[tuple[str, str]] = Counter()
+        for charge in self.charges():
+            who = charge.tags.get(tag, "") if tag else charge.account
+            costs[charge.kind, who] += charge.nano_usd(from_s, until_s)
+        return costs
+
+    def by_hour(self, from_s: int, until_s: int, *, tag: str = "") -> dict[int, Counter[tuple[str, str]]]:
+        """The same, hour by hour, by the second each hour begins."""
+        return {
+            hour_s: self.nano_usd(hour_s, min(hour_s + HOUR_S, until_s), tag=tag)
+            for hour_s in range(from_s, until_s, HOUR_S)
+        }

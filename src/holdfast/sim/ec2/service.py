@@ -1,0 +1,162 @@
+"""The simulated EC2 as the fronts call it: one operation in, one answer or one error out.
+
+Built by whoever makes a world; the fronts and the product reach it through `call` only. The rules: before a
+call the world catches up with the clock; after a call that wrote, and after time has passed, every checker
+runs; the same client token with the same parameters gives the first answer again.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.ports import Ids
+from holdfast.sim.aws.errors import ApiError, LostResponse
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.ec2 import (
+    agenda,
+    catalog_calls,
+    checkers,
+    faults,
+    fleet,
+    instance_calls,
+    interruptible_calls,
+    network_calls,
+    reservation_calls,
+    run_instances,
+    status_calls,
+    table,
+    tag_calls,
+    templates,
+    throttle,
+)
+from holdfast.sim.ec2.requests import Request, dry_run
+from holdfast.sim.ec2.setup import Setup
+from holdfast.sim.ec2.world import Event, Now, World
+
+Operation = Callable[[World, Request], dict[str, Any]]
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "CancelCapacityReservation": reservation_calls.cancel,
+    "CreateCapacityReservation": reservation_calls.create,
+    "CreateFleet": fleet.create,
+    "CreateInterruptibleCapacityReservationAllocation": interruptible_calls.lend,
+    "CreateLaunchTemplate": templates.create,
+    "CreateLaunchTemplateVersion": templates.create_version,
+    "CreateTags": tag_calls.create,
+    "DeleteLaunchTemplate": templates.delete,
+    "DeleteTags": tag_calls.delete,
+    "DescribeAvailabilityZones": catalog_calls.zones,
+    "DescribeCapacityBlocks": reservation_calls.blocks,
+    "DescribeCapacityReservations": reservation_calls.describe,
+    "DescribeImages": network_calls.images,
+    "DescribeInstanceStatus": status_calls.describe,
+    "DescribeInstanceTypeOfferings": catalog_calls.offerings,
+    "DescribeInstanceTypes": catalog_calls.types,
+    "DescribeInstances": instance_calls.describe,
+    "DescribeLaunchTemplateVersions": templates.describe_versions,
+    "DescribeLaunchTemplates": templates.describe,
+    "DescribePlacementGroups": network_calls.placement_groups,
+    "DescribeSecurityGroups": network_calls.security_groups,
+    "DescribeSpotPriceHistory": catalog_calls.spot_prices,
+    "DescribeSubnets": network_calls.subnets,
+    "GetCapacityReservationUsage": reservation_calls.usage,
+    "GetGroupsForCapacityReservation": reservation_calls.groups,
+    "ModifyCapacityReservation": reservation_calls.modify,
+    "ModifyInstanceCapacityReservationAttributes": instance_calls.set_reservation,
+    "RebootInstances": instance_calls.reboot,
+    "RunInstances": run_instances.run,
+    "TerminateInstances": instance_calls.terminate,
+    "UpdateInterruptibleCapacityReservationAllocation": interruptible_calls.take_back,
+}
+
+
+class Ec2:
+    """One region of EC2, with the accounts of its setup."""
+
+    def __init__(
+        self,
+        *,
+        clock: Now,
+        ids: Ids,
+        setup: Setup,
+        rules: Sequence[faults.Fault] = (),
+        sink: Callable[[Event], None] = lambda _: None,
+        throttled: bool = True,
+    ) -> None:
+        self.world = World(clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink)
+        self._throttle = throttle.Throttle(on=throttled)
+        self._checked = 0
+
+    def advance(self) -> None:
+        """Brings the world to the clock's time, for who looks at it without calling."""
+        agenda.catch_up(self.world)
+        self._check()
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        self.advance()
+        run = OPERATIONS.get(operation)
+        if run is None:
+            raise ApiError("InvalidAction", f"The action {operation} is not valid for this web service.")
+        self._admit(operation, params, caller)
+        request = Request(operation, params, caller.account_id, caller.user_agent, self._stale_s(operation))
+        answer = self._once(run, request)
+        self._check()
+        if self.world.faults.strikes_call(faults.Lost, operation, self.world.now_s):
+            raise LostResponse(operation)
+        return answer
+
+    def _admit(self, operation: str, params: Mapping[str, Any], caller: Caller) -> None:
+        world = self.world
+        if caller.account_id not in {account.id for account in world.setup.accounts}:
+            raise ApiError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
+        if world.faults.strikes_call(faults.Throttled, operation, world.now_s):
+            raise throttle.limit_exceeded()
+        self._throttle.charge(caller.account_id, operation, params, world.now_s)
+        if world.faults.strikes_call(faults.Denied, operation, world.now_s):
+            message = f"You are not authorized to perform this operation: ec2:{operation}."
+            raise ApiError("UnauthorizedOperation", message, 403)
+        if world.faults.strikes_call(faults.Broken, operation, world.now_s):
+            raise ApiError("InternalError", "An internal error has occurred", 500)
+
+    def _once(self, run: Operation, request: Request) -> dict[str, Any]:
+        """Runs the operation, or answers as it did when it was asked with this token before."""
+        token = request.get("ClientToken")
+        key = (request.account, request.operation, str(token))
+        asked = _fingerprint(request)
+        if token and key in self.world.answers:
+            before, answer = self.world.answers[key]
+            if before != asked:
+                raise ApiError(
+                    "IdempotentParameterMismatch",
+                    "The request uses the same client token as a previous, but non-identical request.",
+                )
+            return copy.deepcopy(answer)
+        writes = self.world.writes
+        answer = run(self.world, request)
+        if request.dry_run:
+            assert self.world.writes == writes, f"a dry run of {request.operation} wrote"
+            raise dry_run()
+        if token:
+            self.world.answers[key] = (asked, copy.deepcopy(answer))
+        return answer
+
+    def _stale_s(self, operation: str) -> int:
+        if not operation.startswith("Describe"):
+            return 0
+        fault = self.world.faults.strikes_call(faults.Stale, operation, self.world.now_s)
+        lag_s = fault.lag_s if fault else self.world.setup.timings.stale_s
+        assert lag_s <= table.HISTORY_S, f"nothing is remembered for {lag_s} s"
+        return lag_s
+
+    def _check(self) -> None:
+        if self.world.writes != self._checked:
+            checkers.check(self.world)
+            self._checked = self.world.writes
+
+
+def _fingerprint(request: Request) -> str:
+    asked = {name: value for name, value in request.params.items() if name != "ClientToken"}
+    text = json.dumps(asked, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,145 @@
+"""What a simulated region begins with: accounts, zones, subnets, security groups, images, and how fast it is.
+
+Made by whoever builds a world; nothing here changes afterwards. The rule: zone ids are EC2's and the same for
+everybody, zone names are an account's own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.data import ec2
+
+ACCOUNT: Final = "111122223333"
+AMAZON: Final = "602401143452"  # who owns the EKS images
+VPC: Final = "vpc-0a1b2c3d4e5f60718"
+CLUSTER: Final = "holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    id: str
+    zone_ids: Mapping[str, str]  # by the name this account knows a zone by
+    vcpu_limit: int = 0  # on-demand processors it may run at once; 0: no limit
+
+    def zone_name(self, zone_id: str) -> str:
+        return next(name for name, known in self.zone_ids.items() if known == zone_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subnet:
+    id: str
+    account: str
+    zone_id: str
+    cidr: str
+    vpc_id: str = VPC
+    addresses: int = 4091
+    default: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityGroup:
+    id: str
+    account: str
+    name: str
+    vpc_id: str = VPC
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    id: str
+    name: str
+    architecture: str
+    created_s: int
+    owner: str = AMAZON
+    platform: str = "Linux/UNIX"
+    state: str = "available"
+    deprecated_s: int = 0
+    root_device: str = "/dev/xvda"
+    public: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementGroup:
+    id: str
+    account: str
+    name: str
+    strategy: str = "cluster"
+    partitions: int = 0
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """How long things take. A scenario sets what it is about."""
+
+    boot_s: int = 20  # pending to running
+    shutdown_s: int = 30  # shutting-down to terminated
+    release_lag_s: int = 30  # terminated to its slot being counted as available
+    reservation_pending_s: int = 0  # a new reservation is pending this long
+    expiry_lag_s: int = 0  # an ordinary reservation ends this long after its end date, at most an hour
+    forget_s: int = 3600  # a terminated instance is described this long
+    stale_s: int = 0  # how old every answer of a Describe call is
+    interruption_s: int = 120  # from an interruption warning to the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    region: str
+    accounts: tuple[Account, ...]
+    subnets: tuple[Subnet, ...]
+    security_groups: tuple[SecurityGroup, ...]
+    images: tuple[Image, ...]
+    placement_groups: tuple[PlacementGroup, ...] = ()
+    has_profile: Callable[[str], bool] = lambda _: True  # whether IAM knows an instance profile of that name
+    timings: Timings = Timings()
+
+
+def plain(
+    region: str = "us-west-2", *, accounts: tuple[str, ...] = (ACCOUNT,), addresses: int = 4091
+) -> Setup:
+    """Accounts with a subnet in every zone, one security group, and images of both architectures.
+
+    The first account knows the zones by the shipped names, each further one by names moved on by one.
+    """
+    zones = ec2.region(region).zones
+    known = tuple(
+        Account(account, {zone.name: str(zones[(i + n) % len(zones)].id) for i, zone in enumerate(zones)})
+        for n, account in enumerate(accounts)
+    )
+    tags = {"karpenter.sh/discovery": CLUSTER}
+    return Setup(
+        region=region,
+        accounts=known,
+        subnets=tuple(
+            Subnet(
+                id=f"subnet-{account.id[-8:]}{n:09x}",
+                account=account.id,
+                zone_id=str(zone.id),
+                cidr=f"10.{number}.{16 * n}.0/20",
+                addresses=addresses,
+                default=True,
+                tags=tags,
+            )
+            for number, account in enumerate(known)
+            for n, zone in enumerate(zones)
+        ),
+        security_groups=tuple(
+            SecurityGroup(
+                id=f"sg-{account.id[-8:]}{1:09x}", account=account.id, name=f"{CLUSTER}-nodes", tags=tags
+            )
+            for account in known
+        ),
+        images=tuple(
+            Image(
+                id=f"ami-{n:017x}",
+                name=f"amazon-eks-node-al2023-{architecture}-standard-1.36-v20261101",
+                architecture=architecture,
+                created_s=1_793_491_200,
+            )
+            for n, architecture in enumerate(("x86_64", "arm64"), start=1)
+        ),
+    )

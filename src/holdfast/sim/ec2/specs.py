@@ -1,0 +1,136 @@
+"""From the data of a launch template, or of RunInstances, to how an instance is to be.
+
+Called by Fleet and RunInstances. The rule: what EC2 would refuse at launch is refused here with EC2's code;
+Fleet turns that into an error of the pool.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2.entities import ONLY_RESERVED, Spec
+from holdfast.sim.ec2.requests import clash, invalid, tags_for
+from holdfast.sim.ec2.setup import Image, Subnet
+from holdfast.sim.ec2.world import World
+
+_USER_DATA_MAX: Final = 16384
+_PREFIX_ADDRESSES: Final = 16
+
+
+def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
+    if "InstanceRequirements" in data:
+        raise ApiError("UnsupportedOperation", "InstanceRequirements is not simulated")
+    image = find_image(world, data.get("ImageId", ""))
+    reserved = data.get("CapacityReservationSpecification", {})
+    target = reserved.get("CapacityReservationTarget", {})
+    preference = reserved.get("CapacityReservationPreference", "")
+    if target and preference not in {"", ONLY_RESERVED}:
+        raise clash(
+            f"CapacityReservationPreference '{preference}' cannot be used with CapacityReservationTarget"
+        )
+    interfaces = data.get("NetworkInterfaces", ())
+    profile = data.get("IamInstanceProfile", {})
+    placement = data.get("Placement", {})
+    return Spec(
+        image_id=image.id,
+        architecture=image.architecture,
+        platform=image.platform,
+        instance_type=data.get("InstanceType", ""),
+        subnet_id=next((i["SubnetId"] for i in interfaces if "SubnetId" in i), ""),
+        security_groups=_groups(world, account, data),
+        profile=_profile(world, profile),
+        preference=preference,
+        target_id=target.get("CapacityReservationId", ""),
+        target_group=target.get("CapacityReservationResourceGroupArn", ""),
+        market=data.get("InstanceMarketOptions", {}).get("MarketType", ""),
+        tenancy=placement.get("Tenancy", "default"),
+        placement_group=_placement_group(world, account, placement),
+        user_data=data.get("UserData", ""),
+        addresses=sum(_addresses(i) for i in interfaces) or 1,
+        efas=sum(i.get("InterfaceType") in {"efa", "efa-only"} for i in interfaces),
+        volumes=tuple(m["DeviceName"] for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m)
+        or (image.root_device,),
+        monitoring=data.get("Monitoring", {}).get("Enabled", False),
+        metadata=dict(data.get("MetadataOptions", {})),
+        tags=tags_for(data.get("TagSpecifications", ()), "instance"),
+    )
+
+
+def check_data(data: Mapping[str, Any]) -> None:
+    """What EC2 refuses in a launch template when it is written, not when it is used."""
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    if len(target) > 1:
+        raise clash("Specify a Capacity Reservation id or a resource group ARN, not both")
+    if data.get("NetworkInterfaces") and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):
+        raise clash(
+            "Network interfaces and an instance-level security groups may not be specified on the same request"
+        )
+    try:
+        user_data = base64.b64decode(data.get("UserData", ""), validate=True)
+    except binascii.Error as error:
+        raise ApiError("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.") from error
+    if len(user_data) > _USER_DATA_MAX:
+        raise invalid(f"User data is limited to {_USER_DATA_MAX} bytes")
+
+
+def find_image(world: World, image_id: str) -> Image:
+    if not image_id:
+        raise ApiError("MissingParameter", "The request must contain the parameter ImageId")
+    if not image_id.startswith("ami-"):
+        raise ApiError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
+    image = next((image for image in world.setup.images if image.id == image_id), None)
+    if image is None:
+        raise ApiError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+    if image.state != "available":
+        raise ApiError("InvalidAMIID.Unavailable", f"The image ID '{image_id}' is not available")
+    return image
+
+
+def check_network(world: World, spec: Spec, subnet: Subnet) -> None:
+    for group in world.setup.security_groups:
+        if group.id in spec.security_groups and group.vpc_id != subnet.vpc_id:
+            raise ApiError(
+                "InvalidParameter",
+                f"Security group {group.id} and subnet {subnet.id} belong to different networks.",
+            )
+
+
+def _groups(world: World, account: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    mine = [group for group in world.setup.security_groups if group.account == account]
+    known = {group.name: group.id for group in mine} | {group.id: group.id for group in mine}
+    asked = [*data.get("SecurityGroupIds", ()), *data.get("SecurityGroups", ())]
+    for interface in data.get("NetworkInterfaces", ()):
+        asked += interface.get("Groups", ())
+    for group in asked:
+        if group not in known:
+            raise ApiError("InvalidGroup.NotFound", f"The security group '{group}' does not exist")
+    return tuple(dict.fromkeys(known[group] for group in asked))
+
+
+def _placement_group(world: World, account: str, placement: Mapping[str, Any]) -> str:
+    """Its name."""
+    asked = placement.get("GroupName", "") or placement.get("GroupId", "")
+    if not asked:
+        return ""
+    for group in world.setup.placement_groups:
+        if group.account == account and asked in {group.name, group.id}:
+            return group.name
+    raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{asked}' is unknown.")
+
+
+def _profile(world: World, given: Mapping[str, str]) -> str:
+    name = given.get("Name", "") or given.get("Arn", "").rpartition("/")[2]
+    if name and not world.setup.has_profile(name):
+        raise invalid(
+            f"Value ({name}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+        )
+    return name
+
+
+def _addresses(interface: Mapping[str, Any]) -> int:
+    if interface.get("InterfaceType") == "efa-only":
+        return 0
+    further = interface.get("SecondaryPrivateIpAddressCount", 0)
+    return int(1 + further + _PREFIX_ADDRESSES * interface.get("Ipv4PrefixCount", 0))

@@ -1,0 +1,66 @@
+"""One kind of entity, by id, with the versions that stale reads may still see.
+
+Kept by `world`. The rule: a change is a new value put under the same id, so that what was true a while ago
+can be read until the history is cut off.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, Protocol, TypeVar
+
+HISTORY_S: Final = 600  # how far back a stale read can go
+
+
+class Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Table(Generic[T]):
+    def __init__(self, now_s: Callable[[], int], changed: Callable[[], None]) -> None:
+        self._now_s = now_s
+        self._changed = changed
+        self._values: dict[str, T] = {}
+        self._versions: dict[str, list[tuple[int, T | None]]] = {}
+
+    def put(self, value: T) -> T:
+        self._values[value.id] = value
+        self._remember(value.id, value)
+        return value
+
+    def drop(self, key: str) -> None:
+        del self._values[key]
+        self._remember(key, None)
+
+    def get(self, key: str) -> T | None:
+        return self._values.get(key)
+
+    def __getitem__(self, key: str) -> T:
+        return self._values[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[T]:
+        """In the order they were made. The list is a copy: it may be changed meanwhile."""
+        return iter(tuple(self._values.values()))
+
+    def as_of(self, moment_s: int) -> Iterator[T]:
+        """What was there then, sorted by id."""
+        for key in sorted(self._versions):
+            then = [value for since_s, value in self._versions[key] if since_s <= moment_s]
+            if then and then[-1] is not None:
+                yield then[-1]
+
+    def _remember(self, key: str, value: T | None) -> None:
+        now_s = self._now_s()
+        versions = self._versions.setdefault(key, [])
+        versions.append((now_s, value))
+        while len(versions) > 1 and versions[1][0] <= now_s - HISTORY_S:
+            del versions[0]
+        self._changed()

@@ -1,0 +1,202 @@
+"""The state of one simulated region: tables of entities, the agenda of what is due, money and events.
+
+Every module of the simulator works on this; `service` owns it. The rules: all writes go through it, so that
+history, money and the count of writes stay true; its time never runs backwards, whatever the clock does; while
+the agenda is worked off it is the time of the entry, so what happens during a jump happens at its own moment.
+"""
+
+import functools
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from holdfast.data import ec2
+from holdfast.data.ec2 import InstanceTypeInfo
+from holdfast.ports import Ids
+from holdfast.sim.ec2 import prices, times
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
+from holdfast.sim.ec2.faults import Faults
+from holdfast.sim.ec2.ledger import Charge, Ledger
+from holdfast.sim.ec2.setup import Account, Setup, Subnet
+from holdfast.sim.ec2.table import Table
+
+Event = dict[str, Any]
+
+
+class Now(Protocol):
+    """The part of the Clock door that EC2 needs."""
+
+    def now_s(self) -> int: ...
+
+
+class World:
+    def __init__(
+        self, *, clock: Now, ids: Ids, setup: Setup, faults: Faults, sink: Callable[[Event], None]
+    ) -> None:
+        self.setup = setup
+        self.faults = faults
+        self.writes = 0
+        self.now_s = clock.now_s()
+        self._clock = clock
+        self._ids = ids
+        self._sink = sink
+        self.agenda: list[tuple[int, int, str, str]] = []
+        self.entries = 0
+        self.given: Counter[str] = Counter()  # every id that was ever given out
+        self.ledger = Ledger()
+        self.answers: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {}  # by client token
+        self.addresses: Counter[str] = Counter()  # given out so far, by subnet
+        self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
+        self.instances: Table[Instance] = Table(self._moment, self._changed)
+        self.reservations: Table[Reservation] = Table(self._moment, self._changed)
+        self.templates: Table[Template] = Table(self._moment, self._changed)
+        self.groups: Table[Group] = Table(self._moment, self._changed)
+        self.fleets: Table[Fleet] = Table(self._moment, self._changed)
+
+    # --- Time ---------------------------------------------------------------------------------------
+
+    def at(self, due_s: int, action: str, subject: str) -> None:
+        """Puts something on the agenda. What it finds when it is due decides whether it still happens."""
+        self.entries += 1
+        heapq.heappush(self.agenda, (due_s, self.entries, action, subject))
+
+    def due(self) -> tuple[str, str] | None:
+        """The next entry whose time has come, with the world's time set to it; then the clock's time."""
+        clock_s = self._clock.now_s()
+        if self.agenda and self.agenda[0][0] <= clock_s:
+            due_s, _, action, subject = heapq.heappop(self.agenda)
+            self.now_s = max(self.now_s, due_s)
+            return action, subject
+        self.now_s = max(self.now_s, clock_s)
+        return None
+
+    # --- Names --------------------------------------------------------------------------------------
+
+    def new_id(self, prefix: str) -> str:
+        """As EC2 makes them: 17 hexadecimal digits, the first of them 0."""
+        made = f"{prefix}-0{hashlib.blake2b(self._ids.token().encode()).hexdigest()[:16]}"
+        self.given[made] += 1
+        return made
+
+    def account(self, account_id: str) -> Account:
+        return self._accounts[account_id]
+
+    @functools.cached_property
+    def _accounts(self) -> dict[str, Account]:
+        return {account.id: account for account in self.setup.accounts}
+
+    @functools.cached_property
+    def types(self) -> dict[str, InstanceTypeInfo]:
+        return {info.name: info for info in ec2.region(self.setup.region).types}
+
+    @functools.cached_property
+    def offered(self) -> dict[str, tuple[str, ...]]:
+        """The zone ids of each type. The shipped zone names are turned into ids once, here."""
+        region = ec2.region(self.setup.region)
+        ids = {zone.name: str(zone.id) for zone in region.zones}
+        return {name: tuple(ids[zone] for zone in zones) for name, zones in region.zones_by_type.items()}
+
+    @functools.cached_property
+    def subnets(self) -> dict[str, Subnet]:
+        return {subnet.id: subnet for subnet in self.setup.subnets}
+
+    @functools.cached_property
+    def group_names(self) -> dict[str, str]:
+        """Names of the security groups."""
+        return {group.id: group.name for group in self.setup.security_groups}
+
+    def arn(self, account: str, resource: str) -> str:
+        return f"arn:aws:ec2:{self.setup.region}:{account}:{resource}"
+
+    # --- Writes -------------------------------------------------------------------------------------
+
+    def put_instance(self, instance: Instance, **changes: Any) -> Instance:
+        changed = self.instances.put(replace(instance, **changes) if changes else instance)
+        self._book_instance(changed)
+        if changed.state != instance.state or not changes:
+            detail = {"instance-id": changed.id, "state": changed.state}
+            self.emit(
+                changed.account,
+                "EC2 Instance State-change Notification",
+                detail,
+                (self.arn(changed.account, f"instance/{changed.id}"),),
+            )
+        return changed
+
+    def put_reservation(self, reservation: Reservation, **changes: Any) -> Reservation:
+        changed = self.reservations.put(replace(reservation, **changes) if changes else reservation)
+        self._book_reservation(changed)
+        return changed
+
+    def emit(
+        self,
+        account: str,
+        detail_type: str,
+        detail: dict[str, Any],
+        resources: tuple[str, ...] = (),
+        source: str = "aws.ec2",
+    ) -> None:
+        """An event as EventBridge delivers it."""
+        digits = hashlib.blake2b(self._ids.token().encode(), digest_size=16).hexdigest()
+        parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+        self._sink(
+            {
+                "version": "0",
+                "id": "-".join(parts),
+                "detail-type": detail_type,
+                "source": source,
+                "account": account,
+                "time": times.text(self.now_s),
+                "region": self.setup.region,
+                "resources": list(resources),
+                "detail": detail,
+            }
+        )
+
+    def _book_instance(self, instance: Instance) -> None:
+        if instance.state != "running":
+            self.ledger.stop(instance.id, self.now_s)
+            return
+        kind, price = "on-demand", prices.on_demand(self.setup.region, instance.instance_type)
+        if instance.reservation_id:
+            kind, price = "reserved", 0
+        elif instance.lifecycle == "spot":
+            kind = "spot"
+            price = prices.spot(self.setup.region, instance.instance_type, instance.zone_id)
+        self.ledger.book(
+            Charge(
+                what=instance.id,
+                kind=kind,
+                account=instance.account,
+                agent=instance.agent,
+                tags=instance.tags,
+                nano_usd_per_hour=price or 0,
+                from_s=self.now_s,
+            )
+        )
+
+    def _book_reservation(self, reservation: Reservation) -> None:
+        """An interruptible one costs nothing of its own: its slots are paid for in the one they come from."""
+        if not reservation.active or reservation.interruptible:
+            self.ledger.stop(reservation.id, self.now_s)
+            return
+        price = prices.on_demand(self.setup.region, reservation.instance_type) or 0
+        self.ledger.book(
+            Charge(
+                what=reservation.id,
+                kind=CAPACITY_BLOCK if reservation.kind == CAPACITY_BLOCK else "reservation",
+                account=reservation.owner,
+                tags=reservation.tags,
+                nano_usd_per_hour=price * reservation.total,
+                from_s=self.now_s,
+            )
+        )
+
+    def _moment(self) -> int:
+        return self.now_s
+
+    def _changed(self) -> None:
+        self.writes += 1

@@ -1,0 +1,79 @@
+"""Which reservations a class may use: by what its status lists or, before that is resolved, by its terms.
+
+Called by `catalog`, for scenarios, and by the cloud that reads reservations, so that both select alike (Q-1).
+Terms are ORed, the fields of a term are ANDed, and an id stands alone: it already names one reservation.
+"""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
+
+_PARTS: Final = re.compile(r"\\.|.", re.DOTALL)
+_WILD: Final = {"*": ".*", "?": "."}
+_EXPIRING: Final = "expiring"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What terms look at."""
+
+    id: str
+    owner: str
+    match_criteria: str
+    tags: Mapping[str, str]
+
+
+def selects(node_class: EC2NodeClass | None, traits: Traits) -> bool:
+    """No class, or one without terms, may use none."""
+    if node_class is None:
+        return False
+    resolved = node_class.status.capacity_reservations
+    if resolved:
+        return any(found.id == traits.id for found in resolved)
+    return matches_any(node_class.spec.capacity_reservation_selector_terms, traits)
+
+
+def expiring(node_class: EC2NodeClass | None) -> frozenset[str]:
+    """Those that the class's status says are being taken back: nothing is launched into them."""
+    resolved = node_class.status.capacity_reservations if node_class is not None else ()
+    return frozenset(found.id for found in resolved if found.state == _EXPIRING)
+
+
+def matches_any(terms: Sequence[CapacityReservationSelectorTerm], traits: Traits) -> bool:
+    return any(matches(term, traits) for term in terms)
+
+
+def matches(term: CapacityReservationSelectorTerm, traits: Traits) -> bool:
+    """A term that names nothing selects nothing."""
+    if term.id is not None:
+        return term.id == traits.id
+    if not (term.owner_id or term.tags or term.instance_match_criteria):
+        return False
+    return (
+        term.owner_id in (None, traits.owner)
+        and term.instance_match_criteria in (None, traits.match_criteria)
+        and tags_match(term.tags, traits.tags)
+    )
+
+
+def tags_match(wanted: Mapping[str, str], tags: Mapping[str, str]) -> bool:
+    """Whether every tag is there with its value; `*` is any value, also a part of one."""
+    return all(key in tags and wildcard(value, tags[key]) for key, value in wanted.items())
+
+
+def wildcard(pattern: str, text: str) -> bool:
+    """As EC2 matches filters: `*` is any text, `?` any letter, and a backslash makes either plain."""
+    if not any(special in pattern for special in "*?\\"):
+        return pattern == text
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = _PARTS.findall(pattern)  # letters, each with the backslash before it
+    return re.compile("".join(_WILD.get(part) or re.escape(part[-1]) for part in parts), re.DOTALL)

@@ -1,0 +1,176 @@
+"""The simulated AWS with the product's Cloud door on it: launches, and what EC2 has afterwards."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_world import ACCOUNT, REGION, World, run
+from builders import requirement
+from holdfast import ports
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import type_listing
+from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.provider import Aws
+from holdfast.cloud.aws.templates import Surroundings
+from holdfast.cloud.aws.type_listing import TypeListing
+from holdfast.model.instances import Instance
+from holdfast.model.offerings import InstanceType
+from holdfast.ports import LaunchRequest
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.service import Caller, Service
+from holdfast.sim.ec2 import entities
+from holdfast.sim.ec2.setup import CLUSTER
+from objects import nodeclaim
+
+SMALL = ("m5.large", "m5.xlarge")
+LISTINGS: list[TypeListing] = []
+
+
+def capacity_type(*values: str) -> dict[str, Any]:
+    return requirement("karpenter.sh/capacity-type", "In", *values)
+
+
+class LaunchWorld(World):
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._numbers = itertools.count(1)
+        self.cloud: ports.Cloud = self.new_process()
+
+    def new_process(self) -> Aws:
+        """The product with an empty memory, after a crash."""
+        self.discovery = self.restarted()
+        self.discovery._types._read = self._listing
+        cluster = Cluster(name=CLUSTER, endpoint="https://example", service_cidr="10.96.0.0/16")
+        self.cloud = Aws(
+            self.calls,
+            self.discovery,
+            Surroundings(cluster=cluster, region=REGION),
+            clock=self.clock,
+            ids=self.ids,
+            recorder=self.records,
+        )
+        return self.cloud
+
+    async def _listing(self) -> TypeListing:
+        """The types of the region, which are the same in every world: reading them takes longer than a launch."""
+        if not LISTINGS:
+            LISTINGS.append(await type_listing.read(self.calls))
+        return LISTINGS[0]
+
+    # --- What is asked for ----------------------------------------------------------------------------
+
+    def claim(self, *requirements: dict[str, Any], **fields: Any) -> NodeClaim:
+        name = f"claim-{next(self._numbers)}"
+        labels = {"karpenter.sh/nodepool": "default"}
+        return nodeclaim(name, {"labels": labels}, requirements=list(requirements), **fields)
+
+    def types(self, node_class: EC2NodeClass, *names: str) -> tuple[InstanceType, ...]:
+        found = {known.name: known for known in run(self.cloud.instance_types(node_class))}
+        return tuple(found[name] for name in names or SMALL)
+
+    def requests(
+        self,
+        node_class: EC2NodeClass,
+        *requirements: dict[str, Any],
+        count: int = 1,
+        slot: str | None = None,
+        token: str | None = None,
+        types: Sequence[str] = SMALL,
+    ) -> list[LaunchRequest]:
+        """Claims that ask for the same, with one token."""
+        known = self.types(node_class, *types)
+        shared = token or self.ids.token()
+        return [
+            LaunchRequest(self.claim(*requirements), node_class, shared, slot, known) for _ in range(count)
+        ]
+
+    def request(
+        self, node_class: EC2NodeClass, types: tuple[InstanceType, ...], *requirements: dict[str, Any]
+    ) -> LaunchRequest:
+        """One claim with a token of its own."""
+        return LaunchRequest(self.claim(*requirements), node_class, self.ids.token(), None, types)
+
+    # --- What is done ---------------------------------------------------------------------------------
+
+    def launch(
+        self, requests: Sequence[LaunchRequest], owned: Sequence[str] = ()
+    ) -> list[Instance | Exception]:
+        return list(run(self.cloud.launch(requests, owned=owned)))
+
+    def one(self, node_class: EC2NodeClass, *requirements: dict[str, Any], **fields: Any) -> Instance:
+        """The one instance of a launch that must succeed."""
+        (found,) = self.launch(self.requests(node_class, *requirements, **fields))
+        assert isinstance(found, Instance), found
+        return found
+
+    def calls_ec2(self, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        """Somebody with the account's rights does something."""
+        return self.ec2.call(operation, parameters, Caller(ACCOUNT))
+
+    def refuses(self, **fields: Any) -> None:
+        self.endpoint.services = {**self.endpoint.services, "ec2": RefusesOnce(self.ec2, **fields)}
+
+    # --- What EC2 has ---------------------------------------------------------------------------------
+
+    def described(self) -> tuple[Instance, ...]:
+        """What the door says of all machines."""
+        return run(self.cloud.instances())
+
+    @property
+    def machines(self) -> list[entities.Instance]:
+        self.ec2.advance()
+        return list(self.ec2.world.instances)
+
+    def machine(self, instance: Instance) -> entities.Instance:
+        self.ec2.advance()
+        return self.ec2.world.instances[instance.provider_id.rpartition("/")[2]]
+
+    def template(self, instance: Instance) -> dict[str, Any]:
+        """What the launch template that EC2 launched it from says."""
+        template_id = self.machine(instance).tags["aws:ec2launchtemplate:id"]
+        return self.ec2.world.templates[template_id].versions[0]
+
+    def free(self, reservation: entities.Reservation) -> int:
+        self.ec2.advance()
+        return self.ec2.world.reservations[reservation.id].available
+
+    def fleets(self) -> list[Mapping[str, Any]]:
+        """The CreateFleet requests, in order."""
+        return [call.params for call in self.endpoint.log if call.operation == "CreateFleet"]
+
+
+class RefusesOnce:
+    """EC2 that calls a reservation full in its first fleet answers, though it is not."""
+
+    def __init__(
+        self,
+        service: Service,
+        times: int = 1,
+        code: str = "ReservationCapacityExceeded",
+        *,
+        whole: bool = False,
+    ) -> None:
+        """`whole`: the call is refused, rather than each of its pools."""
+        self._service = service
+        self._left = times
+        self._code = code
+        self._whole = whole
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        if operation != "CreateFleet" or not self._left:
+            return self._service.call(operation, params, caller)
+        self._left -= 1
+        if self._whole:
+            raise ApiError(self._code, "not this time")
+        overrides = [o for config in params["LaunchTemplateConfigs"] for o in config["Overrides"]]
+        errors = [
+            {
+                "LaunchTemplateAndOverrides": {"Overrides": override},
+                "Lifecycle": "on-demand",
+                "ErrorCode": self._code,
+                "ErrorMessage": "not this time",
+            }
+            for override in overrides
+        ]
+        return {"FleetId": "fleet-refused", "Instances": [], "Errors": errors}

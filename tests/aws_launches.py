@@ -1,0 +1,135 @@
+"""Classes that are resolved, claims, and the requests that launch them: a test names only what it is about."""
+
+import base64
+import functools
+import json
+from typing import Any
+
+import botocore.session
+from botocore.validate import ParamValidator
+
+from aws_builders import real, supply
+from builders import ec2nodeclass, requirement
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import catalog, choice, fleets, templates
+from holdfast.cloud.aws.choice import Choice, Wanted
+from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.fleets import Order
+from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.model.offerings import InstanceType
+from objects import nodeclaim
+
+DOLLAR = 10**9
+TOKEN = "token-1"
+CLUSTER = Cluster(
+    name="blue",
+    endpoint="https://example",
+    ca_bundle="Y2E=",
+    service_cidr="10.96.0.0/16",
+    dns_ip="10.96.0.10",
+)
+AROUND = Surroundings(cluster=CLUSTER, region="us-west-2")
+SELECTS_ALL = [{"ownerID": "111122223333"}]
+STATUS: dict[str, Any] = {
+    "subnets": [
+        {"id": "subnet-a", "zone": "us-west-2a", "zoneID": "usw2-az2"},
+        {"id": "subnet-b", "zone": "us-west-2b", "zoneID": "usw2-az1"},
+        {"id": "subnet-a2", "zone": "us-west-2a", "zoneID": "usw2-az2"},
+    ],
+    "securityGroups": [{"id": "sg-2", "name": "nodes"}, {"id": "sg-1", "name": "more"}],
+    "amis": [
+        {"id": "ami-arm", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]},
+        {"id": "ami-x86", "requirements": [requirement("kubernetes.io/arch", "In", "amd64")]},
+    ],
+    "instanceProfile": "profile-1",
+}
+
+
+def resolved(status: dict[str, Any] | None = None, **spec: Any) -> EC2NodeClass:
+    """A class whose status has all that a launch needs."""
+    return ec2nodeclass(status=STATUS | (status or {}), **spec)
+
+
+def selecting(**spec: Any) -> EC2NodeClass:
+    return resolved(capacityReservationSelectorTerms=SELECTS_ALL, **spec)
+
+
+def claim(*requirements: dict[str, Any], name: str = "claim-1", **fields: Any) -> NodeClaim:
+    meta = {"labels": {"karpenter.sh/nodepool": "default"}, **fields.pop("meta", {})}
+    return nodeclaim(name, meta, requirements=list(requirements), **fields)
+
+
+def capacity_type(*values: str) -> dict[str, Any]:
+    return requirement("karpenter.sh/capacity-type", "In", *values)
+
+
+def types(
+    node_class: EC2NodeClass,
+    *seen: CapacityReservation,
+    names: tuple[str, ...] = ("m5.large", "m5.xlarge"),
+    **fields: Any,
+) -> tuple[InstanceType, ...]:
+    """The first at one dollar on demand, the second at two, and so on; spot at half of that."""
+    prices = {name: DOLLAR * (1 + index) for index, name in enumerate(names)}
+    spot = {(n, zone): p // 2 for n, p in prices.items() for zone in ("us-west-2a", "us-west-2b")}
+    known = supply(*map(real, names), **({"on_demand": prices, "spot": spot} | fields))
+    return catalog.build(known, node_class, seen, now_s=1000)
+
+
+def chosen(
+    wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
+) -> Choice:
+    wanted = Wanted(requirements=templates.claim_requirements(wants), slot=slot)
+    return choice.choose(types(node_class, *seen), wanted)
+
+
+def made(
+    wants: NodeClaim,
+    node_class: EC2NodeClass,
+    *seen: CapacityReservation,
+    around: Surroundings = AROUND,
+    slot: str | None = None,
+) -> tuple[Template, ...]:
+    """The templates of a launch; each is a request that EC2's own model accepts."""
+    found = templates.templates(chosen(wants, node_class, *seen, slot=slot), wants, node_class, around)
+    for template in found:
+        assert_valid("CreateLaunchTemplate", template.creation())
+    return found
+
+
+def fleet(
+    wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
+) -> dict[str, Any]:
+    """The request of a launch; EC2's own model accepts it."""
+    request = fleets.request(
+        chosen(wants, node_class, *seen, slot=slot),
+        made(wants, node_class, *seen, slot=slot),
+        fleets.zonal_subnets(node_class),
+        Order(count=1, client_token=TOKEN, tags=templates.object_tags(wants, node_class, CLUSTER)),
+    )
+    assert_valid("CreateFleet", request)
+    return request
+
+
+def user_data(template: Template) -> str:
+    return base64.b64decode(template.data["UserData"]).decode()
+
+
+def node_config(template: Template) -> dict[str, Any]:
+    """What an AL2023 template tells nodeadm."""
+    text = user_data(template)
+    spec: dict[str, Any] = json.loads(text[text.index("{") : text.rindex("}") + 1])["spec"]
+    return spec
+
+
+def assert_valid(operation: str, request: dict[str, Any]) -> None:
+    """Names and types of all members, by botocore's model of EC2."""
+    report = ParamValidator().validate(request, _ec2().operation_model(operation).input_shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+@functools.cache
+def _ec2() -> Any:
+    return botocore.session.get_session().get_service_model("ec2")

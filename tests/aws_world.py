@@ -1,0 +1,230 @@
+"""A simulated AWS with the product's own way of calling it, on the full wire: botocore writes, signs and parses.
+
+A test makes a `World`, adds reservations behind EC2's back, and asks the product what it sees.
+"""
+
+import asyncio
+import functools
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import botocore.session
+
+from doors import KeptRecords, ManualClock, SeededIds
+from holdfast.api import conditions, kinds
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import to_wire
+from holdfast.cloud.aws.calls import Calls, Clients, Inline
+from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.sim.aws import iam, pricing, ssm
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.faults import Fault, NoFaults
+from holdfast.sim.aws.fronts import before_send
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2 import setup as ec2_setup
+from holdfast.sim.ec2.entities import Reservation
+from holdfast.sim.ec2.service import Ec2
+
+R = TypeVar("R")
+
+REGION = "us-west-2"
+KUBERNETES = "1.36"
+ACCOUNT = ec2_setup.ACCOUNT
+OTHER = "444455556666"
+ROLE = "KarpenterNodeRole-test"
+ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
+TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
+
+
+def images(kubernetes: str = KUBERNETES) -> tuple[ec2_setup.Image, ...]:
+    """One for every parameter that AWS publishes."""
+    return tuple(
+        ec2_setup.Image(
+            id=f"ami-{n:017x}",
+            name=f"{path.family}-{path.architecture}-{path.variant}-{kubernetes}",
+            architecture=path.architecture,
+            created_s=1_790_000_000 + n,
+            platform="Windows" if path.family.startswith("Windows") else "Linux/UNIX",
+        )
+        for n, path in enumerate(ssm.ami_paths(kubernetes), start=1)
+    )
+
+
+class World:
+    def __init__(
+        self,
+        *,
+        rules: Sequence[faults.Fault] = (),
+        settings: Settings | None = None,
+        kubernetes: str = KUBERNETES,
+        **setup: Any,
+    ) -> None:
+        self.clock = ManualClock()
+        self.ids = SeededIds()
+        self.records = KeptRecords()
+        plain = replace(ec2_setup.plain(REGION, accounts=(ACCOUNT, OTHER)), images=images(kubernetes))
+        self.ec2 = Ec2(
+            clock=self.clock, ids=self.ids, setup=replace(plain, **setup), rules=rules, throttled=False
+        )
+        paths = ssm.ami_paths(kubernetes)
+        self.parameters = {path.path: f"ami-{n:017x}" for n, path in enumerate(paths, start=1)}
+        self.iam = iam.Iam([ROLE, "OtherRole"], self.clock)
+        self.endpoint = Endpoint(
+            {
+                "ec2": self.ec2 if rules else Remembering(self.ec2),
+                "iam": self.iam,
+                "pricing": pricing.Pricing([REGION]),
+                "ssm": ssm.Ssm(self.parameters, self.clock),
+            },
+            self.clock,
+            accounts={"AKIATEST": ACCOUNT, "AKIAOTHER": OTHER},
+        )
+        self.calls = Calls(
+            SharedClients(self.endpoint),
+            executor=Inline(),
+            clock=self.clock,
+            ids=self.ids,
+            recorder=self.records,
+        )
+        self.settings = settings or Settings()
+        self.kubernetes = kubernetes
+        self.discovery = self.restarted()
+
+    def restarted(self) -> Discovery:
+        """The product with an empty memory."""
+        told = Setup(
+            cluster=ec2_setup.CLUSTER,
+            tags={"eks:eks-cluster-name": ec2_setup.CLUSTER},
+            kubernetes=lambda: self.kubernetes,
+            settings=self.settings,
+        )
+        return Discovery(self.calls, told, clock=self.clock, recorder=self.records)
+
+    def reserve(
+        self, instance_type: str = "m5.large", total: int = 2, zone_id: str = ZONE_A, **fields: Any
+    ) -> Reservation:
+        plain = {"owner": ACCOUNT}
+        return control.add_reservation(
+            self.ec2.world, instance_type=instance_type, zone_id=zone_id, total=total, **(plain | fields)
+        )
+
+    def node_class(self, name: str = "default", **spec: Any) -> EC2NodeClass:
+        """A class whose selectors find what is there."""
+        plain = {
+            "role": ROLE,
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": TERMS,
+            "securityGroupSelectorTerms": TERMS,
+        }
+        status = spec.pop("status", {})
+        document = {
+            "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
+            "spec": {key: value for key, value in (plain | spec).items() if value is not None},
+            "status": status,
+        }
+        made = kinds.from_plain(document, EC2NodeClass)
+        assert isinstance(made, EC2NodeClass)
+        return made
+
+    def resolve(self, node_class: EC2NodeClass) -> EC2NodeClass:
+        """The class with its status as the API server would have it after the patch."""
+        patch = run(self.discovery.resolve(node_class))
+        body = to_wire(node_class)
+        status = {**body.get("status", {}), **patch}
+        body["status"] = {key: value for key, value in status.items() if value is not None}
+        made = kinds.from_plain(body, EC2NodeClass)
+        assert isinstance(made, EC2NodeClass)
+        return made
+
+    def selecting(self, *terms: dict[str, Any], **spec: Any) -> EC2NodeClass:
+        """A resolved class with these reservation terms."""
+        return self.resolve(self.node_class(capacityReservationSelectorTerms=list(terms), **spec))
+
+    def asked(self, operation: str) -> int:
+        """How often AWS was asked for something, by its own log."""
+        return sum(call.operation == operation for call in self.endpoint.log)
+
+
+class Remembering:
+    """EC2, with what is the same in every world worked out once: a region's types take long to list."""
+
+    def __init__(self, ec2: Ec2) -> None:
+        self._ec2 = ec2
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        if operation not in ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings"):
+            return self._ec2.call(operation, params, caller)
+        question = f"{operation} {params!r}"
+        if question not in _remembered():
+            _remembered()[question] = self._ec2.call(operation, params, caller)
+        return _remembered()[question]
+
+
+@functools.cache
+def _remembered() -> dict[str, dict[str, Any]]:
+    return {}
+
+
+class SharedClients(Clients):
+    """Clients that all worlds share, since making one takes long; each call arrives in the world that makes it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(REGION)
+        self._endpoint = endpoint
+
+    def get(self, service: str) -> Any:
+        switch, made = _shared()
+        switch.endpoint = self._endpoint
+        return made.get(service)
+
+
+class Switch:
+    """Where the calls of the shared clients arrive at the moment."""
+
+    endpoint: Endpoint
+
+    def answer(self, request: Any, **_: object) -> Any:
+        return before_send.BeforeSend(self.endpoint).answer(request)
+
+    def session(self) -> Any:
+        session = botocore.session.Session()
+        session.set_credentials("AKIATEST", "secret")
+        session.register("before-send", self.answer)
+        return session
+
+
+@functools.cache
+def _shared() -> tuple[Switch, Clients]:
+    switch = Switch()
+    return switch, Clients(REGION, switch.session)
+
+
+def run(work: Coroutine[Any, Any, R]) -> R:
+    return asyncio.run(work)
+
+
+def condition(node_class: EC2NodeClass, name: str) -> tuple[str, str, str]:
+    found = conditions.find(node_class.status.conditions, name)
+    assert found is not None, f"{name} is not there"
+    return found.status, found.reason or "", found.message or ""
+
+
+def listed(node_class: EC2NodeClass) -> list[str]:
+    return [entry.id for entry in node_class.status.capacity_reservations]
+
+
+class LostOnce(NoFaults):
+    """The answer of the first call of an operation is lost, after it took effect."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self._left = 1
+
+    def fault(self, _: str, operation: str, __: Mapping[str, Any]) -> Fault | None:
+        if operation != self._operation or not self._left:
+            return None
+        self._left -= 1
+        return Fault.LOST

@@ -1,0 +1,485 @@
+"""Subnets, security groups, images, instance profiles and placement groups of a class, over the full wire."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aws_world import ACCOUNT, KUBERNETES, OTHER, ROLE, TERMS, LostOnce, World, condition, run
+from holdfast import names
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import to_wire
+from holdfast.cloud.aws import resolve
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import NoFaults
+from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2 import setup as ec2_setup
+
+MINUTE = 60
+START_S = World().clock.now_s()
+TAG = {"karpenter.sh/discovery": ec2_setup.CLUSTER}
+
+
+def subnet(subnet_id: str, zone_id: str = "usw2-az1", **fields: Any) -> ec2_setup.Subnet:
+    plain: dict[str, Any] = {"account": ACCOUNT, "cidr": "10.0.0.0/24", "tags": TAG}
+    return ec2_setup.Subnet(id=subnet_id, zone_id=zone_id, **(plain | fields))
+
+
+def group(group_id: str, name: str, **tags: str) -> ec2_setup.SecurityGroup:
+    return ec2_setup.SecurityGroup(id=group_id, account=ACCOUNT, name=name, tags=tags)
+
+
+def image(image_id: str, **fields: Any) -> ec2_setup.Image:
+    plain: dict[str, Any] = {"name": image_id, "architecture": "x86_64", "created_s": START_S - 1000}
+    return ec2_setup.Image(id=image_id, **(plain | fields))
+
+
+@pytest.mark.fact("aws-1.4.1", "aws-1.4.2")
+def test_a_class_whose_selectors_find_everything_is_ready() -> None:
+    world = World()
+    found = world.resolve(world.node_class())
+    assert [c.type for c in found.status.conditions if c.status == "True"] == [
+        resolve.AMIS,
+        resolve.RESERVATIONS,
+        resolve.PLACEMENT_GROUP,
+        resolve.SUBNETS,
+        resolve.SECURITY_GROUPS,
+        resolve.INSTANCE_PROFILE,
+        resolve.VALIDATION,
+        "Ready",
+    ]
+    assert {c.observed_generation for c in found.status.conditions} == {1}
+
+
+# --- Subnets ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.3.1", "aws-1.2.5", "aws-8.4.1", "aws-8.4.3")
+@pytest.mark.parametrize(
+    ("terms", "ids"),
+    [
+        (TERMS, ["subnet-c", "subnet-a", "subnet-b"]),
+        ([{"id": "subnet-b"}], ["subnet-b"]),
+        ([{"tags": {"Name": "*private*"}}], ["subnet-d"]),
+        ([{"tags": {"Name": "*", "kind": "x"}}], ["subnet-d"]),
+        ([{"id": "subnet-b"}, {"tags": {"Name": "*"}}, {"id": "subnet-d"}], ["subnet-b", "subnet-d"]),
+    ],
+)
+def test_subnets_with_most_free_addresses_come_first(terms: list[dict[str, Any]], ids: list[str]) -> None:
+    world = World(
+        subnets=(
+            subnet("subnet-b", addresses=100),
+            subnet("subnet-a", "usw2-az2", addresses=100),
+            subnet("subnet-c", addresses=200),
+            subnet("subnet-d", addresses=50, tags={"Name": "my-private-1", "kind": "x"}),
+            subnet("subnet-e", account=OTHER),
+        )
+    )
+    found = world.resolve(world.node_class(subnetSelectorTerms=terms)).status.subnets
+    assert [one.id for one in found] == ids
+    by_id = {one.id: (one.zone, one.zone_id) for one in found}
+    assert by_id.get("subnet-a", ("us-west-2a", "usw2-az2")) == ("us-west-2a", "usw2-az2")
+
+
+@pytest.mark.fact("aws-1.4.1", "aws-1.5.5")
+def test_a_class_without_subnets_is_not_ready_and_says_why() -> None:
+    world = World()
+    found = world.resolve(world.node_class(subnetSelectorTerms=[{"tags": {"who": "nobody"}}]))
+    status, reason, message = condition(found, resolve.SUBNETS)
+    assert (status, reason) == ("False", "SubnetsNotFound")
+    assert "none of the 4 subnets" in message
+    assert condition(found, resolve.VALIDATION)[:2] == ("False", "DependenciesNotReady")
+    assert condition(found, "Ready")[0] == "False"
+
+
+def test_a_class_that_loses_its_subnets_loses_them_in_its_status() -> None:
+    world = World()
+    before = world.resolve(world.node_class())
+    lost = world.resolve(replace_spec(world, before, subnetSelectorTerms=[{"id": "subnet-gone"}]))
+    assert before.status.subnets
+    assert lost.status.subnets == ()
+
+
+def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2NodeClass:
+    """The class as a user edited it."""
+    return world.node_class(status=to_wire(node_class).get("status", {}), **spec)
+
+
+# --- Security groups ----------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.3.2", "aws-8.4.2")
+@pytest.mark.parametrize(
+    ("terms", "ids"),
+    [
+        ([{"tags": {"team": "*"}}], ["sg-1", "sg-2"]),
+        ([{"name": "nodes-b"}], ["sg-2"]),
+        ([{"name": "nodes-*"}], ["sg-1", "sg-2"]),
+        ([{"id": "sg-3"}], ["sg-3"]),
+        ([{"id": "sg-3"}, {"name": "nodes-b"}, {"tags": {"team": "b"}}], ["sg-2", "sg-3"]),
+    ],
+)
+def test_security_groups_come_sorted_by_id(terms: list[dict[str, Any]], ids: list[str]) -> None:
+    groups = (group("sg-2", "nodes-b", team="b"), group("sg-1", "nodes-a", team="a"), group("sg-3", "other"))
+    world = World(security_groups=groups)
+    found = world.resolve(world.node_class(securityGroupSelectorTerms=terms)).status.security_groups
+    assert [one.id for one in found] == ids
+    assert {one.id: one.name for one in found}.get("sg-2", "nodes-b") == "nodes-b"
+
+
+def test_a_class_without_security_groups_says_so() -> None:
+    world = World()
+    found = world.resolve(world.node_class(securityGroupSelectorTerms=[{"name": "nobody"}]))
+    assert condition(found, resolve.SECURITY_GROUPS)[:2] == ("False", "SecurityGroupsNotFound")
+
+
+# --- Images -------------------------------------------------------------------------------------------
+
+GPU, ACCELERATOR = aws.INSTANCE_GPU_COUNT, aws.INSTANCE_ACCELERATOR_COUNT
+STANDARD = {f"{GPU} DoesNotExist", f"{ACCELERATOR} DoesNotExist"}
+NVIDIA, NEURON = {f"{GPU} Exists"}, {f"{ACCELERATOR} Exists"}
+AMD64, ARM64 = {f"{names.ARCH} In amd64"}, {f"{names.ARCH} In arm64"}
+
+
+def wanted_by(node_class: EC2NodeClass) -> list[tuple[str, set[str]]]:
+    """Each image by the end of its name, with what it is for."""
+    return sorted(
+        (
+            (ami.name or "").split("-", 1)[1].removesuffix(f"-{KUBERNETES}"),
+            {f"{r.key} {r.operator} {' '.join(r.values)}".strip() for r in ami.requirements},
+        )
+        for ami in node_class.status.amis
+    )
+
+
+@pytest.mark.fact("aws-8.1.1", "aws-8.1.3")
+@pytest.mark.parametrize(
+    ("alias", "kubernetes", "images"),
+    [
+        (
+            "al2023@latest",
+            KUBERNETES,
+            [
+                ("arm64-nvidia", ARM64 | NVIDIA),
+                ("arm64-standard", ARM64 | STANDARD),
+                ("x86_64-neuron", AMD64 | NEURON),
+                ("x86_64-nvidia", AMD64 | NVIDIA),
+                ("x86_64-standard", AMD64 | STANDARD),
+            ],
+        ),
+        (
+            "bottlerocket@latest",
+            KUBERNETES,
+            [
+                ("arm64-nvidia", ARM64 | NVIDIA),
+                ("arm64-standard", ARM64 | STANDARD),
+                ("x86_64-nvidia", AMD64 | NVIDIA),
+                ("x86_64-standard", AMD64 | NEURON),
+                ("x86_64-standard", AMD64 | STANDARD),
+            ],
+        ),
+        (
+            "windows2022@latest",
+            KUBERNETES,
+            [
+                (
+                    "x86_64-standard",
+                    AMD64 | {f"{names.OS} In windows", f"{names.WINDOWS_BUILD} In 10.0.20348"},
+                )
+            ],
+        ),
+        (
+            "al2@latest",
+            "1.32",
+            [
+                ("arm64-standard-1.32", ARM64 | STANDARD),
+                ("x86_64-gpu-1.32", AMD64 | NEURON),
+                ("x86_64-gpu-1.32", AMD64 | NVIDIA),
+                ("x86_64-standard-1.32", AMD64 | STANDARD),
+            ],
+        ),
+    ],
+)
+def test_an_alias_is_the_images_that_aws_publishes(
+    alias: str, kubernetes: str, images: list[tuple[str, set[str]]]
+) -> None:
+    world = World(kubernetes=kubernetes)
+    found = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
+    assert sorted(wanted_by(found), key=str) == sorted(images, key=str)
+
+
+@pytest.mark.fact("aws-1.4.1")
+@pytest.mark.parametrize(("alias", "kubernetes"), [("al2@latest", "1.33"), ("windows2025@latest", "1.34")])
+def test_an_alias_without_images_for_this_kubernetes_says_so(alias: str, kubernetes: str) -> None:
+    world = World(kubernetes=kubernetes)
+    found = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
+    status, reason, message = condition(found, resolve.AMIS)
+    assert (status, reason) == ("False", "UnsupportedAlias")
+    assert kubernetes in message
+
+
+@pytest.mark.fact("aws-8.1.1")
+def test_a_version_of_an_alias_is_that_image() -> None:
+    name = f"amazon-eks-node-al2023-x86_64-standard-{KUBERNETES}-v20260101"
+    path = f"/aws/service/eks/optimized-ami/{KUBERNETES}/amazon-linux-2023/x86_64/standard/{name}/image_id"
+    rocket = f"/aws/service/bottlerocket/aws-k8s-{KUBERNETES}/arm64/1.46.0/image_id"
+    world = World(images=(image("ami-old"), image("ami-rocket", architecture="arm64")))
+    world.parameters |= {path: "ami-old", rocket: "ami-rocket"}
+    for alias, found in (("al2023@v20260101", "ami-old"), ("bottlerocket@v1.46.0", "ami-rocket")):
+        node_class = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
+        assert [ami.id for ami in node_class.status.amis] == [found]
+
+
+@pytest.mark.fact("aws-8.1.4", "aws-1.3.3")
+@pytest.mark.parametrize(
+    ("terms", "ids"),
+    [
+        ([{"id": "ami-1"}, {"id": "ami-2"}], ["ami-2", "ami-1"]),  # newest first
+        ([{"name": "golden-*"}], ["ami-2", "ami-1"]),  # ours and Amazon's
+        ([{"name": "golden-*", "owner": "self"}], ["ami-1"]),
+        ([{"name": "golden-*", "owner": OTHER}], ["ami-3"]),
+        ([{"tags": {"stage": "prod"}}], ["ami-1"]),
+        ([{"tags": {"stage": "*"}}], ["ami-1"]),
+        ([{"ssmParameter": "/golden/id"}], ["ami-2"]),
+        ([{"ssmParameter": "/nowhere"}], []),
+    ],
+)
+def test_images_by_id_name_owner_tags_and_parameter(terms: list[dict[str, Any]], ids: list[str]) -> None:
+    world = World(
+        images=(
+            image("ami-1", name="golden-1", owner=ACCOUNT, tags={"stage": "prod"}, created_s=START_S - 300),
+            image("ami-2", name="golden-2", architecture="arm64", created_s=START_S - 200),
+            image("ami-3", name="golden-3", owner=OTHER, created_s=START_S - 100),
+        )
+    )
+    world.parameters["/golden/id"] = "ami-2"
+    found = world.resolve(world.node_class(amiFamily="Custom", amiSelectorTerms=terms))
+    assert [ami.id for ami in found.status.amis] == ids
+    assert condition(found, resolve.AMIS)[:2] == (("True", resolve.AMIS) if ids else ("False", "AMINotFound"))
+
+
+@pytest.mark.fact("aws-8.1.5")
+@pytest.mark.parametrize(
+    ("images", "best"),
+    [
+        ([image("ami-1", created_s=START_S - 9), image("ami-2", created_s=START_S - 5)], "ami-2"),
+        ([image("ami-1"), image("ami-2", created_s=START_S - 5, deprecated_s=START_S - 1)], "ami-1"),
+        (
+            [image("ami-1", deprecated_s=START_S - 1), image("ami-2", deprecated_s=START_S - 1, created_s=9)],
+            "ami-1",
+        ),
+        ([image("ami-1", name="a"), image("ami-2", name="b")], "ami-2"),
+    ],
+)
+def test_of_images_for_the_same_instances_the_best_is_kept(images: list[ec2_setup.Image], best: str) -> None:
+    for order in (images, images[::-1]):
+        world = World(images=tuple(order))
+        terms = [{"id": "ami-1"}, {"id": "ami-2"}]
+        found = world.resolve(world.node_class(amiFamily="Custom", amiSelectorTerms=terms)).status.amis
+        assert [ami.id for ami in found] == [best]
+        chosen = next(one for one in images if one.id == best)
+        assert bool(found[0].deprecated) == bool(chosen.deprecated_s)
+
+
+@pytest.mark.fact("aws-8.1.2")
+def test_a_parameter_is_asked_for_once_a_day_missing_ones_too_and_again_when_its_image_is_deprecated() -> (
+    None
+):
+    world = World(images=(image("ami-1", deprecated_s=START_S + 3 * 3600), image("ami-2")))
+    path = (
+        f"/aws/service/eks/optimized-ami/{KUBERNETES}/amazon-linux-2023/x86_64/standard/recommended/image_id"
+    )
+    world.parameters.clear()
+    world.parameters[path] = "ami-1"  # four of the five do not exist
+    node_class = world.resolve(world.node_class())
+    assert world.asked("GetParameter") == 5
+    for _ in range(30):
+        world.clock.advance(MINUTE)
+        node_class = world.resolve(node_class)
+    assert world.asked("GetParameter") == 5
+    world.parameters[path] = "ami-2"
+    for _ in range(4):
+        world.clock.advance(3600)
+        node_class = world.resolve(node_class)
+    assert [ami.id for ami in node_class.status.amis] == ["ami-2"]
+
+
+# --- Instance profiles --------------------------------------------------------------------------------
+
+
+def profiles(world: World) -> dict[str, dict[str, Any]]:
+    answer = run(world.calls.call("iam", "ListInstanceProfiles", PathPrefix="/karpenter/"))
+    return {profile["InstanceProfileName"]: profile for profile in answer["InstanceProfiles"]}
+
+
+@pytest.mark.fact("aws-8.3.1", "aws-1.3.4")
+def test_a_role_gets_a_profile_of_its_own_once() -> None:
+    world = World()
+    node_class = world.resolve(world.node_class(role=f"some/path/{ROLE}"))
+    ((name, profile),) = profiles(world).items()
+    assert node_class.status.instance_profile == name
+    assert name.startswith(f"{ec2_setup.CLUSTER}_")
+    assert profile["Path"] == f"/karpenter/us-west-2/{ec2_setup.CLUSTER}/uid-default/"
+    assert [role["RoleName"] for role in profile["Roles"]] == [ROLE]
+    world.discovery = world.restarted()
+    assert world.resolve(node_class).status.instance_profile == name
+    assert len(profiles(world)) == 1
+
+
+@pytest.mark.fact("aws-8.3.1")
+def test_another_role_is_another_profile() -> None:
+    world = World()
+    first = world.resolve(world.node_class())
+    second = world.resolve(replace_spec(world, first, role="OtherRole"))
+    assert first.status.instance_profile != second.status.instance_profile
+    assert set(profiles(world)) == {first.status.instance_profile, second.status.instance_profile}
+
+
+@pytest.mark.fact("aws-8.3.1")
+def test_a_role_that_iam_does_not_know_leaves_no_profile_and_is_said() -> None:
+    world = World()
+    node_class = world.node_class(role="nobody")
+    for _ in range(3):
+        node_class = world.resolve(node_class)
+    assert condition(node_class, resolve.INSTANCE_PROFILE)[:2] == ("False", "RoleNotFound")
+    assert profiles(world) == {}
+    assert world.asked("CreateInstanceProfile") == 1
+    world.clock.advance(MINUTE)
+    world.resolve(node_class)
+    assert world.asked("CreateInstanceProfile") == 2
+
+
+@pytest.mark.fact("aws-8.3.2")
+def test_a_profile_that_the_user_names_is_used_as_it_is() -> None:
+    world = World()
+    found = world.resolve(world.node_class(role=None, instanceProfile="mine"))
+    assert found.status.instance_profile == "mine"
+    assert not [call for call in world.endpoint.log if call.service == "iam"]
+
+
+@pytest.mark.fact("aws-8.3.3")
+def test_iam_is_asked_every_quarter_of_an_hour_at_most() -> None:
+    world = World()
+    node_class = world.node_class()
+    for _ in range(15):
+        node_class = world.resolve(node_class)
+        world.clock.advance(MINUTE)
+    assert world.asked("GetInstanceProfile") == 1
+    world.resolve(node_class)
+    assert world.asked("GetInstanceProfile") == 2
+
+
+@pytest.mark.parametrize("operation", ["CreateInstanceProfile", "AddRoleToInstanceProfile"])
+def test_a_lost_answer_is_made_good_by_the_next_try(operation: str) -> None:
+    world = World()
+    world.endpoint.faults = LostOnce(operation)
+    node_class = world.resolve(world.node_class())
+    assert condition(node_class, resolve.INSTANCE_PROFILE)[:2] == ("Unknown", "CouldNotRead")
+    node_class = world.resolve(node_class)
+    assert condition(node_class, resolve.INSTANCE_PROFILE)[0] == "True"
+    ((name, profile),) = profiles(world).items()
+    assert node_class.status.instance_profile == name
+    assert [role["RoleName"] for role in profile["Roles"]] == [ROLE]
+
+
+class ProfileNotSeenYet(NoFaults):
+    """IAM is eventually consistent: the first call after a profile is made does not find it."""
+
+    def __init__(self) -> None:
+        self._left = 1
+
+    def fault(self, _: str, operation: str, __: Mapping[str, Any]) -> ApiError | None:
+        if operation != "AddRoleToInstanceProfile" or not self._left:
+            return None
+        self._left -= 1
+        return ApiError("NoSuchEntity", "Instance Profile holdfast_1 cannot be found.", 404)
+
+
+def test_a_profile_that_iam_does_not_see_yet_is_not_taken_for_a_missing_role() -> None:
+    world = World()
+    world.endpoint.faults = ProfileNotSeenYet()
+    node_class = world.resolve(world.node_class())
+    assert condition(node_class, resolve.INSTANCE_PROFILE)[0] == "Unknown"
+    assert len(profiles(world)) == 1
+    assert condition(world.resolve(node_class), resolve.INSTANCE_PROFILE)[0] == "True"
+
+
+@pytest.mark.fact("aws-1.6.4")
+def test_what_was_made_for_a_class_goes_with_it() -> None:
+    world = World()
+    kept = world.resolve(world.node_class("kept"))
+    gone = world.resolve(world.node_class("gone"))
+    world.resolve(replace_spec(world, gone, role="OtherRole"))
+    for _ in range(2):
+        run(world.discovery.release(gone))
+    assert set(profiles(world)) == {kept.status.instance_profile} | {
+        name for name, profile in profiles(world).items() if "uid-default" in profile["Path"]
+    }
+    assert gone.status.instance_profile not in profiles(world)
+
+
+@pytest.mark.fact("aws-6.6.3")
+def test_profiles_that_nobody_names_are_collected_when_they_are_old() -> None:
+    world = World()
+    kept, old = world.resolve(world.node_class("kept")), world.resolve(world.node_class("old"))
+    in_use = {str(kept.status.instance_profile)}
+    run(world.discovery.collect_profiles(in_use))
+    assert len(profiles(world)) == 2
+    world.clock.advance(3601)
+    run(world.discovery.collect_profiles(in_use))
+    assert set(profiles(world)) == in_use
+    assert old.status.instance_profile not in profiles(world)
+
+
+# --- Placement groups ---------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.4.1")
+def test_a_placement_group_has_to_be_there() -> None:
+    made = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="tight")
+    world = World(placement_groups=(made,))
+    for selector, verdict in (
+        ({"name": "tight"}, ("True", resolve.PLACEMENT_GROUP)),
+        ({"id": made.id}, ("True", resolve.PLACEMENT_GROUP)),
+        ({"name": "loose"}, ("False", "PlacementGroupNotFound")),
+        ({"id": "pg-0000"}, ("False", "PlacementGroupNotFound")),
+    ):
+        found = world.resolve(world.node_class(placementGroupSelector=selector))
+        assert condition(found, resolve.PLACEMENT_GROUP)[:2] == verdict
+        assert (condition(found, "Ready")[0] == "True") == (verdict[0] == "True")
+
+
+# --- When AWS does not answer ---------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.4.1", "aws-1.4.2")
+@pytest.mark.parametrize(
+    ("operation", "condition_type", "field"),
+    [
+        ("DescribeSubnets", resolve.SUBNETS, "subnets"),
+        ("DescribeSecurityGroups", resolve.SECURITY_GROUPS, "security_groups"),
+        ("DescribeImages", resolve.AMIS, "amis"),
+    ],
+)
+def test_what_cannot_be_read_is_left_as_it_was(operation: str, condition_type: str, field: str) -> None:
+    world = World(rules=[faults.Broken(operation=operation, from_s=START_S + 60)])
+    before = world.resolve(world.node_class())
+    world.clock.advance(600)
+    patch = run(world.discovery.resolve(before))
+    assert len(patch) == 4 + 2  # the other three, the profile, and conditions beside nothing of reservations
+    after = world.resolve(before)
+    assert getattr(after.status, field) == getattr(before.status, field) != ()
+    assert condition(after, condition_type) == condition(before, condition_type)
+    assert any(reason == "CouldNotRead" and operation in text for _, reason, text in world.records.events)
+
+
+def test_what_was_never_read_is_unknown_and_says_why() -> None:
+    world = World(rules=[faults.Denied(operation="DescribeSubnets")])
+    found = world.resolve(world.node_class())
+    status, reason, message = condition(found, resolve.SUBNETS)
+    assert (status, reason) == ("Unknown", "CouldNotRead")
+    assert "UnauthorizedOperation" in message
+    assert condition(found, resolve.VALIDATION)[:2] == ("Unknown", "DependenciesNotReady")
+    assert condition(found, "Ready")[0] == "Unknown"
+    assert found.status.security_groups

@@ -1,0 +1,423 @@
+"""Which reservations a class gets, asked over the full wire of a simulated EC2."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, condition, listed, run
+from holdfast import errors
+from holdfast.cloud.aws import discovery
+from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.resolve import RESERVATIONS, SLOTS
+from holdfast.model.reservations import State
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import NoFaults
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2 import setup as ec2_setup
+
+MINUTE = 60
+DESCRIBE = "DescribeCapacityReservations"
+EVERYTHING = {"tags": {"any": "*"}}
+
+
+class Fleet(World):
+    """Four reservations: two of ours, two that another account owns and shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = {
+            self.reserve(tags={"team": "ml", "stage": "prod"}).id: "ml",
+            self.reserve("c5.large", tags={"team": "web"}, criteria="targeted").id: "web",
+            self.reserve(owner=OTHER, shared_with=(ACCOUNT,), tags={"team": "shared"}).id: "shared",
+            self.reserve("c5.large", owner=OTHER, shared_with=(ACCOUNT,), zone_id=ZONE_B).id: "bare",
+            self.reserve(owner=OTHER, tags={"team": "ml"}).id: "hidden",
+        }
+
+    def id(self, name: str) -> str:
+        return next(key for key, value in self.names.items() if value == name)
+
+    def selected(self, *terms: dict[str, Any]) -> list[str]:
+        return sorted(self.names[key] for key in listed(self.selecting(*terms)))
+
+
+@pytest.mark.fact("Q-1", "Q-2", "Q-5", "Q-6", "aws-1.2.5", "aws-1.2.6", "AW-01")
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        (lambda f: [{"id": f.id("web")}], ["web"]),
+        (lambda f: [{"id": f.id("shared")}], ["shared"]),
+        (lambda f: [{"id": f.id("hidden")}], []),  # not shared with us: EC2 says it does not exist
+        (lambda _: [{"id": "cr-0a1b2c3d4e5f60718"}], []),
+        (lambda _: [{"ownerID": OTHER}], ["bare", "shared"]),
+        (lambda _: [{"ownerID": ACCOUNT}], ["ml", "web"]),
+        (lambda _: [{"tags": {"team": "ml"}}], ["ml"]),
+        (lambda _: [{"tags": {"team": "*"}}], ["ml", "web"]),  # EC2 shows nobody but the owner its tags
+        (lambda _: [{"tags": {"team": "*", "stage": "prod"}}], ["ml"]),
+        (lambda _: [{"tags": {"team": "ml", "stage": "test"}}], []),
+        (lambda _: [{"instanceMatchCriteria": "targeted"}], ["web"]),
+        (lambda _: [{"instanceMatchCriteria": "open"}], ["bare", "ml", "shared"]),  # no owner: shared too
+        (lambda _: [{"ownerID": OTHER, "instanceMatchCriteria": "open"}], ["bare", "shared"]),
+        (lambda _: [{"ownerID": OTHER, "instanceMatchCriteria": "targeted"}], []),
+        (lambda _: [{"ownerID": ACCOUNT, "tags": {"team": "ml"}}], ["ml"]),
+        (lambda _: [{"ownerID": OTHER, "tags": {"team": "ml"}}], []),
+        (lambda f: [{"id": f.id("bare")}, {"tags": {"team": "ml"}}], ["bare", "ml"]),
+        (lambda f: [{"id": f.id("ml")}, {"tags": {"team": "ml"}}, {"ownerID": ACCOUNT}], ["ml", "web"]),
+    ],
+)
+def test_terms_select_what_they_say(terms: Callable[[Fleet], list[dict[str, Any]]], names: list[str]) -> None:
+    fleet = Fleet()
+    assert fleet.selected(*terms(fleet)) == names
+    assert fleet.asked(DESCRIBE) <= 3  # all of them, and ids that are not among them
+
+
+@pytest.mark.fact("Q-2", "aws-1.4.3", "AW-05", "aws-2.3.3")
+def test_a_term_that_selects_nothing_is_said_and_is_no_error() -> None:
+    fleet = Fleet()
+    unknown = "cr-0a1b2c3d4e5f60718"
+    found = fleet.selecting({"id": unknown}, {"tags": {"team": "nobody"}}, {"tags": {"team": "ml"}})
+    status, _, message = condition(found, RESERVATIONS)
+    assert status == "True"
+    assert f"EC2 knows no reservation {unknown}" in message
+    assert "no reservation has tag team=nobody; this account sees 4" in message
+    assert condition(found, "Ready")[0] == "True"
+    assert [fleet.names[key] for key in listed(found)] == ["ml"]
+
+
+@pytest.mark.fact("Q-3", "aws-1.3.5", "aws-2.4.2", "aws-2.4.4")
+def test_the_status_lists_them_by_id_and_forgets_those_that_are_gone() -> None:
+    world = World()
+    plain = world.reserve()
+    block = world.reserve(
+        "p5.48xlarge",
+        kind="capacity-block",
+        criteria="targeted",
+        end_s=world.clock.now_s() + 86_400,
+        zone_id=ZONE_B,
+        owner=OTHER,
+        shared_with=(ACCOUNT,),
+    )
+    lent = world.reserve(interruptible=True, source_id=plain.id)
+    node_class = world.selecting({"instanceMatchCriteria": "open"}, {"ownerID": OTHER})
+    by_id = {entry.id: entry for entry in node_class.status.capacity_reservations}
+    assert list(by_id) == sorted([plain.id, block.id, lent.id])
+    entry = by_id[block.id]
+    assert (entry.availability_zone, entry.instance_type, entry.owner_id) == (
+        "us-west-2b",
+        "p5.48xlarge",
+        OTHER,
+    )
+    assert (entry.reservation_type, entry.state, entry.instance_match_criteria) == (
+        "capacity-block",
+        "active",
+        "targeted",
+    )
+    assert entry.end_time is not None
+    assert entry.end_time.timestamp() == block.end_s
+    assert (by_id[plain.id].end_time, by_id[plain.id].interruptible) == (None, None)
+    assert by_id[lent.id].interruptible
+    for reservation in (plain, block, lent):
+        control.set_state(world.ec2.world, reservation.id, "cancelled")
+    world.clock.advance(MINUTE)
+    assert listed(world.resolve(node_class)) == []
+
+
+@pytest.mark.fact("Q-4", "aws-2.3.5", "AW-20")
+@pytest.mark.parametrize(
+    ("state", "listed_as"),
+    [
+        ("active", "active"),
+        ("scheduled", "upcoming"),
+        ("assessing", "upcoming"),
+        ("payment-pending", "upcoming"),
+        ("expired", "it is expired"),
+        ("cancelled", "it is cancelled"),
+        ("payment-failed", "it is payment-failed"),
+        ("unsupported", "it is unsupported"),
+    ],
+)
+def test_only_active_reservations_are_used_and_the_others_are_named(state: str, listed_as: str) -> None:
+    world = World()
+    future_s = world.clock.now_s() + 3600
+    made = world.reserve(state=state, start_s=world.clock.now_s() if state == "active" else future_s)
+    found = world.selecting({"id": made.id})
+    assert bool(listed(found)) == (listed_as == "active")
+    assert [u.id for u in found.status.upcoming_capacity_reservations] == (
+        [made.id] if listed_as == "upcoming" else []
+    )
+    if listed_as.startswith("it is"):
+        assert f"{made.id} cannot be used: {listed_as}" in condition(found, RESERVATIONS)[2]
+
+
+@pytest.mark.fact("Q-37", "aws-2.4.3", "aws-2.3.5")
+@pytest.mark.parametrize(
+    ("kind", "minutes_left", "state"),
+    [
+        ("capacity-block", 41, "active"),
+        ("capacity-block", 31, "active"),  # drained by us, not reclaimed by EC2 yet
+        ("capacity-block", 30, "expiring"),
+        ("capacity-block", 1, "expiring"),
+        ("capacity-block", 0, None),
+        ("default", 1, "active"),
+        ("default", 0, None),
+    ],
+)
+def test_a_block_is_expiring_when_ec2_takes_it_back(kind: str, minutes_left: int, state: str | None) -> None:
+    world = World(timings=ec2_setup.Timings(expiry_lag_s=3600))
+    end_s = world.clock.now_s() + 7200
+    made = world.reserve(kind=kind, criteria="targeted", end_s=end_s)
+    world.clock.advance(7200 - minutes_left * MINUTE)
+    found = world.selecting({"id": made.id}).status.capacity_reservations
+    assert [entry.state for entry in found] == ([state] if state else [])
+
+
+# --- What does not fit ------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("AW-06", "aws-2.2.4", "aws-4.3.6")
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"platform": "Windows"}, "it is for Windows, and images of AL2023 are Linux/UNIX"),
+        ({"platform": "Red Hat Enterprise Linux"}, "it is for Red Hat Enterprise Linux"),
+        (
+            {"placement_group_arn": f"arn:aws:ec2:us-west-2:{ACCOUNT}:placement-group/tight"},
+            "the class launches in no placement group, the reservation is in placement group tight",
+        ),
+    ],
+)
+def test_a_reservation_that_does_not_fit_the_class_is_said_and_not_used(
+    fields: dict[str, Any], why: str
+) -> None:
+    world = World()
+    made = world.reserve(**fields)
+    found = world.selecting({"id": made.id})
+    assert listed(found) == []
+    status, reason, message = condition(found, RESERVATIONS)
+    assert (status, reason) == ("True", "NoCapacityReservations")
+    assert f"{made.id} cannot be used: {why}" in message
+
+
+def test_a_platform_fits_the_family_that_runs_it() -> None:
+    world = World()
+    windows, rhel = world.reserve(platform="Windows"), world.reserve(platform="Red Hat Enterprise Linux")
+    terms = [{"id": windows.id}, {"id": rhel.id}]
+    assert listed(world.selecting(*terms, amiSelectorTerms=[{"alias": "windows2022@latest"}])) == [windows.id]
+    custom = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-00000000000000001"}]}
+    assert set(listed(world.selecting(*terms, **custom))) == {
+        windows.id,
+        rhel.id,
+    }  # nobody knows what it runs
+
+
+def test_a_reservation_in_the_placement_group_of_the_class_is_used() -> None:
+    group = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="tight")
+    world = World(placement_groups=(group,))
+    inside = world.reserve(placement_group_arn=f"arn:aws:ec2:us-west-2:{ACCOUNT}:placement-group/tight")
+    outside = world.reserve()
+    for selector in ({"name": "tight"}, {"id": group.id}):
+        found = world.selecting({"id": inside.id}, {"id": outside.id}, placementGroupSelector=selector)
+        assert listed(found) == [inside.id]
+        assert f"{outside.id} cannot be used" in condition(found, RESERVATIONS)[2]
+
+
+def test_a_reservation_where_the_class_has_no_subnet_is_listed_and_said() -> None:
+    world = World()
+    made = world.reserve(zone_id=ZONE_B)
+    only_a = [{"id": next(s.id for s in world.ec2.world.setup.subnets if s.zone_id == ZONE_A)}]
+    found = world.selecting({"id": made.id}, subnetSelectorTerms=only_a)
+    assert listed(found) == [made.id]
+    assert (
+        f"{made.id} cannot be used yet: the class has no subnet in us-west-2b"
+        in condition(found, RESERVATIONS)[2]
+    )
+
+
+# --- Slots ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-42")
+def test_a_class_whose_slots_are_all_taken_says_so_until_one_frees() -> None:
+    world = World()
+    made = [world.reserve(total=2), world.reserve(total=1)]
+    node_class = world.selecting({"ownerID": ACCOUNT})
+    assert condition(node_class, SLOTS)[:2] == ("True", "Available")
+    for one in made:
+        control.take(world.ec2.world, one.id, 2)
+    world.clock.advance(MINUTE)
+    node_class = world.resolve(node_class)
+    assert condition(node_class, SLOTS)[:2] == ("False", "LimitExceeded")
+    assert condition(node_class, "Ready")[0] == "True"  # fallback must go on
+    control.give(world.ec2.world, made[0].id, 1)
+    world.clock.advance(MINUTE)
+    assert condition(world.resolve(node_class), SLOTS)[0] == "True"
+
+
+def test_where_none_is_selected_nothing_is_said_of_slots() -> None:
+    world = World()
+    world.reserve()
+    found = world.resolve(world.node_class())
+    assert all(one.type != SLOTS for one in found.status.conditions)
+
+
+@pytest.mark.fact("Q-7", "aws-15.1")
+def test_counts_are_those_of_every_reservation_in_every_state() -> None:
+    world = World()
+    full, later = (
+        world.reserve(total=3),
+        world.reserve(start_s=world.clock.now_s() + 3600, criteria="targeted"),
+    )
+    gone = world.reserve(state="cancelled")
+    control.take(world.ec2.world, full.id, 3)
+    world.selecting({"id": full.id})
+    world.clock.advance(5 * MINUTE)
+    counts = run(world.discovery.reservations())
+    assert counts.read_began_s == world.clock.now_s()
+    assert {(r.id, r.available, r.total, r.state) for r in counts.reservations} == {
+        (full.id, 0, 3, State.ACTIVE),
+        (later.id, 2, 2, State.PENDING),
+        (gone.id, 2, 2, State.GONE),
+    }
+
+
+@pytest.mark.fact("AW-02")
+def test_counts_are_told_to_whoever_measures() -> None:
+    world = World()
+    made = world.reserve(total=3)
+    control.take(world.ec2.world, made.id, 1)
+    world.selecting({"id": made.id})
+    about = (("instance_type", "m5.large"), ("reservation", made.id), ("zone", "us-west-2a"))
+    assert world.records.gauges[discovery.SLOTS_TOTAL, about] == 3
+    assert world.records.gauges[discovery.SLOTS_FREE, about] == 2
+
+
+# --- How often EC2 is asked, and what happens when it does not answer ---------------------------------
+
+
+@pytest.mark.fact("AW-01", "aws-2.3.1")
+def test_one_reading_a_minute_serves_everybody() -> None:
+    world = World()
+    made = [world.reserve(tags={"team": "ml"}) for _ in range(30)]
+    terms = [{"id": one.id} for one in made[:20]] + [{"tags": {"team": "ml"}}]
+    classes = [world.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(5)]
+    for _ in range(10):
+        for node_class in classes:
+            assert len(listed(world.resolve(node_class))) == 30
+        for _ in range(20):
+            assert len(run(world.discovery.reservations()).reservations) == 30
+        world.clock.advance(MINUTE)
+    assert world.asked(DESCRIBE) == 10
+
+
+@pytest.mark.fact("aws-2.1.2", "aws-2.1.3", "aws-2.2.1", "aws-2.2.2", "aws-2.2.3")
+def test_everything_is_asked_for_at_once_and_ids_without_a_page_size() -> None:
+    world = World()
+    known, unknown = world.reserve().id, "cr-0a1b2c3d4e5f60718"
+    world.selecting({"id": known}, {"id": known}, {"id": unknown}, {"tags": {"team": "ml"}})
+    asked = [dict(call.params) for call in world.endpoint.log if call.operation == DESCRIBE]
+    assert asked == [{"MaxResults": 1000}, {"CapacityReservationIds": [unknown]}]
+
+
+def test_an_id_that_ec2_does_not_know_costs_a_call_now_and_then_not_every_minute() -> None:
+    world = World()
+    world.reserve()
+    terms = [{"id": f"cr-0000000000000000{n}"} for n in range(5)]
+    node_class = world.selecting(*terms)
+    first = world.asked(DESCRIBE)
+    for _ in range(10):
+        world.clock.advance(MINUTE)
+        node_class = world.resolve(node_class)
+    assert world.asked(DESCRIBE) - first == 10
+
+
+@pytest.mark.fact("aws-2.3.6")
+def test_without_terms_ec2_is_not_asked() -> None:
+    world = World()
+    world.reserve()
+    world.resolve(world.node_class())
+    assert run(world.discovery.reservations()).reservations == ()
+    assert world.asked(DESCRIBE) == 0
+
+
+@pytest.mark.fact("Q-33", "aws-2.6.1")
+def test_with_the_gate_off_nothing_is_read_and_the_status_stays() -> None:
+    world = World(settings=Settings(reserved_capacity=False))
+    made = world.reserve()
+    before = world.node_class(
+        capacityReservationSelectorTerms=[{"id": made.id}],
+        status={
+            "capacityReservations": [
+                {
+                    "id": "cr-old",
+                    "availabilityZone": "us-west-2a",
+                    "instanceType": "m5.large",
+                    "instanceMatchCriteria": "open",
+                    "ownerID": ACCOUNT,
+                }
+            ]
+        },
+    )
+    after = world.resolve(before)
+    assert listed(after) == ["cr-old"]
+    assert all(one.type != RESERVATIONS for one in after.status.conditions)
+    assert condition(after, "Ready")[0] == "True"
+    assert world.asked(DESCRIBE) == 0
+
+
+@pytest.mark.fact("Q-4")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.Broken(operation=DESCRIBE, from_s=1),
+        faults.Throttled(operation=DESCRIBE, from_s=1),
+        faults.Denied(operation=DESCRIBE, from_s=1),
+        faults.Lost(operation=DESCRIBE, from_s=1),
+    ],
+)
+def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
+    start_s = World().clock.now_s()
+    world = World(rules=[replace(fault, from_s=start_s + 30)])
+    made = world.reserve()
+    node_class = world.selecting({"id": made.id})
+    control.take(world.ec2.world, made.id, 1)
+    world.clock.advance(2 * MINUTE)
+    after = world.resolve(node_class)
+    assert after.status.capacity_reservations == node_class.status.capacity_reservations
+    assert condition(after, RESERVATIONS) == condition(node_class, RESERVATIONS)
+    with pytest.raises(errors.HoldfastError):
+        run(world.discovery.reservations())
+
+
+@pytest.mark.fact("Q-4", "AW-03")
+def test_the_catalog_keeps_the_last_counts_and_waits_for_the_first() -> None:
+    world = World(rules=[faults.Broken(operation=DESCRIBE, from_s=World().clock.now_s() + 30)])
+    made = world.reserve()
+    node_class = world.selecting({"id": made.id})
+    control.take(world.ec2.world, made.id, 1)
+    world.clock.advance(2 * MINUTE)
+    offered = run(world.discovery.instance_types(node_class))
+    assert [o.count for it in offered for o in it.offerings if o.reservation_id == made.id] == [2]
+    with pytest.raises(errors.Unreachable):  # a guess of 0 would buy what is paid for already
+        run(world.restarted().instance_types(node_class))
+
+
+class SecondPageFails(NoFaults):
+    """Every listing ends in the middle."""
+
+    def fault(self, _: str, __: str, params: Mapping[str, Any]) -> ApiError | None:
+        return ApiError("InternalError", "no", 500) if "NextToken" in params else None
+
+
+@pytest.mark.fact("Q-4")
+def test_half_a_listing_changes_nothing() -> None:
+    world = World()
+    for _ in range(1001):  # a page is a thousand
+        world.reserve(total=1)
+    node_class = world.selecting({"ownerID": ACCOUNT})
+    assert len(listed(node_class)) == 1001
+    world.endpoint.faults = SecondPageFails()
+    world.clock.advance(2 * MINUTE)
+    assert world.resolve(node_class).status.capacity_reservations == node_class.status.capacity_reservations
+    with pytest.raises(errors.Unreachable):
+        run(world.discovery.reservations())

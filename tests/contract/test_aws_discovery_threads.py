@@ -1,0 +1,52 @@
+"""Discovery as it runs in production: real sockets, a pool of threads, the SDK's own way to its endpoint."""
+
+import asyncio
+
+import pytest
+
+import sim_aws
+from aws_world import REGION, World, listed
+from doors import KeptRecords, ManualClock, SeededIds
+from holdfast.api import kinds
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import to_wire
+from holdfast.cloud.aws.calls import Calls, Clients, Threads
+from holdfast.cloud.aws.discovery import Discovery, Setup
+
+
+def test_many_classes_at_once_over_http_share_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    made = world.reserve(total=3)
+    terms = [{"id": made.id}]
+    classes = [world.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(5)]
+    threads, clock, clients = Threads(4), ManualClock(), Clients(REGION)
+    with sim_aws.served(world.endpoint) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        calls = Calls(clients, executor=threads, clock=clock, ids=SeededIds(), recorder=KeptRecords())
+        setup = Setup(cluster="holdfast", tags={}, kubernetes=lambda: "1.36")
+        discovery = Discovery(calls, setup, clock=clock, recorder=KeptRecords())
+
+        async def everything() -> list[list[int]]:
+            resolved = await asyncio.gather(*(_resolved(discovery, one) for one in classes))
+            assert [listed(one) for one in resolved] == [[made.id]] * 5
+            catalogs = await asyncio.gather(*(discovery.instance_types(one) for one in resolved))
+            return [[o.count for it in types for o in it.offerings if o.reservation_id] for types in catalogs]
+
+        try:
+            assert asyncio.run(everything()) == [[3]] * 5
+        finally:
+            threads.close()
+            clients.close()
+    assert world.asked("DescribeCapacityReservations") == 1
+    assert world.asked("DescribeSubnets") == 1
+    assert world.asked("GetParameter") == 5
+
+
+async def _resolved(discovery: Discovery, node_class: EC2NodeClass) -> EC2NodeClass:
+    patch = await discovery.resolve(node_class)
+    status = {key: value for key, value in patch.items() if value is not None}
+    made = kinds.from_plain(to_wire(node_class) | {"status": status}, EC2NodeClass)
+    assert isinstance(made, EC2NodeClass)
+    return made

@@ -1,0 +1,91 @@
+"""The events that EC2 emits are the ones that the interruption queue's reader understands."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ec2_world import HOUR_S, MINUTE_S, START_S, Region
+from holdfast.cloud.aws import interruption
+from holdfast.cloud.aws.interruption import Kind, Notice
+from holdfast.sim.ec2 import control
+
+
+def notices(region: Region) -> list[Notice]:
+    """All that was emitted so far, as it would be read from the queue."""
+    return [interruption.read(msgspec.json.encode(event).decode()) for event in region.events]
+
+
+def kinds(region: Region) -> list[Kind]:
+    return [notice.kind for notice in notices(region)]
+
+
+def launched(region: Region, **data: Any) -> str:
+    (instance,) = region.launch(**data)
+    return instance.id
+
+
+@pytest.mark.fact("aws-6.4.2")
+def test_what_happens_to_one_instance_names_it() -> None:
+    region = Region()
+    instance_id = launched(region)
+    region.events.clear()
+    control.interrupt_spot(region.world, instance_id)
+    control.recommend_rebalance(region.world, instance_id)
+    control.schedule_event(region.world, instance_id, "instance-retirement", START_S + HOUR_S)
+    found = notices(region)
+    assert [notice.kind for notice in found] == [Kind.SPOT_INTERRUPTED, Kind.REBALANCE, Kind.SCHEDULED_CHANGE]
+    assert {notice.instance_ids for notice in found} == {(instance_id,)}
+    assert found[0].ends_s == START_S + 120
+
+
+@pytest.mark.fact("aws-6.4.2")
+def test_an_instance_that_is_ended_says_so() -> None:
+    region = Region()
+    instance_id = launched(region)
+    region.wait(HOUR_S)
+    region.events.clear()
+    region.call("TerminateInstances", InstanceIds=[instance_id])
+    region.wait(HOUR_S)
+    assert set(kinds(region)) == {Kind.INSTANCE_TERMINATED}
+    assert {notice.instance_ids for notice in notices(region)} == {(instance_id,)}
+
+
+def test_a_capacity_block_warns_before_its_end() -> None:
+    region = Region()
+    block = region.reserve(
+        "p5.48xlarge", kind="capacity-block", criteria="targeted", end_s=START_S + 2 * HOUR_S
+    )
+    region.wait(HOUR_S + 25 * MINUTE_S)
+    warned = [notice for notice in notices(region) if notice.kind is Kind.BLOCK_EXPIRING]
+    assert [notice.reservation_ids for notice in warned] == [(block.id,)]
+
+
+def test_an_interruptible_reservation_warns_of_each_instance() -> None:
+    region = Region()
+    source = region.reserve(total=2)
+    answer = region.call(
+        "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=source.id, InstanceCount=1
+    )
+    assert answer
+    lent = next(each for each in region.world.reservations if each.interruptible)
+    template = region.targeting(
+        lent, "capacity-reservations-only", market="interruptible-capacity-reservation"
+    )
+    fleet = region.fleet(
+        {
+            "LaunchTemplateSpecification": {"LaunchTemplateName": template, "Version": "$Latest"},
+            "Overrides": [{"InstanceType": "m5.large", "AvailabilityZone": "us-west-2a"}],
+        },
+        kind="reserved-capacity",
+        ReservedCapacityOptions={"ReservationTypes": ["interruptible-capacity-reservation"]},
+    )
+    (instance,) = region.launched(fleet)
+    region.call(
+        "UpdateInterruptibleCapacityReservationAllocation",
+        CapacityReservationId=source.id,
+        TargetInstanceCount=0,
+    )
+    region.wait(1)
+    warned = [n for n in notices(region) if n.kind is Kind.RESERVATION_INTERRUPTED]
+    assert [notice.instance_ids for notice in warned] == [(instance.id,)]

@@ -1,0 +1,80 @@
+"""The interruption queue over the wire: what is read, what is dropped, and what comes back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from aws_world import World, run
+from holdfast import errors
+from holdfast.cloud.aws.interruption import Kind
+from holdfast.cloud.aws.queue import MALFORMED, RECEIVED, Queue, Received
+from holdfast.sim.aws import sqs
+
+NAME = "interruptions"
+SPOT = "EC2 Spot Instance Interruption Warning"
+
+
+class QueueWorld(World):
+    def __init__(self) -> None:
+        super().__init__()
+        self.endpoint.services = {**self.endpoint.services, "sqs": sqs.Sqs([NAME], self.clock)}
+        self.queue = Queue(self.calls, NAME, clock=self.clock, recorder=self.records)
+
+    def send(self, body: str) -> None:
+        url = run(self.calls.call("sqs", "GetQueueUrl", QueueName=NAME))["QueueUrl"]
+        run(self.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=body))
+
+    def event(self, detail_type: str = SPOT, **detail: Any) -> None:
+        time = "2026-11-15T10:00:00Z"
+        self.send(
+            json.dumps({"source": "aws.ec2", "detail-type": detail_type, "time": time, "detail": detail})
+        )
+
+    def receive(self) -> list[Received]:
+        return run(self.queue.receive())
+
+    def later(self) -> list[Received]:
+        """What comes back once received messages are seen again."""
+        self.clock.advance(60)
+        return self.receive()
+
+
+@pytest.fixture
+def world() -> QueueWorld:
+    return QueueWorld()
+
+
+@pytest.mark.fact("aws-6.4.1")
+def test_a_notice_comes_back_until_it_is_deleted(world: QueueWorld) -> None:
+    world.event(**{"instance-id": "i-1"})
+    (first,) = world.receive()
+    assert (first.notice.kind, first.notice.instance_ids) == (Kind.SPOT_INTERRUPTED, ("i-1",))
+    assert world.receive() == []
+    (again,) = world.later()
+    assert again.notice == first.notice
+    run(world.queue.delete(again.receipt))
+    assert world.later() == []
+
+
+@pytest.mark.fact("aws-6.4.1", "aws-6.4.8")
+def test_what_is_no_event_is_counted_and_dropped(world: QueueWorld) -> None:
+    world.send("not an event")
+    world.event()  # of no instance
+    world.event(**{"instance-id": "i-1"})
+    assert [each.notice.instance_ids for each in world.receive()] == [("i-1",)]
+    assert world.records.total(MALFORMED) == 2
+    assert len(world.later()) == 1
+
+
+def test_events_that_nobody_asked_for_are_dropped(world: QueueWorld) -> None:
+    world.event("An Event Of Next Year")
+    assert world.receive() == []
+    assert world.records.total(RECEIVED, message_type="no_op") == 1
+    assert world.later() == []
+
+
+def test_a_queue_that_is_not_there_is_not_found(world: QueueWorld) -> None:
+    missing = Queue(world.calls, "another", clock=world.clock, recorder=world.records)
+    with pytest.raises(errors.NotFound):
+        run(missing.receive())

@@ -1,0 +1,298 @@
+"""Launches into reservations, on the wire: where the machine runs, from which template, with which labels."""
+
+import pytest
+
+from aws_launch_world import LaunchWorld, capacity_type
+from aws_world import ZONE_B
+from builders import requirement
+from holdfast import errors
+from holdfast.model.instances import Instance
+from holdfast.sim.ec2 import control, faults
+
+RESERVED = capacity_type("reserved")
+MINE = {"tags": {"team": "ml"}}
+TAGS = {"team": "ml"}
+DAY_S = 86_400
+
+
+@pytest.fixture
+def world() -> LaunchWorld:
+    return LaunchWorld()
+
+
+def labels(instance: Instance) -> dict[str, str]:
+    """Those that say how it was got."""
+    wanted = ("karpenter.sh/capacity-type", "karpenter.k8s.aws/capacity-reservation-")
+    return {key.rpartition("/")[2]: value for key, value in instance.labels if key.startswith(wanted)}
+
+
+def of_reservation(
+    reservation_id: str, kind: str = "default", interruptible: str = "false"
+) -> dict[str, str]:
+    return {
+        "capacity-type": "reserved",
+        "capacity-reservation-id": reservation_id,
+        "capacity-reservation-type": kind,
+        "capacity-reservation-interruptible": interruptible,
+    }
+
+
+# --- The six ways a claim can be launched -------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-11", "Q-20", "Q-21", "Q-34", "aws-5.10.1", "aws-5.10.2")
+@pytest.mark.parametrize(
+    "allowed", [("reserved",), ("reserved", "on-demand"), ("reserved", "spot", "on-demand")]
+)
+def test_a_claim_that_allows_reserved_ends_in_the_reservation(
+    world: LaunchWorld, allowed: tuple[str, ...]
+) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    instance = world.one(world.selecting(MINE), capacity_type(*allowed))
+    machine = world.machine(instance)
+    assert (machine.reservation_id, machine.lifecycle) == (slots.id, "")
+    assert world.free(slots) == 1
+    assert world.template(instance)["CapacityReservationSpecification"] == {
+        "CapacityReservationPreference": "capacity-reservations-only",
+        "CapacityReservationTarget": {"CapacityReservationId": slots.id},
+    }
+    assert labels(instance) == of_reservation(slots.id)
+    assert (instance.reservation_id, instance.capacity_type) == (slots.id, "reserved")
+    (described,) = world.described()
+    assert labels(described) == labels(instance)
+
+
+@pytest.mark.fact("Q-25", "Q-31")
+def test_a_pod_that_selects_on_demand_is_launched_beside_the_reservation(world: LaunchWorld) -> None:
+    """Row 5 of the appendix: it happens to match an open reservation, and does not join it."""
+    open_slots = world.reserve(total=2, tags=TAGS, criteria="open")
+    instance = world.one(world.selecting(MINE), capacity_type("on-demand"))
+    assert world.machine(instance).reservation_id == ""
+    assert world.free(open_slots) == 2
+    assert world.template(instance)["CapacityReservationSpecification"] == {
+        "CapacityReservationPreference": "none"
+    }
+    assert labels(instance) == {"capacity-type": "on-demand"}
+    assert [labels(each) for each in world.described()] == [{"capacity-type": "on-demand"}]
+
+
+@pytest.mark.fact("Q-34", "aws-5.6.2")
+def test_a_capacity_block_is_launched_as_one(world: LaunchWorld) -> None:
+    now_s = world.clock.now_s()
+    block = world.reserve(
+        "p5.48xlarge", total=1, tags=TAGS, kind="capacity-block", criteria="targeted", end_s=now_s + DAY_S
+    )
+    instance = world.one(world.selecting(MINE), RESERVED, types=("p5.48xlarge",))
+    machine = world.machine(instance)
+    assert (machine.reservation_id, machine.lifecycle) == (block.id, "capacity-block")
+    assert world.template(instance)["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    assert labels(instance) == of_reservation(block.id, "capacity-block")
+    assert [labels(each) for each in world.described()] == [labels(instance)]
+
+
+@pytest.mark.fact("Q-36")
+def test_on_a_tie_the_machine_runs_in_the_capacity_block(world: LaunchWorld) -> None:
+    now_s = world.clock.now_s()
+    ordinary = world.reserve("p5.48xlarge", total=4, tags=TAGS)
+    block = world.reserve(
+        "p5.48xlarge",
+        total=1,
+        zone_id=ZONE_B,
+        tags=TAGS,
+        kind="capacity-block",
+        criteria="targeted",
+        end_s=now_s + DAY_S,
+    )
+    instance = world.one(world.selecting(MINE), RESERVED, types=("p5.48xlarge",))
+    assert world.machine(instance).reservation_id == block.id
+    assert (world.free(ordinary), world.free(block)) == (4, 0)
+
+
+def test_an_interruptible_reservation_is_launched_as_one(world: LaunchWorld) -> None:
+    lent = world.reserve(total=1, tags=TAGS, interruptible=True)
+    instance = world.one(world.selecting(MINE), RESERVED)
+    machine = world.machine(instance)
+    assert (machine.reservation_id, machine.lifecycle) == (lent.id, "interruptible-capacity-reservation")
+    assert labels(instance) == of_reservation(lent.id, interruptible="true")
+    assert [labels(each) for each in world.described()] == [labels(instance)]
+
+
+# --- The appendix, with the requests that we send -----------------------------------------------------
+
+
+@pytest.mark.fact("Q-31", "Q-6", "Q-35")
+def test_a_full_reservation_is_skipped_for_another_that_has_room(world: LaunchWorld) -> None:
+    """Row 3: both get a template, EC2 takes the one with room."""
+    small = world.reserve("m5.large", total=1, tags=TAGS)
+    large = world.reserve("m5.xlarge", total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, count=2)
+    found = world.launch(requests)
+    assert sorted(machine.reservation_id for machine in world.machines) == sorted([small.id, large.id])
+    assert all(isinstance(each, Instance) for each in found)
+    (fleet,) = world.fleets()
+    assert len(fleet["LaunchTemplateConfigs"]) == 2
+
+
+@pytest.mark.fact("Q-31", "Q-24", "Q-11")
+def test_all_reservations_full_is_never_on_demand(world: LaunchWorld) -> None:
+    """Row 3: the second claim is told so."""
+    slots = world.reserve(total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), capacity_type("reserved", "on-demand"), count=2)
+    first, second = world.launch(requests)
+    assert isinstance(first, Instance)
+    assert isinstance(second, errors.ReservationExhausted)
+    assert second.reservation_ids == (slots.id,)
+    assert [machine.reservation_id for machine in world.machines] == [slots.id]
+
+
+@pytest.mark.fact("Q-31", "aws-14.4")
+def test_a_class_without_terms_joins_an_open_reservation_only_by_luck(world: LaunchWorld) -> None:
+    """Row 4: and what runs there is not ours to call reserved."""
+    slots = world.reserve(total=2, criteria="open")
+    instance = world.one(world.resolve(world.node_class()), capacity_type("on-demand"))
+    assert world.machine(instance).reservation_id == slots.id
+    (described,) = world.described()
+    assert (described.capacity_type, described.reservation_id) == ("on-demand", slots.id)
+    assert labels(described) == {"capacity-type": "on-demand"}
+
+
+@pytest.mark.fact("Q-22", "Q-31")
+def test_two_reservations_of_one_type_and_zone_do_not_refuse_the_call(world: LaunchWorld) -> None:
+    world.reserve(total=2, tags=TAGS)
+    roomy = world.reserve(total=5, tags=TAGS)
+    instance = world.one(world.selecting(MINE), RESERVED)
+    assert world.machine(instance).reservation_id == roomy.id
+
+
+@pytest.mark.fact("AW-06")
+def test_a_reservation_of_dedicated_tenancy_is_launched_into_with_that_tenancy(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS, tenancy="dedicated")
+    instance = world.one(world.selecting(MINE), RESERVED)
+    machine = world.machine(instance)
+    assert (machine.reservation_id, machine.spec.tenancy) == (slots.id, "dedicated")
+    assert dict(instance.labels)["karpenter.k8s.aws/instance-tenancy"] == "dedicated"
+
+
+# --- Slots ------------------------------------------------------------------------------------------
+
+
+def test_a_claim_that_holds_a_slot_is_launched_into_it(world: LaunchWorld) -> None:
+    cheap = world.reserve("m5.large", total=4, tags=TAGS)
+    held = world.reserve("m5.xlarge", total=1, tags=TAGS)
+    listed = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", cheap.id, held.id)
+    instance = world.one(world.selecting(MINE), RESERVED, listed, slot=held.id)
+    assert world.machine(instance).reservation_id == held.id
+
+
+@pytest.mark.fact("Q-24", "AW-04")
+def test_one_refusal_while_slots_are_free_is_tried_again_at_once(world: LaunchWorld) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    requests = world.requests(node_class, capacity_type("reserved", "on-demand"), slot=slots.id)
+    world.refuses()
+    began_s = world.clock.monotonic_s()
+    (found,) = world.launch(requests)
+    assert isinstance(found, Instance)
+    assert world.clock.monotonic_s() - began_s < 2
+    assert [machine.reservation_id for machine in world.machines] == [slots.id]
+    assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
+
+
+def test_a_reservation_that_has_room_and_refuses_for_ever_is_left_for_later(world: LaunchWorld) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
+    world.refuses(times=99)
+    (found,) = world.launch(requests)
+    assert type(found) is errors.Retryable
+    assert len(world.fleets()) == 4
+    assert world.machines == []
+
+
+@pytest.mark.fact("Q-35")
+def test_another_listed_reservation_that_is_free_is_taken_at_once(world: LaunchWorld) -> None:
+    """For a claim without a slot of its own: of one type and zone only the roomiest is asked for at first."""
+    roomy = world.reserve(total=3, tags=TAGS)
+    other = world.reserve(total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED)
+    control.take(world.ec2.world, roomy.id, 3)
+    (found,) = world.launch(requests)
+    assert isinstance(found, Instance)
+    assert world.machine(found).reservation_id == other.id
+    assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {roomy.id}
+
+
+@pytest.mark.fact("Q-24", "Q-43")
+def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_bought(
+    world: LaunchWorld,
+) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
+    control.take(world.ec2.world, slots.id, 2)
+    (found,) = world.launch(requests)
+    assert isinstance(found, errors.ReservationExhausted)
+    assert found.reservation_ids == (slots.id,)
+    now_s = world.clock.monotonic_s()
+    assert world.discovery.hold_downs.held(now_s) == {slots.id}
+    assert not world.discovery.unavailable.pools.marked(now_s)
+
+
+@pytest.mark.fact("AW-07")
+@pytest.mark.parametrize(
+    "code", ["VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded"]
+)
+def test_a_quota_or_a_subnet_without_addresses_is_no_full_reservation(world: LaunchWorld, code: str) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
+    world.refuses(code=code)
+    (found,) = world.launch(requests)
+    assert type(found) is errors.InsufficientCapacity
+    assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
+
+
+@pytest.mark.fact("aws-5.8.2")
+def test_a_subnet_without_addresses_is_left_alone_for_a_while(world: LaunchWorld) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    requests = world.requests(node_class, RESERVED, slot=slots.id)
+    world.refuses(code="InsufficientFreeAddressesInSubnet")
+    world.launch(requests)
+    (full,) = (subnet.id for subnet in node_class.status.subnets if subnet.zone == "us-west-2a")
+    assert world.discovery.unavailable.subnets.marked(world.clock.monotonic_s()) == {full}
+    world.clock.advance(180)
+    assert not world.discovery.unavailable.subnets.marked(world.clock.monotonic_s())
+
+
+def test_a_refusal_of_the_whole_request_is_counted_again_too(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
+    world.refuses(whole=True)
+    (found,) = world.launch(requests)
+    assert isinstance(found, Instance)
+    assert world.machine(found).reservation_id == slots.id
+
+
+@pytest.mark.fact("Q-24")
+def test_fifty_launches_for_ten_slots_fill_them_and_buy_nothing(world: LaunchWorld) -> None:
+    slots = world.reserve(total=10, tags=TAGS)
+    requests = world.requests(
+        world.selecting(MINE), capacity_type("reserved", "on-demand"), count=50, slot=slots.id
+    )
+    found = world.launch(requests)
+    assert sum(isinstance(each, Instance) for each in found) == 10
+    refused = [each for each in found if isinstance(each, errors.ReservationExhausted)]
+    assert len(refused) == 40
+    assert len({id(each) for each in refused}) == 40
+    assert [machine.reservation_id for machine in world.machines] == [slots.id] * 10
+    assert world.free(slots) == 0
+
+
+@pytest.mark.fact("Q-24")
+def test_a_slot_that_somebody_else_takes_in_the_last_moment_is_not_oversold() -> None:
+    world = LaunchWorld()
+    slots = world.reserve(total=10, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, count=10, slot=slots.id)
+    world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, count=4, times=1))
+    found = world.launch(requests)
+    assert sum(isinstance(each, Instance) for each in found) == 6
+    assert sum(isinstance(each, errors.ReservationExhausted) for each in found) == 4
+    assert len(world.machines) == 6

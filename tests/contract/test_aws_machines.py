@@ -1,0 +1,192 @@
+"""Machines as EC2 sees them: described in batches, ended once, rebooted once, compared with their class."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from aws_launch_world import LaunchWorld, capacity_type
+from aws_world import run
+from holdfast import errors
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.sim.ec2 import faults
+from objects import nodeclaim
+
+ON_DEMAND = capacity_type("on-demand")
+MINE = {"tags": {"team": "ml"}}
+TAGS = {"team": "ml"}
+
+
+@pytest.fixture
+def world() -> LaunchWorld:
+    return LaunchWorld()
+
+
+def launched(world: LaunchWorld, count: int = 1) -> list[Instance]:
+    found = world.launch(world.requests(world.resolve(world.node_class()), ON_DEMAND, count=count))
+    return [each for each in found if isinstance(each, Instance)]
+
+
+@pytest.mark.fact("aws-15.1")
+def test_a_machine_is_described_as_it_is(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    assert run(world.cloud.instance(instance.provider_id)).state is InstanceState.STARTING
+    world.clock.advance(60)
+    found = run(world.cloud.instance(instance.provider_id))
+    machine = world.machine(instance)
+    assert found.state is InstanceState.RUNNING
+    assert (found.instance_type, found.image_id) == (machine.instance_type, machine.spec.image_id)
+    assert found.launch_token == instance.launch_token
+    labels = dict(found.labels)
+    assert labels["karpenter.sh/nodepool"] == "default"
+    assert labels["karpenter.k8s.aws/ec2nodeclass"] == "default"
+    assert labels["topology.k8s.aws/zone-id"] == machine.zone_id
+    assert set(labels) <= set(dict(instance.labels))
+
+
+def test_machines_of_other_clusters_are_not_ours(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    (raw,) = world.ec2.world.instances
+    world.ec2.world.put_instance(raw, tags={**raw.tags, "eks:eks-cluster-name": "another"})
+    assert world.described() == ()
+    assert run(world.cloud.instance(instance.provider_id)).provider_id == instance.provider_id
+
+
+def test_many_questions_are_one_call(world: LaunchWorld) -> None:
+    instances = launched(world, 20)
+    before = world.asked("DescribeInstances")
+
+    async def all_at_once() -> list[Instance]:
+        return await asyncio.gather(*(world.cloud.instance(each.provider_id) for each in instances))
+
+    assert [each.provider_id for each in run(all_at_once())] == [each.provider_id for each in instances]
+    assert world.asked("DescribeInstances") == before + 1
+
+
+@pytest.mark.fact("aws-9.1.5")
+def test_ending_many_is_one_call_and_one_that_is_gone_does_not_spoil_it(world: LaunchWorld) -> None:
+    instances = launched(world, 3)
+    gone = "aws:///us-west-2a/i-0123456789abcdef0"
+
+    async def all_at_once() -> list[Any]:
+        ids = [*(each.provider_id for each in instances), gone]
+        return await asyncio.gather(*(world.cloud.terminate(each) for each in ids), return_exceptions=True)
+
+    outcomes = run(all_at_once())
+    assert outcomes[:3] == [None, None, None]
+    assert isinstance(outcomes[3], errors.NotFound)
+    assert {machine.state for machine in world.machines} == {"shutting-down"}
+
+
+@pytest.mark.fact("aws-6.7.1")
+def test_ending_twice_is_once_and_what_has_ended_is_not_found(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    run(world.cloud.terminate(instance.provider_id))
+    run(world.cloud.terminate(instance.provider_id))
+    assert run(world.cloud.instance(instance.provider_id)).state is InstanceState.ENDING
+    world.clock.advance(120)
+    with pytest.raises(errors.NotFound):
+        run(world.cloud.instance(instance.provider_id))
+    with pytest.raises(errors.NotFound):
+        run(world.cloud.terminate(instance.provider_id))
+
+
+def test_what_was_just_launched_and_cannot_be_seen_yet_is_not_gone(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=10, times=1))
+    with pytest.raises(errors.NotReady):
+        run(world.cloud.instance(instance.provider_id))
+    assert run(world.cloud.instance(instance.provider_id)).provider_id == instance.provider_id
+
+
+def test_a_reboot_keeps_the_machine_and_twice_is_once(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    world.clock.advance(60)
+    for _ in range(2):
+        run(world.cloud.reboot(instance.provider_id, "repair-1"))
+    assert world.asked("RebootInstances") == 1
+    run(world.cloud.reboot(instance.provider_id, "repair-2"))
+    assert world.asked("RebootInstances") == 2
+    assert len(world.machines) == 1
+
+
+# --- What a machine is, as time goes by ---------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-26", "aws-14.4")
+def test_a_machine_whose_reservation_was_cancelled_is_on_demand(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    world.one(world.selecting(MINE), capacity_type("reserved"))
+    world.calls_ec2("CancelCapacityReservation", CapacityReservationId=slots.id)
+    (found,) = world.described()
+    assert (found.capacity_type, found.reservation_id) == ("on-demand", None)
+    assert not [key for key, _ in found.labels if "capacity-reservation" in key]
+
+
+def test_a_machine_in_an_open_reservation_is_promoted_when_its_class_selects_it(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, criteria="open", tags=TAGS)
+    world.one(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
+    assert [each.capacity_type for each in world.described()] == ["on-demand"]
+    node_class = world.selecting(MINE)
+    world.types(node_class)
+    (found,) = world.described()
+    assert (found.capacity_type, found.reservation_id) == ("reserved", slots.id)
+
+
+# --- Drift ------------------------------------------------------------------------------------------
+
+
+def claim_of(instance: Instance) -> NodeClaim:
+    return nodeclaim(
+        instance.claim or "",
+        {"labels": dict(instance.labels), "annotations": dict(instance.annotations)},
+        {"providerID": instance.provider_id},
+    )
+
+
+def changed(node_class: EC2NodeClass, **status: Any) -> EC2NodeClass:
+    return msgspec.structs.replace(node_class, status=msgspec.structs.replace(node_class.status, **status))
+
+
+def drift(world: LaunchWorld, instance: Instance, node_class: EC2NodeClass) -> str | None:
+    return run(world.cloud.drift(claim_of(instance), node_class))
+
+
+@pytest.mark.fact("aws-6.3.1")
+def test_a_new_machine_has_not_drifted_and_each_difference_has_its_name(world: LaunchWorld) -> None:
+    node_class = world.resolve(world.node_class())
+    instance = world.one(node_class, ON_DEMAND)
+    assert drift(world, instance, node_class) is None
+    spec = msgspec.structs.replace(node_class.spec, user_data="echo new")
+    assert drift(world, instance, msgspec.structs.replace(node_class, spec=spec)) == "NodeClassDrift"
+    others = [msgspec.structs.replace(ami, id="ami-other") for ami in node_class.status.amis]
+    assert drift(world, instance, changed(node_class, amis=tuple(others))) == "AMIDrift"
+    group = msgspec.structs.replace(node_class.status.security_groups[0], id="sg-other")
+    assert drift(world, instance, changed(node_class, security_groups=(group,))) == "SecurityGroupDrift"
+    away = tuple(s for s in node_class.status.subnets if s.zone != instance.zone)
+    assert drift(world, instance, changed(node_class, subnets=away)) == "SubnetDrift"
+
+
+@pytest.mark.fact("Q-30", "aws-6.3.2")
+def test_a_reserved_machine_drifts_when_its_reservation_is_no_longer_selected(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    node_class = world.selecting(MINE)
+    instance = world.one(node_class, capacity_type("reserved"))
+    assert drift(world, instance, node_class) is None
+    unselected = changed(node_class, capacity_reservations=())
+    assert drift(world, instance, unselected) == "CapacityReservationDrift"
+    world.calls_ec2("CancelCapacityReservation", CapacityReservationId=slots.id)
+    assert drift(world, instance, unselected) is None
+
+
+@pytest.mark.fact("Q-41")
+def test_in_direct_mode_a_machine_never_drifts_out_of_its_reservation(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, criteria="targeted")
+    target = {"capacityReservationTarget": {"capacityReservationId": slots.id}}
+    node_class = world.resolve(world.node_class(capacityReservationSpec=target))
+    instance = world.one(node_class, types=("m5.large",))
+    assert world.machine(instance).reservation_id == slots.id
+    assert drift(world, instance, node_class) is None

@@ -1,0 +1,438 @@
+"""What the three fronts have in common: equal answers, strictness, faults and time. Asked by botocore."""
+
+import asyncio
+import datetime as dt
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError
+from botocore.parsers import ResponseParserError
+
+import sim_aws
+from holdfast.sim.aws.codec.shapes import WrongShape
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.errors import ApiError, LostResponse
+from holdfast.sim.aws.faults import Fault
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.aws.waiting import Timed
+
+IN_PROCESS = ("before_call", "before_send")
+NOON = dt.datetime(2027, 1, 15, 12, 0, 0, 123456, tzinfo=dt.UTC)
+
+
+class Toy:
+    """An EC2 that answers what a test gave it, and remembers what it was asked."""
+
+    def __init__(self, **answers: Mapping[str, Any] | Exception) -> None:
+        self._answers = answers
+        self.asked: list[Mapping[str, Any]] = []
+        self.callers: list[Caller] = []
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        self.asked.append(params)
+        self.callers.append(caller)
+        answer = self._answers[operation]
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+
+@pytest.fixture(params=sim_aws.FRONTS)
+def front(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+FLEET = {
+    "Type": "instant",
+    "ClientToken": "token",
+    "LaunchTemplateConfigs": [
+        {
+            "LaunchTemplateSpecification": {
+                "LaunchTemplateName": "karpenter.k8s.aws/1",
+                "Version": "$Latest",
+            },
+            "Overrides": [
+                {"InstanceType": "m5.xlarge", "SubnetId": "subnet-1", "Priority": 1.9223e-08},
+                {"InstanceType": "m5.large", "SubnetId": "subnet-1", "Priority": 2.0},
+            ],
+        }
+    ],
+    "TargetCapacitySpecification": {"TotalTargetCapacity": 2, "DefaultTargetCapacityType": "on-demand"},
+    "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "a b", "Value": "ü&="}]}],
+    "ValidUntil": NOON,
+    "ReplaceUnhealthyInstances": False,
+}
+
+
+def test_parameters_arrive_the_same_through_every_front(front: str) -> None:
+    toy = Toy(CreateFleet={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws:
+        aws["ec2"].create_fleet(**FLEET)
+    (asked,) = toy.asked
+    assert asked == {**FLEET, "ValidUntil": NOON.replace(microsecond=123000)}
+    assert toy.callers[0].account_id == "111122223333"
+    assert toy.callers[0].access_key == "AKIATEST"
+    assert "Botocore" in toy.callers[0].user_agent
+
+
+def test_user_data_arrives_as_ec2_gets_it(front: str) -> None:
+    toy = Toy(RunInstances={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws:
+        aws["ec2"].run_instances(MinCount=1, MaxCount=1, UserData="hello", ClientToken="t")
+    assert toy.asked == [{"MinCount": 1, "MaxCount": 1, "UserData": "aGVsbG8=", "ClientToken": "t"}]
+
+
+RESERVATIONS = {
+    "CapacityReservations": [
+        {
+            "CapacityReservationId": "cr-1",
+            "TotalInstanceCount": 3,
+            "EbsOptimized": True,
+            "EphemeralStorage": False,
+            "StartDate": NOON,
+            "Tags": [{"Key": "<&>", "Value": ""}],
+            "CapacityAllocations": [],
+        }
+    ],
+    "NextToken": "more",
+}
+
+
+def test_results_arrive_the_same_through_every_front(front: str) -> None:
+    with sim_aws.clients(
+        front, sim_aws.endpoint({"ec2": Toy(DescribeCapacityReservations=RESERVATIONS)})
+    ) as aws:
+        answer = aws["ec2"].describe_capacity_reservations()
+    assert answer["ResponseMetadata"]["RequestId"] == "00000000-0000-4000-8000-000000000001"
+    (found,) = sim_aws.without_metadata(answer)["CapacityReservations"]
+    as_sent = RESERVATIONS["CapacityReservations"][0]
+    assert isinstance(as_sent, dict)
+    assert found == {**as_sent, "StartDate": NOON.replace(microsecond=123000)}
+    assert answer["NextToken"] == "more"
+
+
+def test_a_client_cannot_reach_into_a_services_state(front: str) -> None:
+    with sim_aws.clients(
+        front, sim_aws.endpoint({"ec2": Toy(DescribeCapacityReservations=RESERVATIONS)})
+    ) as aws:
+        answer = aws["ec2"].describe_capacity_reservations()
+        answer["CapacityReservations"][0]["Tags"].clear()
+        again = aws["ec2"].describe_capacity_reservations()
+    assert again["CapacityReservations"][0]["Tags"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"Fleeets": []}, r"CreateFleet\.Fleeets: the service model has no such member"),
+        (
+            {"Instances": [{"InstanceIds": [1]}]},
+            r"CreateFleet\.Instances\.\[\]\.InstanceIds\.\[\]: 1 is not a string",
+        ),
+        ({"Instances": [{"InstanceTypo": "m5"}]}, r"InstanceTypo: the service model has no such member"),
+        ({"FleetId": None}, r"FleetId: None is not a string"),
+        (
+            {"Instances": [{"Lifecycle": "reserved"}]},
+            r"Lifecycle: 'reserved' is not one of InstanceLifecycle",
+        ),
+    ],
+)
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_what_aws_cannot_say_is_never_an_answer(front: str, answer: dict[str, Any], problem: str) -> None:
+    world = sim_aws.endpoint({"ec2": Toy(CreateFleet=answer)})
+    with sim_aws.clients(front, world) as aws, pytest.raises(WrongShape, match=problem):
+        aws["ec2"].create_fleet(**FLEET)
+
+
+def test_over_http_a_bug_of_the_simulator_is_an_internal_error() -> None:
+    with sim_aws.served(sim_aws.endpoint({"ec2": Toy(DescribeInstances={"Typo": 1})})) as url:
+        status, text = post(url, "ec2", "Action=DescribeInstances")
+    assert status == 500
+    assert "Typo" not in text
+
+
+def test_botocore_checks_parameters_before_any_front(front: str) -> None:
+    toy = Toy(CreateFleet={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ParamValidationError):
+        aws["ec2"].create_fleet(**FLEET, Typo="x")
+    assert not toy.asked
+
+
+def test_a_value_that_ec2_does_not_list_is_refused(front: str) -> None:
+    toy = Toy(CreateFleet={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ClientError) as refused:
+        aws["ec2"].create_fleet(**{**FLEET, "Type": "instantly"})
+    assert refused.value.response["Error"] == {
+        "Code": "InvalidParameterValue",
+        "Message": "Value (instantly) for parameter Type is invalid.",
+    }
+    assert not toy.asked
+
+
+def test_errors_are_the_same_through_every_front(front: str) -> None:
+    error = ApiError("InvalidCapacityReservationId.NotFound", "The ID 'cr-<1>' does not exist")
+    with (
+        sim_aws.clients(front, sim_aws.endpoint({"ec2": Toy(DescribeCapacityReservations=error)})) as aws,
+        pytest.raises(ClientError) as refused,
+    ):
+        aws["ec2"].describe_capacity_reservations(CapacityReservationIds=["cr-<1>"])
+    assert refused.value.response["Error"] == {"Code": error.code, "Message": error.message}
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert refused.value.response["ResponseMetadata"]["RequestId"]
+
+
+def test_an_action_that_nobody_simulates_is_refused_and_counted(front: str) -> None:
+    world = sim_aws.endpoint()
+    with sim_aws.clients(front, world) as aws:
+        for service, method, params, code in (
+            ("ec2", "describe_vpcs", {}, "InvalidAction"),
+            ("iam", "list_users", {}, "InvalidAction"),
+            ("sqs", "list_queues", {}, "UnknownOperationException"),
+            ("eks", "list_addons", {"clusterName": "demo"}, "UnknownOperationException"),
+        ):
+            with pytest.raises(ClientError) as refused:
+                getattr(aws[service], method)(**params)
+            assert refused.value.response["Error"]["Code"] == code
+    assert world.unknown_actions() == {
+        ("ec2", "DescribeVpcs"): 1,
+        ("iam", "ListUsers"): 1,
+        ("sqs", "ListQueues"): 1,
+        ("eks", "ListAddons"): 1,
+    }
+
+
+def test_every_call_is_in_the_log(front: str) -> None:
+    world = sim_aws.endpoint()
+    with sim_aws.clients(front, world) as aws:
+        aws["sts"].get_caller_identity()
+        with pytest.raises(ClientError):
+            aws["iam"].get_instance_profile(InstanceProfileName="x")
+    assert [(c.at_s, c.service, c.operation, c.params, c.error) for c in world.log] == [
+        (sim_aws.NOW_S, "sts", "GetCallerIdentity", {}, None),
+        (sim_aws.NOW_S, "iam", "GetInstanceProfile", {"InstanceProfileName": "x"}, "NoSuchEntity"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "profiles"),
+    [
+        (Fault.UNREACHED, ConnectionClosedError, []),
+        (Fault.LOST, ConnectionClosedError, ["p"]),
+        (Fault.HALF, ResponseParserError, ["p"]),
+    ],
+)
+def test_a_connection_breaks_before_or_after_the_effect(
+    front: str, fault: Fault, error: type[Exception], profiles: list[str]
+) -> None:
+    world = sim_aws.endpoint(faults=sim_aws.On("CreateInstanceProfile", fault))
+    with sim_aws.clients(front, world) as aws:
+        with pytest.raises(error):
+            aws["iam"].create_instance_profile(InstanceProfileName="p")
+        found = aws["iam"].list_instance_profiles()["InstanceProfiles"]
+    assert [profile["InstanceProfileName"] for profile in found] == profiles
+
+
+def test_botocore_reads_half_of_a_json_answer_as_an_empty_one(front: str) -> None:
+    """So does it with the real AWS: a caller has to look for what it asked."""
+    world = sim_aws.endpoint(faults=sim_aws.Always(Fault.HALF))
+    with sim_aws.clients(front, world) as aws:
+        assert "cluster" not in aws["eks"].describe_cluster(name="demo")
+
+
+def test_a_service_may_lose_an_answer_itself(front: str) -> None:
+    toy = Toy(CreateFleet=LostResponse())
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ConnectionClosedError):
+        aws["ec2"].create_fleet(**FLEET)
+    assert len(toy.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "params", "code", "status"),
+    [
+        ("ec2", "describe_instances", {}, "RequestLimitExceeded", 503),
+        ("iam", "list_instance_profiles", {}, "Throttling", 400),
+        ("ssm", "get_parameter", {"Name": "x"}, "ThrottlingException", 400),
+        ("sqs", "get_queue_url", {"QueueName": "x"}, "RequestThrottled", 403),
+        ("eks", "describe_cluster", {"name": "x"}, "ThrottlingException", 429),
+        ("pricing", "get_products", {"ServiceCode": "AmazonEC2"}, "ThrottlingException", 400),
+    ],
+)
+def test_each_service_throttles_in_its_own_words(
+    front: str, service: str, method: str, params: dict[str, str], code: str, status: int
+) -> None:
+    world = sim_aws.endpoint(faults=sim_aws.Always(Fault.THROTTLED))
+    with sim_aws.clients(front, world) as aws:
+        call = getattr(aws[service], method)
+        with pytest.raises(ClientError) as refused:
+            call(**params)
+    assert refused.value.response["Error"]["Code"] == code
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
+
+
+def test_a_fault_may_be_any_error(front: str) -> None:
+    denied = ApiError("UnauthorizedOperation", "You are not authorized.", 403)
+    world = sim_aws.endpoint(faults=sim_aws.Always(denied))
+    with sim_aws.clients(front, world) as aws, pytest.raises(ClientError) as refused:
+        aws["ec2"].describe_instances()
+    assert refused.value.response["Error"]["Code"] == "UnauthorizedOperation"
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+
+
+def test_keys_of_another_account_are_another_caller(front: str) -> None:
+    world = sim_aws.endpoint(accounts={"AKIATEST": "210987654321"})
+    with sim_aws.clients(front, world) as aws:
+        assert aws["sts"].get_caller_identity()["Account"] == "210987654321"
+
+
+def receive(aws: sim_aws.Clients) -> list[str]:
+    answer = aws["sqs"].receive_message(QueueUrl=f"http://x/1/{sim_aws.QUEUE}", WaitTimeSeconds=20)
+    return [message["Body"] for message in answer.get("Messages", ())]
+
+
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_a_long_poll_that_finds_nothing_lasts_its_time_on_the_clock(front: str) -> None:
+    clock = sim_aws.JumpingClock()
+    world = sim_aws.endpoint(clock=clock)
+    with sim_aws.clients(front, world) as aws:
+        assert asyncio.run(Timed(world).run(lambda: receive(aws))) == []
+    assert clock.passed_s == 20
+    assert [(call.operation, call.error) for call in world.log] == [("ReceiveMessage", None)]
+
+
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_a_long_poll_ends_with_the_message_that_comes(front: str) -> None:
+    clock = sim_aws.JumpingClock()
+    services = sim_aws.small_services(clock)
+    world = Endpoint(services, clock)
+    sqs: Any = services["sqs"]
+
+    async def scenario(aws: sim_aws.Clients) -> list[str]:
+        polling = asyncio.create_task(Timed(world).run(lambda: receive(aws)))
+        await asyncio.sleep(0)
+        sqs.sink(sim_aws.QUEUE)({"detail-type": "EC2 Spot Instance Interruption Warning"})
+        return await polling
+
+    with sim_aws.clients(front, world) as aws:
+        assert asyncio.run(scenario(aws)) == ['{"detail-type": "EC2 Spot Instance Interruption Warning"}']
+
+
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_a_long_poll_gets_a_message_that_is_visible_again(front: str) -> None:
+    clock = sim_aws.JumpingClock()
+    world = sim_aws.endpoint(clock=clock)
+    with sim_aws.clients(front, world) as aws:
+        queue = {"QueueUrl": f"http://x/1/{sim_aws.QUEUE}"}
+        aws["sqs"].send_message(**queue, MessageBody="hello")
+        aws["sqs"].receive_message(**queue, VisibilityTimeout=7)
+        assert asyncio.run(Timed(world).run(lambda: receive(aws))) == ["hello"]
+    assert clock.passed_s == 7
+
+
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_half_of_a_calls_latency_passes_before_its_effect(front: str) -> None:
+    clock = sim_aws.JumpingClock()
+    world = sim_aws.endpoint(clock=clock, faults=sim_aws.Slow(3))
+    with sim_aws.clients(front, world) as aws:
+        asyncio.run(Timed(world).run(lambda: aws["iam"].create_instance_profile(InstanceProfileName="p")))
+        made = aws["iam"].get_instance_profile(InstanceProfileName="p")["InstanceProfile"]
+    assert made["CreateDate"].timestamp() == sim_aws.NOW_S + 1
+    assert clock.passed_s == 3
+
+
+def test_a_long_poll_over_http_ends_with_the_message_that_comes() -> None:
+    with sim_aws.clients("http", sim_aws.endpoint(clock=sim_aws.LoopClock())) as aws:
+        assert aws["sqs"]  # made before the clock runs
+        received: list[str] = []
+        poll = threading.Thread(target=lambda: received.extend(receive(aws)))
+        began = time.monotonic()
+        poll.start()
+        aws["sqs"].send_message(QueueUrl=f"http://x/1/{sim_aws.QUEUE}", MessageBody="hello")
+        poll.join(15)
+    assert received == ["hello"]
+    assert time.monotonic() - began < 15
+
+
+def test_latency_over_http_is_real() -> None:
+    world = sim_aws.endpoint(clock=sim_aws.LoopClock(), faults=sim_aws.Slow(0.2))
+    with sim_aws.clients("http", world) as aws:
+        client = aws["sts"]
+        began = time.monotonic()
+        client.get_caller_identity()
+    assert time.monotonic() - began >= 0.2
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with sim_aws.served(
+        sim_aws.endpoint({**sim_aws.small_services(sim_aws.JumpingClock()), "ec2": Toy()})
+    ) as url:
+        yield url
+
+
+def post(url: str, service: str, body: str, **headers: str) -> tuple[int, str]:
+    scope = f"AWS4-HMAC-SHA256 Credential=AKIATEST/20270115/us-west-2/{service}/aws4_request, Signature=0"
+    signed = {"Authorization": scope} if service else {}
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, body.encode(), {**signed, **headers}, method="POST")  # noqa: S310
+    try:
+        with urllib.request.urlopen(request) as answer:  # noqa: S310
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("service", "body", "status", "words"),
+    [
+        ("ec2", "Action=CreateFleet&Typo.1=x", 400, "<Code>UnknownParameter</Code>.*Typo"),
+        (
+            "ec2",
+            "Action=CreateFleet&LaunchTemplateConfigs.1.Typo=x",
+            400,
+            "LaunchTemplateConfigs.1.Typo is not",
+        ),
+        ("ec2", "Action=RunInstances&MinCount=many", 400, "<Code>InvalidParameterValue</Code>.*MinCount"),
+        ("ec2", "Action=DescribeInstances&DryRun=maybe", 400, "<Code>InvalidParameterValue</Code>.*DryRun"),
+        ("ec2", "Action=RunInstances", 400, "<Code>MissingParameter</Code>.*MaxCount"),
+        ("ec2", "Action=Nonsense", 400, "<Code>InvalidAction</Code>.*Nonsense"),
+        ("ec2", "", 400, "<Code>InvalidAction</Code>"),
+        ("ec2", "Action=RunInstances&MinCount=1&MinCount.1=2", 400, "<Code>MalformedQueryString</Code>"),
+        ("iam", "Action=CreateInstanceProfile", 400, "<Code>ValidationError</Code>.*InstanceProfileName"),
+        ("iam", "Action=ListInstanceProfiles&Typo=1", 400, "<Code>ValidationError</Code>.*Typo"),
+        ("nowhere", "Action=X", 400, "<Code>InvalidAction</Code>.*nowhere"),
+        ("", "Action=DescribeInstances", 403, "<Code>MissingAuthenticationToken</Code>"),
+    ],
+)
+def test_requests_that_no_sdk_sends_are_refused(
+    address: str, service: str, body: str, status: int, words: str
+) -> None:
+    answer = post(address, service, body)
+    assert answer[0] == status
+    assert matches(words, answer[1])
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "words"),
+    [
+        ("AmazonSSM.GetParameter", '{"Name": "x", "Typo": 1}', "ValidationException.*Typo"),
+        ("AmazonSSM.GetParameter", '{"Name": 1}', "SerializationException.*Name"),
+        ("AmazonSSM.GetParameter", "{}", "ValidationException.*Name"),
+        ("AmazonSSM.GetParameter", "{", "SerializationException"),
+        ("AmazonSSM.Nonsense", "{}", "UnknownOperationException"),
+    ],
+)
+def test_json_that_no_sdk_sends_is_refused(address: str, target: str, body: str, words: str) -> None:
+    status, text = post(address, "ssm", body, X_Amz_Target=target)
+    assert status == 400
+    assert matches(words, text)
+
+
+def matches(words: str, text: str) -> bool:
+    first, _, second = words.partition(".*")
+    return first in text and second in text

@@ -1,0 +1,68 @@
+"""Doors for tests: a clock that a test moves, dice from a seed, and a recorder that keeps what it was told."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+from holdfast.api.meta import Object
+
+START_S = 1_794_736_800  # 2026-11-15T10:00:00Z
+
+
+class ManualClock:
+    """Time stands still until a test moves it or somebody sleeps."""
+
+    def __init__(self, start_s: int = START_S) -> None:
+        self._now_s = float(start_s)
+        self.slept: list[float] = []
+
+    def now_s(self) -> int:
+        return int(self._now_s)
+
+    def monotonic_s(self) -> float:
+        return self._now_s - START_S
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        self._now_s += seconds
+
+
+class SeededIds:
+    def __init__(self, seed: int = 1) -> None:
+        self._dice = random.Random(seed)
+
+    def token(self) -> str:
+        return f"{self._dice.getrandbits(128):032x}"
+
+    def jitter(self, seconds: float) -> float:
+        return self._dice.uniform(0, seconds)
+
+
+class KeptRecords:
+    """What was recorded, for whoever wants to look."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        self.events: list[tuple[str, str, str]] = []
+
+    def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        del warning
+        self.events.append((about.metadata.name, reason, message))
+
+    def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
+        self.counts[metric, tuple(sorted(labels.items()))] += int(by)
+
+    def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        """Nobody looks at these yet."""
+
+    def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        self.gauges[metric, tuple(sorted(labels.items()))] = value
+
+    def total(self, metric: str, **labels: str) -> int:
+        """How often a metric was counted with these labels among others."""
+        wanted = set(labels.items())
+        return sum(n for (name, has), n in self.counts.items() if name == metric and wanted <= set(has))

@@ -1,0 +1,90 @@
+"""Whatever goes wrong on the way, every claim ends with one machine and no machine has two claims.
+
+A small stand-in for the controller keeps what an API server would keep: each claim's token, written before
+the call, and its provider id, written after it. Calls, answers and the process itself are lost by dice.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+
+from aws_launch_world import LaunchWorld, capacity_type
+from holdfast import errors
+from holdfast.model.instances import Instance
+from holdfast.ports import LaunchRequest
+from holdfast.sim.ec2 import faults
+
+CLAIMS = 12
+ROUNDS_MAX = 60
+
+
+@dataclass(slots=True)
+class Kept:
+    """What survives a crash of one claim."""
+
+    request: LaunchRequest
+    provider_id: str | None = None
+
+
+def trouble(dice: random.Random) -> list[faults.Fault]:
+    """Some of it, each for a while."""
+    kinds: list[faults.Fault] = [
+        faults.Lost(operation="CreateFleet", chance=0.4, times=4),
+        faults.Lost(operation="CreateLaunchTemplate", chance=0.3, times=2),
+        faults.Broken(operation="CreateFleet", chance=0.2, times=2),
+        faults.Throttled(operation="DescribeInstances", chance=0.2, times=6),
+        faults.Stale(operation="DescribeInstances", lag_s=dice.randint(1, 8), chance=0.5, times=12),
+        faults.Partial(at_most=dice.randint(1, 5), chance=0.5, times=4),
+        faults.NoCapacity(chance=0.3, times=4),
+    ]
+    return [kind for kind in kinds if dice.random() < 0.6]
+
+
+class Controller:
+    def __init__(self, world: LaunchWorld, dice: random.Random, *requirements: dict[str, object]) -> None:
+        self._world = world
+        self._dice = dice
+        node_class = world.selecting({"tags": {"team": "ml"}})
+        self.claims = [Kept(request) for request in world.requests(node_class, *requirements, count=CLAIMS)]
+
+    @property
+    def waiting(self) -> list[Kept]:
+        return [claim for claim in self.claims if claim.provider_id is None]
+
+    def round(self) -> None:
+        """Launches some of those who wait, in one call or in several, and writes down what it is told."""
+        batch = [claim for claim in self.waiting if self._dice.random() < 0.8]
+        owned = [claim.provider_id for claim in self.claims if claim.provider_id]
+        outcomes = self._world.launch([claim.request for claim in batch], owned)
+        spent = self._world.ids.token()
+        for claim, outcome in zip(batch, outcomes, strict=True):
+            if self._dice.random() < 0.05:
+                self._world.new_process()  # and whoever comes later in this batch is not written down
+                return
+            if isinstance(outcome, Instance):
+                claim.provider_id = outcome.provider_id
+            elif not isinstance(outcome, errors.Unreachable):
+                claim.request = replace(claim.request, token=spent)
+        self._world.clock.advance(self._dice.choice((0, 1, 5)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_claim_gets_one_machine_and_every_machine_one_claim(seed: int) -> None:
+    dice = random.Random(seed)
+    world = LaunchWorld()
+    reserved = seed % 2 == 0
+    slots = world.reserve(total=CLAIMS, tags={"team": "ml"})
+    controller = Controller(world, dice, capacity_type("reserved" if reserved else "on-demand"))
+    for fault in trouble(dice):
+        world.ec2.world.faults.add(fault)
+    for _ in range(ROUNDS_MAX):
+        if not controller.waiting:
+            break
+        controller.round()
+    told = [claim.provider_id for claim in controller.claims]
+    assert None not in told, f"seed {seed}: somebody still waits"
+    assert len(set(told)) == CLAIMS, f"seed {seed}: two claims have one machine"
+    names = {name.rpartition("/")[2] for name in told if name}
+    assert {machine.id for machine in world.machines} == names, f"seed {seed}: a machine that nobody has"
+    assert {m.reservation_id for m in world.machines} == ({slots.id} if reserved else {""})

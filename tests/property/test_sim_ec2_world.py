@@ -1,0 +1,185 @@
+"""Whatever is done to the simulated EC2, every checker holds after every step, and it comes to rest.
+
+Each seed is a story of random steps; its number is in the name of the test.
+"""
+
+import contextlib
+import random
+from typing import Any
+
+import pytest
+
+from ec2_world import OTHER, START_S, ZONES, Region, config
+from holdfast.sim.aws.errors import ApiError, LostResponse
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2.entities import Reservation
+from holdfast.sim.ec2.setup import ACCOUNT
+
+STEPS = 120
+TYPES = ("m5.large", "m5.xlarge", "p5.48xlarge")
+RULES = (
+    faults.Lost(chance=0.05),
+    faults.Throttled(chance=0.03),
+    faults.NoCapacity(chance=0.1),
+    faults.Partial(chance=0.05, at_most=1),
+    faults.NeverBoots(chance=0.05),
+    faults.Silent(chance=0.05),
+    faults.Dies(chance=0.1, after_s=500),
+    faults.Stale(chance=0.2, lag_s=40),
+)
+
+
+class Story:
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.region = Region(seed=seed, release_lag_s=45)
+        self.world = self.region.world
+        self.templates = {
+            (account, preference): self.region.template(account, **_specification(preference))
+            for account in (ACCOUNT, OTHER)
+            for preference in ("open", "none", "capacity-reservations-only")
+        }
+        self.group = control.add_group(self.world, account=ACCOUNT, name="all")
+        for rule in RULES:
+            self.world.faults.add(rule)
+
+    def step(self) -> None:
+        steps = (
+            self.reserve, self.block, self.launch, self.launch, self.launch_into, self.launch_into, self.launch_group,
+            self.terminate, self.terminate, self.wait, self.wait, self.wait, self.cancel, self.resize, self.others,
+            self.share, self.lend, self.take_back, self.interrupt, self.extend,
+        )  # fmt: skip
+        with contextlib.suppress(ApiError, LostResponse):  # a refusal or a lost answer is part of the story
+            self.dice.choice(steps)()
+        self.region.ec2.advance()
+
+    def call(self, operation: str, account: str = ACCOUNT, **params: Any) -> dict[str, Any]:
+        return self.region.call(operation, account, **params)
+
+    def pick(self, **wanted: Any) -> Reservation:
+        found = [r for r in self.world.reservations if all(getattr(r, k) == v for k, v in wanted.items())]
+        if not found:
+            raise ApiError("Nothing", "there is none to do it to")
+        return self.dice.choice(found)
+
+    # --- Steps --------------------------------------------------------------------------------------
+
+    def reserve(self) -> None:
+        end_s = self.dice.choice([0, self.world.now_s + self.dice.randrange(100, 5000)])
+        self.region.reserve(
+            self.dice.choice(TYPES),
+            self.dice.choice("ab"),
+            self.dice.randrange(1, 6),
+            criteria=self.dice.choice(("open", "targeted")),
+            end_s=end_s,
+            owner=self.dice.choice((ACCOUNT, OTHER)),
+        )
+
+    def block(self) -> None:
+        start_s = self.world.now_s + self.dice.randrange(0, 2000)
+        fields = {"kind": "capacity-block", "criteria": "targeted", "ultraserver": self.dice.random() < 0.3}
+        self.region.reserve("p5.48xlarge", "a", 2, start_s=start_s, end_s=start_s + 9000, **fields)
+
+    def launch(self) -> None:
+        account = self.dice.choice((ACCOUNT, OTHER))
+        preference = self.dice.choice(("open", "none", "capacity-reservations-only"))
+        pools = [f"{name}/{zone}" for name in TYPES[:2] for zone in "abc"]
+        self.region.fleet(
+            config(self.templates[account, preference], *self.dice.sample(pools, 3)),
+            count=self.dice.randrange(1, 5),
+            kind=self.dice.choice(("on-demand", "on-demand", "spot")),
+            account=account,
+        )
+
+    def launch_into(self) -> None:
+        reservation = self.pick()
+        market = reservation.reservation_type
+        if market == "on-demand-capacity-reservation":
+            market = ""
+        kind = {"": "on-demand", "capacity-block": "capacity-block"}.get(market, "reserved-capacity")
+        more: dict[str, Any] = {}
+        if kind == "reserved-capacity":
+            more["ReservedCapacityOptions"] = {"ReservationTypes": [market]}
+        zone = next(letter for letter, zone_id in ZONES.items() if zone_id == reservation.zone_id)
+        template = self.region.targeting(reservation, "capacity-reservations-only", market)
+        pool = config(template, f"{reservation.instance_type}/{zone}")
+        self.region.fleet(pool, count=self.dice.randrange(1, 4), kind=kind, **more)
+
+    def launch_group(self) -> None:
+        member = self.pick(owner=ACCOUNT)
+        if member.id not in self.world.groups[self.group.id].members:
+            control.add_to_group(self.world, self.group.id, member.id)
+        target = {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": self.group.id}}
+        template = self.region.template(CapacityReservationSpecification=target)
+        self.region.fleet(config(template, "m5.large/a", "m5.xlarge/b"), count=2)
+
+    def terminate(self) -> None:
+        mine = [i.id for i in self.world.instances if i.account == ACCOUNT]
+        self.call("TerminateInstances", InstanceIds=self.dice.sample(mine, min(len(mine), 2)))
+
+    def wait(self) -> None:
+        self.region.wait(self.dice.choice((1, 20, 45, 300, 3000)))
+
+    def cancel(self) -> None:
+        self.call("CancelCapacityReservation", CapacityReservationId=self.pick(owner=ACCOUNT).id)
+
+    def resize(self) -> None:
+        count = self.dice.randrange(1, 8)
+        self.call(
+            "ModifyCapacityReservation",
+            CapacityReservationId=self.pick(owner=ACCOUNT).id,
+            InstanceCount=count,
+        )
+
+    def others(self) -> None:
+        change = self.dice.choice((control.take, control.give))
+        change(self.world, self.pick(state="active").id, self.dice.randrange(1, 3))
+
+    def share(self) -> None:
+        accounts = self.dice.choice(((), (OTHER,)))
+        control.share(self.world, self.pick(owner=ACCOUNT, state="active").id, *accounts)
+
+    def lend(self) -> None:
+        self.call(
+            "CreateInterruptibleCapacityReservationAllocation",
+            CapacityReservationId=self.pick(owner=ACCOUNT).id,
+            InstanceCount=self.dice.randrange(1, 3),
+        )
+
+    def take_back(self) -> None:
+        self.call(
+            "UpdateInterruptibleCapacityReservationAllocation",
+            CapacityReservationId=self.pick(owner=ACCOUNT).id,
+            TargetInstanceCount=self.dice.randrange(3),
+        )
+
+    def interrupt(self) -> None:
+        spots = [i.id for i in self.world.instances if i.lifecycle == "spot" and i.live]
+        if spots:
+            control.interrupt_spot(self.world, self.dice.choice(spots))
+
+    def extend(self) -> None:
+        block = self.pick(kind="capacity-block", state="active")
+        if self.world.now_s < block.reclaim_s:
+            control.set_end(self.world, block.id, block.end_s + self.dice.randrange(0, 9000))
+
+
+def _specification(preference: str) -> dict[str, Any]:
+    return {"CapacityReservationSpecification": {"CapacityReservationPreference": preference}}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_checker_holds_through_any_story_and_all_slots_come_back(seed: int) -> None:
+    story = Story(seed)
+    for _ in range(STEPS):
+        story.step()
+    world = story.world
+    assert len(world.instances) > 0
+    assert world.now_s > START_S
+    for instance in world.instances:
+        control.kill(world, instance.id)
+    story.region.wait(10_000)
+    assert [i.slot for i in world.instances if i.slot] == []
+    for reservation in world.reservations:
+        if reservation.active:
+            assert reservation.available == reservation.total - reservation.elsewhere - reservation.lent

@@ -1,0 +1,176 @@
+"""Builders for tests of the simulated AWS: clocks, a world of small services, and clients through each front."""
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import botocore.loaders
+import botocore.session
+from botocore.config import Config
+
+from holdfast.sim.aws import eks, iam, pricing, sqs, ssm, sts
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import Fault, NoFaults
+from holdfast.sim.aws.fronts import before_call, before_send, http
+from holdfast.sim.aws.service import Service
+
+FRONTS = ("before_call", "before_send", "http")
+REGION = "us-west-2"
+NOW_S = 1_800_000_000
+QUEUE = "interruptions"
+CLUSTER = eks.Cluster(
+    name="demo",
+    region=REGION,
+    version="1.36",
+    endpoint="https://demo.example",
+    certificate_authority="Q0E=",
+    created_s=NOW_S,
+)
+
+
+class JumpingClock:
+    """Time passes only when somebody sleeps, and then at once."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+
+    def now_s(self) -> int:
+        return NOW_S + int(self.passed_s)
+
+    def monotonic_s(self) -> float:
+        return self.passed_s
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.passed_s + seconds
+        await asyncio.sleep(0)  # whoever is ready goes first
+        self.passed_s = max(self.passed_s, until)
+
+
+class LoopClock:
+    """The event loop's own time, for the front with a socket, where time cannot jump."""
+
+    def now_s(self) -> int:
+        return NOW_S
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class On(NoFaults):
+    """One thing goes wrong, with every call of one operation."""
+
+    def __init__(self, operation: str, fault: Fault | ApiError) -> None:
+        self._operation = operation
+        self._fault = fault
+
+    def fault(self, _: str, operation: str, __: Mapping[str, Any]) -> Fault | ApiError | None:
+        return self._fault if operation == self._operation else None
+
+
+class Always(NoFaults):
+    """The same goes wrong with every call."""
+
+    def __init__(self, fault: Fault | ApiError) -> None:
+        self._fault = fault
+
+    def fault(self, _: str, __: str, ___: Mapping[str, Any]) -> Fault | ApiError:
+        return self._fault
+
+
+class Slow(NoFaults):
+    def __init__(self, latency_s: float) -> None:
+        self._latency_s = latency_s
+
+    def latency_s(self) -> float:
+        return self._latency_s
+
+
+def small_services(clock: Any) -> dict[str, Service]:
+    return {
+        "eks": eks.Eks([CLUSTER]),
+        "iam": iam.Iam(["node-role"], clock),
+        "pricing": pricing.Pricing([REGION]),
+        "sqs": sqs.Sqs([QUEUE], clock),
+        "ssm": ssm.Ssm({path.path: f"ami-{path.family.lower()}" for path in ssm.ami_paths("1.36")}, clock),
+        "sts": sts.Sts(),
+    }
+
+
+def endpoint(services: Mapping[str, Service] | None = None, **kwargs: Any) -> Endpoint:
+    clock = kwargs.pop("clock", None) or JumpingClock()
+    return Endpoint(small_services(clock) if services is None else services, clock, **kwargs)
+
+
+class Clients:
+    """Real botocore clients of one session, whose calls arrive at an endpoint."""
+
+    def __init__(self, session: Any, url: str | None) -> None:
+        self._session = session
+        self._url = url
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, service: str) -> Any:
+        if service not in self._made:
+            self._made[service] = self._session.create_client(
+                service,
+                region_name=REGION,
+                endpoint_url=self._url,
+                aws_access_key_id="AKIATEST",
+                aws_secret_access_key="secret",  # noqa: S106 - nobody checks it
+                config=Config(retries={"total_max_attempts": 1}),
+            )
+        return self._made[service]
+
+    def close(self) -> None:
+        for client in self._made.values():
+            client.close()
+
+
+@contextlib.contextmanager
+def clients(front: str, world: Endpoint) -> Iterator[Clients]:
+    session = botocore.session.Session()
+    session.register_component("data_loader", _loader())
+    events = session.get_component("event_emitter")
+    with contextlib.ExitStack() as stack:
+        url = None
+        match front:
+            case "before_call":
+                before_call.install(events, world)
+            case "before_send":
+                before_send.install(events, world)
+            case _:
+                url = stack.enter_context(served(world))
+        yield stack.enter_context(contextlib.closing(Clients(session, url)))
+
+
+@contextlib.contextmanager
+def served(world: Endpoint) -> Iterator[str]:
+    """The HTTP front in a thread of its own, since botocore blocks the one it is called in."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    serving = http.serving(world)
+    try:
+        yield asyncio.run_coroutine_threadsafe(serving.__aenter__(), loop).result(10)
+    finally:
+        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@functools.cache
+def _loader() -> Any:
+    """One for all sessions: the model of EC2 takes long to read."""
+    return botocore.loaders.create_loader()
+
+
+def without_metadata(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in answer.items() if key != "ResponseMetadata"}

@@ -1,0 +1,219 @@
+"""Which offerings a launch goes for: reservations first, one kind at a time, each pool once."""
+
+from typing import Any
+
+import pytest
+
+from aws_builders import invented, real, reservation, supply
+from builders import ec2nodeclass
+from holdfast import errors, names
+from holdfast.api import aws
+from holdfast.cloud.aws import catalog, choice
+from holdfast.cloud.aws.choice import Choice, Market, Wanted
+from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.model import requirement, requirements, resources
+from holdfast.model.offerings import InstanceType
+from holdfast.model.requirement import Operator, Requirement
+
+DOLLAR = 10**9
+BLOCK = {"kind": "capacity-block", "match_criteria": "targeted"}
+
+
+def types(
+    *seen: CapacityReservation, infos: tuple[str, ...] = ("m5.large", "m5.xlarge"), **fields: Any
+) -> tuple[InstanceType, ...]:
+    """m5.large at one dollar and m5.xlarge at two, spot at half of that, and these reservations."""
+    prices = {name: DOLLAR * (1 + index) for index, name in enumerate(infos)}
+    zones = ("us-west-2a", "us-west-2b")
+    plain: dict[str, Any] = {
+        "on_demand": prices,
+        "spot": {(name, zone): price // 2 for name, price in prices.items() for zone in zones},
+    }
+    node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"ownerID": "111122223333"}])
+    return catalog.build(supply(*map(real, infos), **(plain | fields)), node_class, seen, now_s=1000)
+
+
+def capacity_types(*values: str) -> Requirement:
+    return requirement.of(names.CAPACITY_TYPE, Operator.IN, values)
+
+
+def choose(offered: tuple[InstanceType, ...], *wanted: Requirement, **fields: Any) -> Choice:
+    spot = fields.pop("spot", True)
+    free = fields.pop("free", None)
+    asked = Wanted(requirements=requirements.of(*wanted), **fields)
+    return choice.choose(offered, asked, free=free, spot=spot)
+
+
+def ids(chosen: Choice) -> tuple[str, ...]:
+    return chosen.reservation_ids
+
+
+def pools(chosen: Choice) -> list[tuple[str, str]]:
+    return [(pick.instance_type.name, pick.offering.zone[-1]) for pick in chosen.picks]
+
+
+@pytest.mark.fact("Q-20", "Q-8", "aws-5.3.1", "aws-14.5")
+@pytest.mark.parametrize(
+    ("allowed", "market"),
+    [
+        ((), Market.RESERVATION),
+        (("reserved",), Market.RESERVATION),
+        (("reserved", "on-demand"), Market.RESERVATION),
+        (("reserved", "spot", "on-demand"), Market.RESERVATION),
+        (("spot", "on-demand"), Market.SPOT),
+        (("on-demand",), Market.ON_DEMAND),
+    ],
+)
+def test_reserved_comes_before_spot_and_spot_before_on_demand(
+    allowed: tuple[str, ...], market: Market
+) -> None:
+    wanted = [capacity_types(*allowed)] if allowed else []
+    assert choose(types(reservation("cr-1")), *wanted).market is market
+
+
+@pytest.mark.fact("Q-12", "aws-5.11.1")
+def test_with_every_reservation_full_spot_is_next_and_then_on_demand() -> None:
+    full = types(reservation("cr-1", available=0))
+    assert choose(full).market is Market.SPOT
+    assert choose(full, capacity_types("reserved", "on-demand")).market is Market.ON_DEMAND
+
+
+@pytest.mark.fact("Q-11", "aws-5.11.3")
+def test_only_reserved_and_none_free_is_insufficient_capacity() -> None:
+    with pytest.raises(errors.InsufficientCapacity):
+        choose(types(reservation("cr-1", available=0)), capacity_types("reserved"))
+
+
+@pytest.mark.fact("Q-21", "aws-5.7.5")
+def test_a_reserved_launch_offers_nothing_but_reservations() -> None:
+    chosen = choose(types(reservation("cr-1"), reservation("cr-2", zone="us-west-2b")))
+    assert ids(chosen) == ("cr-1", "cr-2")
+    assert {pick.offering.capacity_type for pick in chosen.picks} == {"reserved"}
+    assert chosen.capacity_type == "reserved"
+
+
+@pytest.mark.fact("Q-22", "aws-5.2.4")
+def test_of_two_reservations_of_one_type_and_zone_the_roomier_is_taken() -> None:
+    offered = types(
+        reservation("cr-1", available=2, total=9),
+        reservation("cr-2", available=5, total=9),
+        reservation("cr-3", available=5, total=9),
+        reservation("cr-4", available=1, zone="us-west-2b"),
+    )
+    assert ids(choose(offered)) == ("cr-2", "cr-4")
+    assert ids(choose(offered, free={"cr-2": 0})) == ("cr-3", "cr-4")
+
+
+@pytest.mark.fact("Q-36", "aws-5.2.2")
+def test_ordinary_reservations_and_blocks_never_mix_and_the_cheapest_offering_decides() -> None:
+    small, large = reservation("cr-small"), {"instance_type": "m5.xlarge", **BLOCK}
+    chosen = choose(types(small, reservation("cr-block", **large)))
+    assert (chosen.market, ids(chosen)) == (Market.RESERVATION, ("cr-small",))
+    cheap_block = types(reservation("cr-large", instance_type="m5.xlarge"), reservation("cr-block", **BLOCK))
+    chosen = choose(cheap_block)
+    assert (chosen.market, ids(chosen)) == (Market.BLOCK, ("cr-block",))
+
+
+@pytest.mark.fact("Q-36")
+def test_on_a_tie_the_capacity_block_is_taken() -> None:
+    chosen = choose(types(reservation("cr-1"), reservation("cr-block", **BLOCK)))
+    assert (chosen.market, ids(chosen)) == (Market.BLOCK, ("cr-block",))
+
+
+def test_interruptible_reservations_are_a_set_of_their_own_and_last_on_a_tie() -> None:
+    loose = reservation("cr-loose", interruptible=True)
+    assert choose(types(loose)).market is Market.INTERRUPTIBLE
+    assert choose(types(loose, reservation("cr-1"))).market is Market.RESERVATION
+    cheaper = types(loose, reservation("cr-1", instance_type="m5.xlarge"))
+    assert choose(cheaper).market is Market.INTERRUPTIBLE
+
+
+@pytest.mark.fact("aws-5.2.3")
+def test_one_request_holds_one_capacity_block() -> None:
+    blocks = types(
+        reservation("cr-b2", available=1, zone="us-west-2b", **BLOCK), reservation("cr-b1", **BLOCK)
+    )
+    assert ids(choose(blocks)) == ("cr-b2",)
+
+
+def test_a_claim_with_a_slot_goes_there_whatever_the_count_says() -> None:
+    offered = types(reservation("cr-1"), reservation("cr-2", available=0), reservation("cr-b", **BLOCK))
+    assert ids(choose(offered, slot="cr-2")) == ("cr-2",)
+    assert ids(choose(offered, slot="cr-b")) == ("cr-b",)
+    with pytest.raises(errors.InsufficientCapacity):
+        choose(offered, slot="cr-unknown")
+
+
+@pytest.mark.fact("Q-35")
+def test_a_claim_is_kept_to_the_reservations_it_lists() -> None:
+    offered = types(
+        reservation("cr-1"), reservation("cr-2", zone="us-west-2b"), reservation("cr-3", available=4)
+    )
+    listed = requirement.of(aws.CAPACITY_RESERVATION_ID, Operator.IN, ("cr-1", "cr-2"))
+    assert ids(choose(offered, listed)) == ("cr-1", "cr-2")
+
+
+@pytest.mark.fact("Q-34")
+def test_a_claim_can_ask_for_a_kind_of_reservation() -> None:
+    offered = types(reservation("cr-1"), reservation("cr-b", instance_type="m5.xlarge", **BLOCK))
+    kind = requirement.of(aws.CAPACITY_RESERVATION_TYPE, Operator.IN, ("capacity-block",))
+    assert ids(choose(offered, kind)) == ("cr-b",)
+
+
+@pytest.mark.fact("aws-5.2.1")
+def test_what_is_too_small_or_elsewhere_is_not_offered() -> None:
+    large = choose(types(), capacity_types("on-demand"), requests=resources.parse({"cpu": "3"}))
+    assert pools(large) == [("m5.xlarge", "a"), ("m5.xlarge", "b")]
+    zone = requirement.of(names.ZONE, Operator.IN, ("us-west-2b",))
+    assert pools(choose(types(), capacity_types("on-demand"), zone)) == [
+        ("m5.large", "b"),
+        ("m5.xlarge", "b"),
+    ]
+
+
+@pytest.mark.fact("aws-5.2.5")
+def test_metal_and_accelerators_are_bought_only_where_nothing_else_will_do() -> None:
+    offered = types(infos=("g4dn.xlarge", "m5.metal", "m5.large"))
+    assert {name for name, _ in pools(choose(offered))} == {"m5.large"}
+    gpu = resources.parse({"nvidia.com/gpu": "1"})
+    assert {name for name, _ in pools(choose(offered, requests=gpu))} == {"g4dn.xlarge"}
+
+
+@pytest.mark.fact("AW-25")
+def test_a_slot_that_is_paid_for_is_not_exotic() -> None:
+    offered = types(
+        reservation("cr-gpu", instance_type="g4dn.xlarge"),
+        reservation("cr-1"),
+        infos=("g4dn.xlarge", "m5.large"),
+    )
+    assert ids(choose(offered)) == ("cr-1", "cr-gpu")
+
+
+@pytest.mark.fact("aws-5.2.6")
+def test_spot_that_is_dearer_than_on_demand_is_not_bought() -> None:
+    spot = {
+        ("m5.large", "us-west-2a"): DOLLAR // 2,
+        ("m5.large", "us-west-2b"): DOLLAR * 3,
+        ("m5.xlarge", "us-west-2a"): DOLLAR * 3 // 2,
+    }
+    assert pools(choose(types(spot=spot))) == [("m5.large", "a")]
+    assert len(pools(choose(types(spot=spot), capacity_types("spot")))) == 3
+
+
+def test_no_spot_where_the_class_forbids_it() -> None:
+    assert choose(types(), spot=False).market is Market.ON_DEMAND
+    with pytest.raises(errors.InsufficientCapacity):
+        choose(types(), capacity_types("spot"), spot=False)
+
+
+@pytest.mark.fact("aws-5.2.7")
+def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked() -> None:
+    infos = [invented(name=f"x1.{index}large") for index in range(70)]
+    prices = {info.name: DOLLAR * (100 - index) for index, info in enumerate(infos)}
+    offered = catalog.build(supply(*infos, on_demand=prices), ec2nodeclass(), now_s=1000)
+    chosen = choose(offered, capacity_types("on-demand"))
+    found = list(dict.fromkeys(name for name, _ in pools(chosen)))
+    assert found == [f"x1.{index}large" for index in range(69, 9, -1)]
+    many = requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=61)
+    with pytest.raises(errors.InsufficientCapacity, match="too few different"):
+        choose(offered, many)

@@ -1,0 +1,167 @@
+"""The fingerprint of a class, and what makes a machine drift."""
+
+from typing import Any
+
+import pytest
+
+from aws_launches import SELECTS_ALL, STATUS, claim, resolved, selecting, types
+from builders import ec2nodeclass, requirement
+from holdfast import errors
+from holdfast.cloud.aws import class_hash, drift
+from holdfast.cloud.aws.instances import Machine
+from holdfast.model.instances import Instance, InstanceState
+
+
+def fingerprint(**spec: Any) -> str:
+    return class_hash.of(ec2nodeclass(**spec), "ca")
+
+
+@pytest.mark.fact("aws-1.6.1")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"userData": "echo"},
+        {"tags": {"team": "ml"}},
+        {"kubelet": {"maxPods": 5}},
+        {"detailedMonitoring": True},
+        {"metadataOptions": {"httpTokens": "optional"}},
+        {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "5Gi"}}]},
+        {"amiFamily": "Custom"},
+        {"role": "another"},
+        {"instanceStorePolicy": "RAID0"},
+        {"associatePublicIPAddress": True},
+        {"capacityReservationSpec": {"capacityReservationPreference": "open"}},
+    ],
+)
+def test_what_a_class_says_about_instances_changes_its_fingerprint(spec: dict[str, Any]) -> None:
+    assert fingerprint(**spec) != fingerprint()
+
+
+@pytest.mark.fact("aws-1.6.3")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"capacityReservationSelectorTerms": SELECTS_ALL},
+        {"subnetSelectorTerms": [{"id": "subnet-1"}]},
+        {"securityGroupSelectorTerms": [{"id": "sg-1"}]},
+        {"amiSelectorTerms": [{"alias": "al2023@v20261101"}]},
+        {"ipPrefixCount": 3},
+        {"amiFamily": "AL2023"},
+        {"tags": {}},
+        {"detailedMonitoring": False},
+    ],
+)
+def test_what_is_looked_at_machine_by_machine_does_not(spec: dict[str, Any]) -> None:
+    assert fingerprint(**spec) == fingerprint()
+
+
+def test_the_order_of_lists_says_nothing() -> None:
+    volumes = [
+        {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "5Gi"}},
+        {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "6Gi"}},
+    ]
+    assert fingerprint(blockDeviceMappings=volumes) == fingerprint(blockDeviceMappings=volumes[::-1])
+
+
+def machine(**fields: Any) -> Machine:
+    plain: dict[str, Any] = {
+        "image_id": "ami-x86",
+        "subnet_id": "subnet-b",
+        "security_groups": {"sg-1", "sg-2"},
+        "capacity_type": "on-demand",
+        "reservation_id": None,
+    }
+    plain |= fields
+    instance = Instance(
+        provider_id="aws:///us-west-2b/i-1",
+        instance_type="m5.large",
+        zone="us-west-2b",
+        capacity_type=plain["capacity_type"],
+        state=InstanceState.RUNNING,
+        launched_s=0,
+        image_id=plain["image_id"],
+        reservation_id=plain["reservation_id"],
+    )
+    return Machine("i-1", instance, plain["subnet_id"], frozenset(plain["security_groups"]), {})
+
+
+def reason(found: Machine, **spec: Any) -> str | None:
+    node_class = resolved(spec.pop("status", None), **spec)
+    known = {each.name: each for each in types(node_class)}
+    return drift.reason(claim(), node_class, found, instance_type=known["m5.large"])
+
+
+@pytest.mark.fact("aws-6.3.1")
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"image_id": "ami-old"}, "AMIDrift"),
+        ({"image_id": "ami-arm"}, "AMIDrift"),
+        ({"security_groups": {"sg-1"}}, "SecurityGroupDrift"),
+        ({"security_groups": {"sg-1", "sg-2", "sg-3"}}, "SecurityGroupDrift"),
+        ({"subnet_id": "subnet-z"}, "SubnetDrift"),
+        ({"image_id": "ami-old", "subnet_id": "subnet-z"}, "AMIDrift"),
+        ({"security_groups": set(), "subnet_id": "subnet-z"}, "SecurityGroupDrift"),
+        ({"capacity_type": "reserved", "reservation_id": "cr-1"}, "CapacityReservationDrift"),
+        ({"capacity_type": "on-demand", "reservation_id": "cr-1"}, None),
+    ],
+)
+def test_the_first_difference_is_the_reason(fields: dict[str, Any], expected: str | None) -> None:
+    assert reason(machine(**fields)) == expected
+
+
+@pytest.mark.fact("aws-6.3.5")
+@pytest.mark.parametrize(
+    ("version", "value", "expected"),
+    [
+        (class_hash.VERSION, "another", "NodeClassDrift"),
+        ("v6", "another", None),
+        (class_hash.VERSION, None, None),
+        (None, "another", None),
+    ],
+)
+def test_only_fingerprints_of_our_own_version_are_compared(
+    version: str | None, value: str | None, expected: str | None
+) -> None:
+    stamps = {
+        "karpenter.k8s.aws/ec2nodeclass-hash": value,
+        "karpenter.k8s.aws/ec2nodeclass-hash-version": version,
+    }
+    stamped = claim(meta={"annotations": {key: word for key, word in stamps.items() if word}})
+    assert drift.reason(stamped, resolved(), machine(), instance_type=None) == expected
+
+
+def test_what_a_launch_stamps_is_what_drift_compares() -> None:
+    stamped = claim(meta={"annotations": class_hash.annotations(resolved(), "ca")})
+    assert drift.reason(stamped, resolved(), machine(), instance_type=None, ca_bundle="ca") is None
+    changed = drift.reason(stamped, resolved(userData="x"), machine(), instance_type=None, ca_bundle="ca")
+    assert changed == "NodeClassDrift"
+
+
+@pytest.mark.fact("aws-6.3.4")
+@pytest.mark.parametrize("missing", ["amis", "subnets", "securityGroups"])
+def test_a_class_that_is_not_resolved_drifts_nobody(missing: str) -> None:
+    node_class = resolved({missing: []})
+    with pytest.raises(errors.NotReady):
+        drift.reason(claim(), node_class, machine(), instance_type=None)
+
+
+@pytest.mark.fact("aws-6.3.2")
+def test_a_reservation_that_is_still_selected_is_no_reason() -> None:
+    listed = {
+        "id": "cr-1",
+        "availabilityZone": "us-west-2b",
+        "instanceType": "m5.large",
+        "instanceMatchCriteria": "open",
+        "ownerID": "111122223333",
+    }
+    node_class = selecting(status={"capacityReservations": [listed]})
+    found = machine(capacity_type="reserved", reservation_id="cr-1")
+    assert drift.reason(claim(), node_class, found, instance_type=None) is None
+
+
+def test_an_image_that_nothing_is_known_of_is_any_of_the_class() -> None:
+    arm = [{"id": "ami-1", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]}]
+    node_class = resolved(STATUS | {"amis": arm})
+    assert drift.reason(claim(), node_class, machine(image_id="ami-1"), instance_type=None) is None

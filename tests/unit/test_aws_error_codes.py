@@ -1,0 +1,65 @@
+"""AWS's error codes, sorted by who must act."""
+
+import pytest
+
+from holdfast import errors
+from holdfast.cloud.aws import error_codes
+from holdfast.cloud.aws.error_codes import Meaning
+
+
+@pytest.mark.fact("aws-5.8.3", "Q-24")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "InsufficientInstanceCapacity",
+        "MaxSpotInstanceCountExceeded",
+        "VcpuLimitExceeded",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "InsufficientFreeAddressesInSubnet",
+        "MaxFleetCountExceeded",
+        "ReservationCapacityExceeded",
+    ],
+)
+def test_what_cannot_be_had_here_is_for_the_planner(code: str) -> None:
+    assert error_codes.meaning(code) in error_codes.UNFULFILLABLE
+    assert isinstance(error_codes.error(code, "none"), errors.InsufficientCapacity)
+
+
+@pytest.mark.fact("AW-07")
+def test_only_a_full_reservation_is_a_full_reservation() -> None:
+    codes = {code for code in error_codes.CODES if error_codes.meaning(code) is Meaning.RESERVATION_FULL}
+    assert codes == {"ReservationCapacityExceeded"}
+    full = error_codes.error("ReservationCapacityExceeded", "full", ("cr-1", "cr-2"))
+    assert isinstance(full, errors.ReservationExhausted)
+    assert full.reservation_ids == ("cr-1", "cr-2")
+    for code in ("InsufficientInstanceCapacity", "VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet"):
+        assert not isinstance(error_codes.error(code, "no", ("cr-1",)), errors.ReservationExhausted)
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling", "ThrottlingException"])
+def test_throttling_is_no_verdict_on_capacity(code: str) -> None:
+    assert error_codes.meaning(code) not in error_codes.UNFULFILLABLE
+    assert isinstance(error_codes.error(code, "slower"), errors.Throttled)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("InvalidLaunchTemplateName.NotFoundException", errors.NotFound),
+        ("InvalidLaunchTemplateName.AlreadyExistsException", errors.AlreadyExists),
+        ("InvalidInstanceID.NotFound", errors.NotFound),
+        ("UnauthorizedOperation", errors.Unauthorized),
+        ("InvalidParameterValue", errors.Rejected),
+        ("InternalError", errors.Unreachable),
+        ("IdempotentParameterMismatch", errors.Conflict),
+    ],
+)
+def test_each_code_says_who_must_act(code: str, kind: type[errors.HoldfastError]) -> None:
+    assert type(error_codes.error(code, "why")) is kind
+    assert str(error_codes.error(code, "why")) == f"{code}: why"
+
+
+def test_a_code_that_nobody_has_met_is_tried_again() -> None:
+    assert error_codes.meaning("BrandNewError") is Meaning.UNKNOWN
+    assert type(error_codes.error("BrandNewError", "")) is errors.Retryable

@@ -1,0 +1,217 @@
+"""CreateFleet: the requests Karpenter sends, and what answers mean."""
+
+from typing import Any
+
+import pytest
+
+from aws_builders import reservation
+from aws_launches import TOKEN, capacity_type, chosen, claim, fleet, resolved, selecting
+from holdfast import errors
+from holdfast.cloud.aws import fleets
+from holdfast.cloud.aws.fleets import Failure, Launched
+
+RESERVED = capacity_type("reserved")
+
+
+def overrides(request: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [
+        (each["InstanceType"], each["AvailabilityZone"], each["SubnetId"])
+        for config in request["LaunchTemplateConfigs"]
+        for each in config["Overrides"]
+    ]
+
+
+def test_a_reserved_request_is_the_one_karpenter_sends() -> None:
+    request = fleet(claim(RESERVED), selecting(), reservation("cr-1"))
+    (config,) = request.pop("LaunchTemplateConfigs")
+    tags = {tag["Key"]: tag["Value"] for tag in request["TagSpecifications"][0]["Tags"]}
+    assert [spec["ResourceType"] for spec in request.pop("TagSpecifications")] == [
+        "instance",
+        "volume",
+        "fleet",
+    ]
+    assert tags == {
+        "kubernetes.io/cluster/blue": "owned",
+        "eks:eks-cluster-name": "blue",
+        "karpenter.sh/nodepool": "default",
+        "karpenter.k8s.aws/ec2nodeclass": "default",
+    }
+    assert request == {
+        "Type": "instant",
+        "ClientToken": "token-1",
+        "OnDemandOptions": {"AllocationStrategy": "lowest-price"},
+        "TargetCapacitySpecification": {"DefaultTargetCapacityType": "on-demand", "TotalTargetCapacity": 1},
+    }
+    assert config["LaunchTemplateSpecification"]["Version"] == "$Latest"
+    assert config["Overrides"] == [
+        {
+            "InstanceType": "m5.large",
+            "AvailabilityZone": "us-west-2a",
+            "SubnetId": "subnet-a",
+            "ImageId": "ami-x86",
+            "Priority": 1.0,
+        }
+    ]
+
+
+@pytest.mark.fact("Q-23", "aws-5.7.2")
+@pytest.mark.parametrize("allowed", ["reserved", "on-demand", "spot"])
+def test_no_request_has_a_usage_strategy(allowed: str) -> None:
+    request = fleet(claim(capacity_type(allowed)), selecting(), reservation("cr-1"))
+    assert "CapacityReservationOptions" not in request.get("OnDemandOptions", {})
+    assert "UsageStrategy" not in str(request)
+
+
+@pytest.mark.parametrize(
+    ("fields", "target", "options"),
+    [
+        ({}, "on-demand", {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}),
+        ({"kind": "capacity-block"}, "capacity-block", {}),
+        (
+            {"interruptible": True},
+            "reserved-capacity",
+            {"ReservedCapacityOptions": {"ReservationTypes": ["interruptible-capacity-reservation"]}},
+        ),
+    ],
+)
+def test_each_kind_of_reservation_is_asked_for_in_its_own_way(
+    fields: dict[str, Any], target: str, options: dict[str, Any]
+) -> None:
+    request = fleet(claim(RESERVED), selecting(), reservation("cr-1", **fields))
+    assert request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == target
+    assert {key: request[key] for key in request if key.endswith("Options")} == options
+
+
+@pytest.mark.fact("aws-5.7.3")
+def test_on_demand_offers_every_type_in_every_zone_cheapest_first() -> None:
+    request = fleet(claim(capacity_type("on-demand")), resolved())
+    assert overrides(request) == [
+        ("m5.large", "us-west-2a", "subnet-a"),
+        ("m5.large", "us-west-2b", "subnet-b"),
+        ("m5.xlarge", "us-west-2a", "subnet-a"),
+        ("m5.xlarge", "us-west-2b", "subnet-b"),
+    ]
+
+
+def test_spot_leaves_the_choice_to_ec2s_price_and_capacity() -> None:
+    request = fleet(claim(capacity_type("spot")), resolved())
+    assert request["SpotOptions"] == {"AllocationStrategy": "price-capacity-optimized"}
+    assert request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "spot"
+    assert {each["Priority"] for each in request["LaunchTemplateConfigs"][0]["Overrides"]} == {0.5}
+
+
+@pytest.mark.fact("Q-22", "Q-31")
+def test_the_same_type_and_zone_is_never_sent_twice() -> None:
+    request = fleet(
+        claim(RESERVED),
+        selecting(),
+        reservation("cr-1", available=1),
+        reservation("cr-2", available=3),
+        reservation("cr-3", zone="us-west-2b"),
+    )
+    assert overrides(request) == [
+        ("m5.large", "us-west-2a", "subnet-a"),
+        ("m5.large", "us-west-2b", "subnet-b"),
+    ]
+
+
+def test_a_subnet_without_addresses_is_passed_over() -> None:
+    assert fleets.zonal_subnets(resolved(), {"subnet-a"}) == {
+        "us-west-2b": "subnet-b",
+        "us-west-2a": "subnet-a2",
+    }
+    with pytest.raises(errors.InsufficientCapacity, match="subnet"):
+        fleets.request(
+            chosen(claim(), resolved()),
+            [],
+            {},
+            fleets.Order(count=1, client_token=TOKEN, tags={}),
+        )
+
+
+@pytest.mark.fact("aws-5.7.4")
+def test_a_context_goes_along_unless_min_values_were_relaxed() -> None:
+    relaxed = {"annotations": {"karpenter.sh/nodeclaim-min-values-relaxed": "true"}}
+    node_class = resolved(context="ctx-1")
+    assert fleets.context(claim(), node_class) == "ctx-1"
+    assert fleets.context(claim(meta=relaxed), node_class) is None
+
+
+def described(instance_type: str = "m5.large", zone: str = "us-west-2a") -> dict[str, Any]:
+    return {"Overrides": {"InstanceType": instance_type, "AvailabilityZone": zone, "SubnetId": "subnet-a"}}
+
+
+def test_an_answer_is_read_instance_by_instance() -> None:
+    answer = fleets.read(
+        {
+            "Instances": [
+                {
+                    "LaunchTemplateAndOverrides": described(),
+                    "InstanceIds": ["i-1", "i-2"],
+                    "InstanceType": "m5.large",
+                }
+            ],
+            "Errors": [
+                {
+                    "LaunchTemplateAndOverrides": described(zone="us-west-2b"),
+                    "ErrorCode": "InsufficientInstanceCapacity",
+                    "ErrorMessage": "none",
+                }
+            ],
+        }
+    )
+    assert answer.launched == (
+        Launched("i-1", "m5.large", "us-west-2a"),
+        Launched("i-2", "m5.large", "us-west-2a"),
+    )
+    assert answer.failures == (
+        Failure("InsufficientInstanceCapacity", "none", "m5.large", "us-west-2b", "subnet-a"),
+    )
+
+
+@pytest.mark.fact("AW-12")
+def test_an_answer_without_details_is_survived() -> None:
+    answer = fleets.read({"Instances": [{"InstanceIds": ["i-1"]}], "Errors": [{"ErrorCode": "Weird"}]})
+    assert answer.launched[0].instance_id == "i-1"
+    assert answer.failures == (Failure("Weird", ""),)
+    assert fleets.read({}) == fleets.Answer((), ())
+
+
+def outcome(*failures: Failure) -> errors.HoldfastError:
+    reserved = chosen(
+        claim(RESERVED), selecting(), reservation("cr-1"), reservation("cr-2", zone="us-west-2b")
+    )
+    return fleets.error(reserved, failures)
+
+
+FULL = Failure("ReservationCapacityExceeded", "full", "m5.large", "us-west-2a")
+ICE = Failure("InsufficientInstanceCapacity", "none", "m5.large", "us-west-2b")
+SLOWER = Failure("RequestLimitExceeded", "slower")
+
+
+@pytest.mark.fact("aws-5.8.8", "Q-24")
+@pytest.mark.parametrize(
+    ("failures", "kind"),
+    [
+        ((FULL,), errors.ReservationExhausted),
+        ((FULL, ICE), errors.ReservationExhausted),
+        ((ICE,), errors.InsufficientCapacity),
+        ((FULL, SLOWER), errors.Throttled),
+        ((Failure("VcpuLimitExceeded", ""),), errors.InsufficientCapacity),
+        ((), errors.Retryable),
+        ((Failure("BrandNew", ""),), errors.Retryable),
+    ],
+)
+def test_what_a_claim_that_got_nothing_is_told(
+    failures: tuple[Failure, ...], kind: type[errors.HoldfastError]
+) -> None:
+    assert type(outcome(*failures)) is kind
+
+
+def test_only_reservations_that_ec2_calls_full_are_named() -> None:
+    one = outcome(FULL, ICE)
+    assert isinstance(one, errors.ReservationExhausted)
+    assert one.reservation_ids == ("cr-1",)
+    vague = outcome(Failure("ReservationCapacityExceeded", "full"))
+    assert isinstance(vague, errors.ReservationExhausted)
+    assert vague.reservation_ids == ("cr-1", "cr-2")

@@ -1,0 +1,158 @@
+"""What the interruption queue says, message by message."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import errors
+from holdfast.cloud.aws import interruption
+from holdfast.cloud.aws.interruption import Kind, Notice
+
+SENT = "2026-11-15T10:00:00Z"
+SENT_S = 1794736800
+HEALTH = {"service": "EC2", "eventTypeCategory": "scheduledChange"}
+
+
+def event(detail_type: str, source: str = "aws.ec2", **fields: Any) -> str:
+    plain = {"version": "0", "id": "1", "account": "111122223333", "region": "us-west-2", "resources": []}
+    return json.dumps(
+        plain | {"detail-type": detail_type, "source": source, "time": SENT, "detail": {}} | fields
+    )
+
+
+@pytest.mark.fact("aws-6.4.2", "aws-6.4.3")
+@pytest.mark.parametrize(
+    ("body", "notice"),
+    [
+        (
+            event(
+                "EC2 Spot Instance Interruption Warning",
+                detail={"instance-id": "i-1", "instance-action": "terminate"},
+            ),
+            Notice(Kind.SPOT_INTERRUPTED, ("i-1",), sent_s=SENT_S, ends_s=SENT_S + 120),
+        ),
+        (
+            event("EC2 Instance Rebalance Recommendation", detail={"instance-id": "i-1"}),
+            Notice(Kind.REBALANCE, ("i-1",), sent_s=SENT_S),
+        ),
+        (
+            event(
+                "EC2 Instance State-change Notification", detail={"instance-id": "i-1", "state": "stopped"}
+            ),
+            Notice(Kind.INSTANCE_STOPPED, ("i-1",), sent_s=SENT_S),
+        ),
+        (
+            event(
+                "EC2 Instance State-change Notification",
+                detail={"instance-id": "i-1", "state": "shutting-down"},
+            ),
+            Notice(Kind.INSTANCE_TERMINATED, ("i-1",), sent_s=SENT_S),
+        ),
+        (
+            event(
+                "EC2 Capacity Reservation Instance Interruption Warning",
+                detail={
+                    "instance-id": "i-1",
+                    "instance-action": "terminate",
+                    "instance-termination-time": "2026-11-15T10:02:00Z",
+                },
+            ),
+            Notice(Kind.RESERVATION_INTERRUPTED, ("i-1",), sent_s=SENT_S, ends_s=SENT_S + 120),
+        ),
+        (
+            event(
+                "AWS Health Event",
+                "aws.health",
+                detail=HEALTH | {"affectedEntities": [{"entityValue": "i-1"}, {"entityValue": "vol-2"}]},
+            ),
+            Notice(Kind.SCHEDULED_CHANGE, ("i-1",), sent_s=SENT_S),
+        ),
+        (
+            event("EC2 Capacity Reservation Expired", detail={"capacityReservationId": "cr-1"}),
+            Notice(Kind.RESERVATION_CHANGED, reservation_ids=("cr-1",), sent_s=SENT_S),
+        ),
+        (
+            event(
+                "Capacity Block Reservation Expiration Warning",
+                resources=["arn:aws:ec2:us-west-2:111122223333:capacity-reservation/cr-1"],
+                detail={"capacity-reservation-id": "cr-1", "end-date": "2026-11-15T10:40:00Z"},
+            ),
+            Notice(Kind.BLOCK_EXPIRING, reservation_ids=("cr-1",), sent_s=SENT_S, ends_s=SENT_S + 2400),
+        ),
+    ],
+)
+def test_what_ec2_is_about_to_do(body: str, notice: Notice) -> None:
+    assert interruption.read(body) == notice
+
+
+@pytest.mark.parametrize(
+    "words", ["Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"]
+)
+def test_both_spellings_of_a_blocks_warning_are_understood(words: str) -> None:
+    body = event(words, resources=["arn:aws:ec2:us-west-2:111122223333:capacity-reservation/cr-0a"])
+    assert interruption.read(body) == Notice(Kind.BLOCK_EXPIRING, reservation_ids=("cr-0a",), sent_s=SENT_S)
+
+
+@pytest.mark.fact("aws-6.4.1")
+@pytest.mark.parametrize(
+    "body",
+    [
+        event("EC2 Instance State-change Notification", detail={"instance-id": "i-1", "state": "running"}),
+        event("AWS Health Event", "aws.health", detail=HEALTH | {"service": "RDS"}),
+        event("EC2 Spot Instance Interruption Warning", "somebody.else", detail={"instance-id": "i-1"}),
+        event("EC2 Spot Instance Interruption Warning", version="7", detail={"instance-id": "i-1"}),
+        event("An Event Of Next Year"),
+    ],
+)
+def test_an_event_that_nobody_asked_for_is_nothing(body: str) -> None:
+    assert interruption.read(body).kind is Kind.NOTHING
+
+
+@pytest.mark.fact("aws-6.4.1")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{}",
+        "[]",
+        "not json",
+        event("EC2 Spot Instance Interruption Warning"),
+        event("EC2 Spot Instance Interruption Warning", detail={"instance-id": 7}),
+        event("EC2 Spot Instance Interruption Warning", time="yesterday"),
+        event("Capacity Block Expiration Warning"),
+        event(
+            "EC2 Capacity Reservation Instance Interruption Warning",
+            detail={"instance-id": "i-1", "instance-termination-time": "soon"},
+        ),
+    ],
+)
+def test_what_is_no_event_is_said_to_be_none(body: str) -> None:
+    with pytest.raises(errors.InvalidInput):
+        interruption.read(body)
+
+
+DETAILS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(
+    ["instance-id", "state", "service", "eventTypeCategory", "affectedEntities", "end-date"]
+)
+
+
+@given(
+    st.sampled_from(sorted(interruption._READERS)),
+    st.dictionaries(KEYS, DETAILS | st.sampled_from(["EC2", "scheduledChange", "stopped"]), max_size=5),
+)
+def test_whatever_an_event_holds_it_is_a_notice_or_no_event(
+    key: tuple[str, str], detail: dict[str, Any]
+) -> None:
+    try:
+        notice = interruption.read(event(key[1], key[0], detail=detail))
+    except errors.InvalidInput:
+        return
+    assert notice.sent_s == SENT_S

@@ -1,0 +1,104 @@
+"""What a class's reservation terms came to, where the wire of a simulated EC2 does not reach."""
+
+from typing import Any
+
+import pytest
+
+from aws_builders import reservation
+from builders import ec2nodeclass
+from holdfast.cloud.aws import described, reservation_status
+from holdfast.cloud.aws.reservation_status import Found
+
+NOW_S = 1_800_000_000
+
+
+def found(*seen: Any, now_s: int = NOW_S, zones: frozenset[str] | None = None) -> Found:
+    node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"ownerID": "111122223333"}])
+    return reservation_status.found(node_class, seen, zones=zones, placement_group="", now_s=now_s)
+
+
+@pytest.mark.fact("aws-2.4.1")
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"kind": "capacity-cube"}, "its type 'capacity-cube' is new to Holdfast"),
+        ({"match_criteria": "shy"}, "its match criteria 'shy' are new to Holdfast"),
+        ({"outpost": True}, "it is on an Outpost"),
+        ({"launchable": False}, "its UltraServer cannot be launched into now"),
+        ({"state": "pending"}, "it is pending"),
+    ],
+)
+def test_one_that_cannot_be_used_is_named_and_the_others_are_kept(fields: dict[str, Any], why: str) -> None:
+    came = found(reservation("cr-1", **fields), reservation("cr-2"))
+    assert [entry.id for entry in came.active] == ["cr-2"]
+    (problem,) = came.problems
+    assert problem.startswith("cr-1 cannot be used: ")
+    assert why in problem
+
+
+@pytest.mark.fact("aws-2.4.3")
+@pytest.mark.parametrize(("minutes_left", "state"), [(61, "active"), (60, "expiring"), (30, "expiring")])
+def test_ultraservers_are_taken_back_half_an_hour_earlier(minutes_left: int, state: str) -> None:
+    block = reservation(kind="capacity-block", ultraserver=True, end_s=NOW_S + minutes_left * 60)
+    assert [entry.state for entry in found(block).active] == [state]
+
+
+def test_an_upcoming_reservation_is_announced_with_its_start_and_count() -> None:
+    came = found(reservation("cr-1", state="scheduled", start_s=NOW_S + 60, kind="capacity-block"))
+    (upcoming,) = came.upcoming
+    assert (upcoming.id, upcoming.type, upcoming.count) == ("cr-1", "capacity-block", 4)
+    assert upcoming.start_time.timestamp() == NOW_S + 60
+    assert came.active == ()
+    assert came.problems == ()
+
+
+def test_only_slots_that_can_be_used_count_as_free() -> None:
+    came = found(reservation("cr-1", available=1), reservation("cr-2", state="cancelled", available=3))
+    assert came.free == 1
+
+
+def test_a_message_has_an_end() -> None:
+    came = found(*(reservation(f"cr-{n}", outpost=True) for n in range(50)))
+    assert len(came.problems) == 50
+    assert came.message.count("Outpost") == 20
+    assert came.message.endswith("and 30 more")
+
+
+# --- As EC2 describes them --------------------------------------------------------------------------
+
+RAW = {
+    "CapacityReservationId": "cr-1",
+    "InstanceType": "m5.large",
+    "AvailabilityZone": "us-west-2a",
+    "AvailableInstanceCount": 2,
+}
+
+
+@pytest.mark.fact("aws-2.4.1", "aws-2.4.2")
+def test_what_ec2_leaves_out_reads_as_its_default() -> None:
+    one = described.reservation(RAW)
+    assert (one.kind, one.interruptible, one.platform, one.tenancy) == (
+        "default",
+        False,
+        "Linux/UNIX",
+        "default",
+    )
+    assert (one.total, one.available, one.start_s, one.end_s) == (2, 2, None, None)
+    assert (one.placement_group, one.outpost, one.launchable, one.ultraserver) == ("", False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("more", "ultraserver", "launchable"),
+    [
+        ({"InstanceType": "p6e-gb200.36xlarge"}, True, True),
+        ({"InstanceType": "trn2u.48xlarge"}, True, True),
+        ({"InstanceType": "trn2.48xlarge"}, False, True),
+        ({"LaunchStatus": "launchable"}, True, True),
+        ({"LaunchStatus": "unlaunchable"}, True, False),
+    ],
+)
+def test_ultraservers_are_told_by_their_type_or_by_what_ec2_says_of_no_others(
+    more: dict[str, Any], *, ultraserver: bool, launchable: bool
+) -> None:
+    one = described.reservation(RAW | more)
+    assert (one.ultraserver, one.launchable) == (ultraserver, launchable)

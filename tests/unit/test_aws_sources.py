@@ -1,0 +1,138 @@
+"""What is read now and then: one reading at a time, and a failed one changes nothing."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from doors import KeptRecords, ManualClock
+from holdfast import errors
+from holdfast.cloud.aws.sources import REFRESHES_FAILED, Answers, Schedule, Source
+
+
+class Counter:
+    """Reads 1, 2, 3..., after a moment; or fails."""
+
+    def __init__(self, period_s: float = 60) -> None:
+        self.clock = ManualClock()
+        self.reads = 0
+        self.failing = False
+        self.source = Source("numbers", self.read, period_s=period_s, clock=self.clock)
+
+    async def read(self) -> int:
+        self.reads += 1
+        number = self.reads
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if self.failing:
+            raise errors.Unreachable("no")
+        return number
+
+
+def test_many_who_ask_at_once_share_one_reading() -> None:
+    counter = Counter()
+
+    async def many() -> list[int]:
+        return await asyncio.gather(*(counter.source.fresh() for _ in range(10)))
+
+    assert asyncio.run(many()) == [1] * 10
+
+
+def test_a_value_is_read_again_when_its_period_is_over() -> None:
+    counter = Counter()
+    for passed_s, value in ((0, 1), (59, 1), (1, 2), (0, 2)):
+        counter.clock.advance(passed_s)
+        assert asyncio.run(counter.source.fresh()) == value
+    counter.clock.advance(1000)
+    assert asyncio.run(counter.source.get()) == 2  # as it is
+
+
+def test_who_insists_gets_a_reading_that_began_later() -> None:
+    counter = Counter()
+
+    async def insist() -> tuple[int, int, int]:
+        running = asyncio.create_task(counter.source.fresh())
+        await asyncio.sleep(0)  # it has begun
+        first, second = await asyncio.gather(counter.source.read(), counter.source.read())
+        return await running, first, second
+
+    assert asyncio.run(insist()) == (1, 2, 2)
+
+
+def test_a_reading_that_fails_leaves_the_last_value() -> None:
+    counter = Counter()
+    asyncio.run(counter.source.fresh())
+    counter.failing = True
+    counter.clock.advance(61)
+    with pytest.raises(errors.Unreachable):
+        asyncio.run(counter.source.fresh())
+    assert counter.source.last == 1
+    assert counter.source.age_s == 61
+    assert asyncio.run(counter.source.get()) == 1
+
+
+def test_when_aws_is_in_trouble_it_is_not_asked_the_more() -> None:
+    counter = Counter()
+    counter.failing = True
+    for _ in range(100):
+        with pytest.raises(errors.Unreachable):
+            asyncio.run(counter.source.fresh())
+        counter.clock.advance(0.1)
+    assert counter.reads == 2  # at once, and after five seconds
+    counter.failing = False
+    counter.clock.advance(10)
+    assert asyncio.run(counter.source.fresh()) == 3
+
+
+def test_an_answer_is_kept_as_long_as_such_an_answer_is_true() -> None:
+    clock = ManualClock()
+    answers = Answers[str, int | None](clock)
+    asked: list[str] = []
+
+    async def get(question: str, answer: int | None) -> int | None:
+        async def ask() -> int | None:
+            asked.append(question)
+            return answer
+
+        return await answers.get(question, lambda found: 100 if found else 10, ask)
+
+    assert asyncio.run(get("a", 1)) == 1
+    assert asyncio.run(get("b", None)) is None
+    clock.advance(10)
+    assert asyncio.run(get("a", 2)) == 1
+    assert asyncio.run(get("b", 2)) == 2
+    answers.forget("a")
+    assert asyncio.run(get("a", 3)) == 3
+    assert asked == ["a", "b", "b", "a"]
+
+
+def test_the_schedule_reads_what_is_due_and_wanted() -> None:
+    often, seldom, unwanted = Counter(60), Counter(600), Counter(60)
+    clock = ManualClock()
+    for counter in (often, seldom, unwanted):
+        counter.source._clock = clock
+    unwanted.source.wanted = False
+    schedule = Schedule([often.source, seldom.source, unwanted.source], clock=clock, recorder=KeptRecords())
+    for _ in range(60):
+        clock.advance(asyncio.run(schedule.step()))
+    assert clock.monotonic_s() == 600
+    assert (often.reads, seldom.reads, unwanted.reads) == (10, 1, 0)
+
+
+def test_what_fails_is_tried_again_sooner_and_then_less_and_less() -> None:
+    counter, records = Counter(period_s=43_200), KeptRecords()
+    counter.failing = True
+    schedule = Schedule([counter.source], clock=counter.clock, recorder=records)
+    tried: list[float] = []
+    while len(tried) < 9:
+        before = counter.reads
+        wait_s = asyncio.run(schedule.step())
+        if counter.reads > before:
+            tried.append(counter.clock.monotonic_s())
+        counter.clock.advance(wait_s)
+    assert [b - a for a, b in itertools.pairwise(tried)] == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert records.total(REFRESHES_FAILED, source="numbers", error="Unreachable") == 9
+    counter.failing = False
+    counter.clock.advance(300)
+    asyncio.run(schedule.step())
+    assert counter.source.last == 10

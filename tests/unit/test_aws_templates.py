@@ -1,0 +1,305 @@
+"""Launch templates: named by their content, one a reservation, and what each says about reservations."""
+
+from typing import Any
+
+import pytest
+
+from aws_builders import reservation
+from aws_launches import (
+    AROUND,
+    CLUSTER,
+    capacity_type,
+    claim,
+    made,
+    node_config,
+    resolved,
+    selecting,
+    user_data,
+)
+from builders import requirement
+from holdfast import errors
+from holdfast.cloud.aws import template_data
+from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.templates import Surroundings, Template
+
+ON_DEMAND = capacity_type("on-demand")
+RESERVED = capacity_type("reserved")
+TAGS = {
+    "kubernetes.io/cluster/blue": "owned",
+    "eks:eks-cluster-name": "blue",
+    "karpenter.sh/nodepool": "default",
+    "karpenter.k8s.aws/ec2nodeclass": "default",
+}
+
+
+def one(*args: Any, **fields: Any) -> Template:
+    """The template of the cheapest offering."""
+    return made(*args, **fields)[0]
+
+
+def spec_of(template: Template) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = template.data.get("CapacityReservationSpecification")
+    return found
+
+
+def test_a_reserved_template_is_the_one_karpenter_sends() -> None:
+    (template,) = made(claim(RESERVED), selecting(), reservation("cr-1"))
+    data = dict(template.data)
+    assert user_data(template)
+    data.pop("UserData")
+    tags = [{"Key": key, "Value": TAGS[key]} for key in sorted(TAGS)]
+    assert data == {
+        "CapacityReservationSpecification": {
+            "CapacityReservationPreference": "capacity-reservations-only",
+            "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
+        },
+        "BlockDeviceMappings": [
+            {"DeviceName": "/dev/xvda", "Ebs": {"Encrypted": True, "VolumeSize": 20, "VolumeType": "gp3"}}
+        ],
+        "IamInstanceProfile": {"Name": "profile-1"},
+        "ImageId": "ami-x86",
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpProtocolIpv6": "disabled",
+            "HttpPutResponseHopLimit": 1,
+            "HttpTokens": "required",
+            "InstanceMetadataTags": "disabled",
+        },
+        "Monitoring": {"Enabled": False},
+        "EnclaveOptions": {"Enabled": False},
+        "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1", "sg-2"]}],
+        "Placement": {"Tenancy": "default"},
+        "TagSpecifications": [{"ResourceType": "network-interface", "Tags": tags}],
+    }
+    assert template.creation()["TagSpecifications"] == [{"ResourceType": "launch-template", "Tags": tags}]
+    (flag,) = node_config(template)["kubelet"]["flags"]
+    assert flag == (
+        '--node-labels="karpenter.sh/capacity-type=reserved,karpenter.sh/do-not-sync-taints=true,'
+        'karpenter.sh/nodepool=default"'
+    )
+
+
+@pytest.mark.fact("aws-5.5.3")
+def test_a_name_is_derived_from_all_that_a_template_says() -> None:
+    first = one(claim(ON_DEMAND), resolved())
+    assert one(claim(ON_DEMAND, name="another"), resolved()).name == first.name
+    prefix, _, number = first.name.partition("/")
+    assert prefix == "karpenter.k8s.aws"
+    assert 0 <= int(number) < 2**64
+    others = [
+        one(claim(ON_DEMAND), resolved(tags={"team": "ml"})),
+        one(claim(ON_DEMAND), resolved(detailedMonitoring=True)),
+        one(claim(ON_DEMAND), resolved(userData="echo mine")),
+        one(claim(ON_DEMAND), resolved({"securityGroups": [{"id": "sg-3"}]})),
+        one(claim(ON_DEMAND), selecting()),
+        one(claim(ON_DEMAND, meta={"labels": {"karpenter.sh/nodepool": "other"}}), resolved()),
+        one(claim(ON_DEMAND, taints=[{"key": "gpu", "effect": "NoSchedule"}]), resolved()),
+    ]
+    assert len({first.name, *(template.name for template in others)}) == len(others) + 1
+
+
+@pytest.mark.fact("Q-21", "aws-5.5.2")
+def test_each_reservation_has_a_template_of_its_own() -> None:
+    found = made(
+        claim(RESERVED), selecting(), reservation("cr-1"), reservation("cr-2", zone="us-west-2b", available=1)
+    )
+    targets = [
+        template.data["CapacityReservationSpecification"]["CapacityReservationTarget"] for template in found
+    ]
+    assert targets == [{"CapacityReservationId": "cr-1"}, {"CapacityReservationId": "cr-2"}]
+    assert len({template.name for template in found}) == 2
+
+
+@pytest.mark.fact("Q-25")
+def test_what_a_class_with_selector_terms_buys_stays_out_of_every_reservation() -> None:
+    for wanted in (ON_DEMAND, capacity_type("spot")):
+        assert spec_of(one(claim(wanted), selecting())) == {"CapacityReservationPreference": "none"}
+
+
+def test_a_class_without_selector_terms_says_nothing_about_reservations() -> None:
+    assert spec_of(one(claim(ON_DEMAND), resolved())) is None
+
+
+@pytest.mark.fact("Q-33")
+def test_with_the_gate_off_templates_say_nothing_about_reservations() -> None:
+    off = Surroundings(cluster=CLUSTER, region="us-west-2", reserved_capacity=False)
+    assert spec_of(one(claim(ON_DEMAND), selecting(), around=off)) is None
+
+
+@pytest.mark.fact("Q-39", "Q-40")
+@pytest.mark.parametrize(
+    ("direct", "expected", "setting"),
+    [
+        (
+            {"capacityReservationPreference": "open"},
+            {"CapacityReservationPreference": "open"},
+            "open",
+        ),
+        (
+            {"capacityReservationPreference": "none"},
+            {"CapacityReservationPreference": "none"},
+            "none",
+        ),
+        (
+            {"capacityReservationTarget": {"capacityReservationId": "cr-9"}},
+            {"CapacityReservationTarget": {"CapacityReservationId": "cr-9"}},
+            "target",
+        ),
+        (
+            {"capacityReservationTarget": {"capacityReservationResourceGroupArn": "arn:aws:rg:group/g"}},
+            {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": "arn:aws:rg:group/g"}},
+            "target",
+        ),
+    ],
+)
+def test_in_direct_mode_every_template_carries_the_classs_words(
+    direct: dict[str, Any], expected: dict[str, Any], setting: str
+) -> None:
+    found = made(claim(ON_DEMAND), resolved(capacityReservationSpec=direct))
+    assert [spec_of(template) for template in found] == [expected] * len(found)
+    assert found[0].tags["karpenter.k8s.aws/capacity-reservation-setting"] == setting
+
+
+@pytest.mark.fact("aws-5.6.2")
+def test_blocks_and_interruptible_reservations_have_a_market_of_their_own() -> None:
+    def market(**fields: Any) -> Any:
+        return one(claim(RESERVED), selecting(), reservation("cr-1", **fields)).data.get(
+            "InstanceMarketOptions"
+        )
+
+    assert market() is None
+    assert market(kind="capacity-block") == {"MarketType": "capacity-block"}
+    assert market(interruptible=True) == {"MarketType": "interruptible-capacity-reservation"}
+    assert one(claim(capacity_type("spot")), resolved()).data.get("InstanceMarketOptions") is None
+
+
+@pytest.mark.fact("aws-5.5.1")
+def test_nodes_of_another_size_or_image_have_another_template() -> None:
+    found = made(claim(ON_DEMAND), resolved())
+    pods = {
+        pick.instance_type.name: node_config(template)["kubelet"]["config"]["maxPods"]
+        for template in found
+        for pick in template.picks
+    }
+    assert pods == {"m5.large": 29, "m5.xlarge": 58}
+
+
+def test_no_image_for_any_type_is_insufficient_capacity() -> None:
+    only_arm = {"amis": [{"id": "ami-1", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]}]}
+    with pytest.raises(errors.InsufficientCapacity, match="no image"):
+        made(claim(ON_DEMAND), resolved(only_arm))
+
+
+def test_a_class_that_is_not_resolved_is_waited_for() -> None:
+    with pytest.raises(errors.NotReady, match="no images"):
+        made(claim(ON_DEMAND), resolved({"amis": []}))
+
+
+@pytest.mark.fact("aws-5.6.8")
+def test_volumes_are_rounded_up_to_whole_gibibytes() -> None:
+    volumes = [
+        {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "10G", "volumeType": "io2", "iops": 100}},
+        {"deviceName": "/dev/xvdb", "ebs": {"snapshotID": "snap-1"}},
+    ]
+    assert one(claim(ON_DEMAND), resolved(blockDeviceMappings=volumes)).data["BlockDeviceMappings"] == [
+        {"DeviceName": "/dev/xvda", "Ebs": {"Iops": 100, "VolumeSize": 10, "VolumeType": "io2"}},
+        {"DeviceName": "/dev/xvdb", "Ebs": {"SnapshotId": "snap-1"}},
+    ]
+    bottlerocket = resolved(amiFamily="Bottlerocket", amiSelectorTerms=[{"id": "ami-x86"}])
+    sizes = [
+        (device["DeviceName"], device["Ebs"]["VolumeSize"])
+        for device in one(claim(ON_DEMAND), bottlerocket).data["BlockDeviceMappings"]
+    ]
+    assert sizes == [("/dev/xvda", 4), ("/dev/xvdb", 20)]
+    custom = resolved(amiFamily="Custom", amiSelectorTerms=[{"id": "ami-x86"}])
+    assert "BlockDeviceMappings" not in one(claim(ON_DEMAND), custom).data
+
+
+@pytest.mark.fact("aws-5.6.5")
+def test_interfaces_are_those_the_class_lists() -> None:
+    listed = [
+        {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+        {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+    ]
+    node_class = resolved(associatePublicIPAddress=True, ipPrefixCount=2, networkInterfaces=listed)
+    # No type of ours takes EFAs here: what the template says is looked at, not what can be launched.
+    groups = ["sg-1"]
+    assert template_data.network_interfaces(node_class.spec, groups, 0, ipv6=False) == [
+        {
+            "Groups": groups,
+            "AssociatePublicIpAddress": True,
+            "Ipv4PrefixCount": 2,
+            "NetworkCardIndex": 0,
+            "DeviceIndex": 0,
+            "InterfaceType": "interface",
+        },
+        {"Groups": groups, "NetworkCardIndex": 0, "DeviceIndex": 1, "InterfaceType": "efa-only"},
+    ]
+
+
+def test_each_efa_that_is_wanted_is_an_interface() -> None:
+    found = template_data.network_interfaces(resolved().spec, ["sg-1"], 2, ipv6=True)
+    assert [(nic["InterfaceType"], nic["NetworkCardIndex"], nic["DeviceIndex"]) for nic in found] == [
+        ("efa", 0, 0),
+        ("efa", 1, 1),
+    ]
+    assert [nic.get("PrimaryIpv6") for nic in found] == [True, None]
+
+
+def test_an_ipv6_cluster_gives_nodes_an_ipv6_address() -> None:
+    cluster = Cluster(name="blue", endpoint="https://example", service_cidr="fd00::/108", ipv6=True)
+    template = one(claim(ON_DEMAND), resolved(), around=Surroundings(cluster=cluster, region="us-west-2"))
+    (interface,) = template.data["NetworkInterfaces"]
+    assert (interface["PrimaryIpv6"], interface["Ipv6AddressCount"]) == (True, 1)
+
+
+@pytest.mark.fact("aws-5.6.4")
+def test_isolated_regions_have_no_ipv6_metadata_to_switch() -> None:
+    around = Surroundings(cluster=CLUSTER, region="us-iso-east-1")
+    options = one(claim(ON_DEMAND), resolved(), around=around).data["MetadataOptions"]
+    assert "HttpProtocolIpv6" not in options
+    assert "HttpProtocolIpv6" in one(claim(ON_DEMAND), resolved(), around=AROUND).data["MetadataOptions"]
+
+
+@pytest.mark.fact("aws-5.6.6")
+def test_spot_requests_are_tagged_too() -> None:
+    kinds = [
+        spec["ResourceType"]
+        for spec in one(claim(capacity_type("spot")), resolved()).data["TagSpecifications"]
+    ]
+    assert kinds == ["network-interface", "spot-instances-request"]
+
+
+@pytest.mark.fact("aws-5.6.7")
+def test_an_enclave_is_there_when_a_pod_asks_for_one() -> None:
+    sandbox = requirement("eks.amazonaws.com/nitro-sandbox", "In", "true")
+    wants = claim(ON_DEMAND, sandbox, requirement("node.kubernetes.io/instance-type", "In", "m5.xlarge"))
+    assert one(wants, resolved()).data["EnclaveOptions"] == {"Enabled": True}
+
+
+@pytest.mark.fact("aws-5.3.2")
+def test_dedicated_tenancy_only_when_the_default_is_ruled_out() -> None:
+    def tenancy(*values: str) -> str:
+        wanted = requirement("karpenter.k8s.aws/instance-tenancy", "In", *values)
+        placement: dict[str, str] = one(claim(ON_DEMAND, wanted), resolved()).data["Placement"]
+        return placement["Tenancy"]
+
+    assert tenancy("default", "dedicated") == "default"
+    assert tenancy("dedicated") == "dedicated"
+
+
+@pytest.mark.fact("aws-8.2.1")
+def test_a_new_node_is_kept_empty_until_we_have_seen_it() -> None:
+    wants = claim(
+        ON_DEMAND,
+        taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}],
+        startupTaints=[{"key": "cni", "effect": "NoExecute"}],
+    )
+    taints = node_config(one(wants, resolved()))["kubelet"]["config"]["registerWithTaints"]
+    assert [taint["key"] for taint in taints] == ["gpu", "cni", "karpenter.sh/unregistered"]
+
+
+@pytest.mark.fact("aws-5.5.6")
+def test_user_data_that_ec2_would_refuse_is_the_users_to_shorten() -> None:
+    with pytest.raises(errors.InvalidInput, match="16384"):
+        made(claim(ON_DEMAND), resolved(userData="#" * 16384))

@@ -1,0 +1,52 @@
+"""What launches found out, and how long it is remembered."""
+
+import pytest
+
+from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
+
+POOL = ("m5.large", "us-west-2a", "spot")
+
+
+def test_a_mark_ends_after_three_minutes_and_marking_again_puts_it_off() -> None:
+    unavailable = Unavailable()
+    unavailable.pools.mark(POOL, 0)
+    assert unavailable.pools.marked(179) == {POOL}
+    unavailable.pools.mark(POOL, 100)
+    assert unavailable.pools.marked(180) == {POOL}
+    assert unavailable.pools.marked(280) == frozenset()
+    unavailable.capacity_types.mark("spot", 0)
+    unavailable.subnets.mark("subnet-1", 60)
+    assert unavailable.capacity_types.marked(180) == frozenset()
+    assert unavailable.subnets.marked(180) == {"subnet-1"}
+
+
+@pytest.mark.fact("AW-04")
+def test_a_reservation_that_keeps_failing_is_left_alone_for_longer() -> None:
+    holds = HoldDowns()
+    now_s, held = 0.0, []
+    for _ in range(6):
+        holds.failed(["cr-1", "cr-1"], now_s)
+        holds.failed(["cr-1"], now_s)  # another launch of the same moment
+        began_s = now_s
+        while holds.held(now_s):
+            now_s += 1
+        held.append(now_s - began_s)
+    assert held == [60, 120, 240, 480, 960, 960]
+    holds.succeeded("cr-1")
+    holds.failed(["cr-1"], now_s)
+    assert holds.held(now_s + 59) == {"cr-1"}
+    assert holds.held(now_s + 60) == frozenset()
+
+
+def test_a_launch_that_succeeds_ends_a_hold_down() -> None:
+    holds = HoldDowns()
+    holds.failed(["cr-1", "cr-2"], 0)
+    holds.succeeded("cr-1")
+    assert holds.held(1) == {"cr-2"}
+
+
+def test_reservations_that_are_gone_are_forgotten() -> None:
+    holds = HoldDowns()
+    holds.failed(["cr-1", "cr-2"], 0)
+    holds.keep_only(["cr-2"])
+    assert holds.held(1) == {"cr-2"}

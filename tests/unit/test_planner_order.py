@@ -1,0 +1,240 @@
+"""In which order pods are taken and places are tried, and that nothing is forgotten on the way."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast import names
+from holdfast.core.scheduling.plan import ReasonCode
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.solve import solve
+from holdfast.model.pods import PodTerm, PodView, PreferredNodeTerm
+from holdfast.model.requirements import from_labels, of
+from planner_builders import (
+    fake_types,
+    instance_type,
+    is_in,
+    node,
+    one_per_node,
+    placed,
+    pods,
+    pool,
+    reasons,
+    request,
+    reservation,
+    running,
+    selector,
+    shape,
+)
+
+ONE_SIZE = [instance_type("only", 4, 16, 1.0)]
+
+
+def near(app: str, key: str = names.HOSTNAME) -> PodTerm:
+    return PodTerm(key, selector(app=app), ("default",))
+
+
+def view(
+    uid: str, created_s: int = 0, cpu_millis: int = 1000, memory_mib: int = 1024, **more: Any
+) -> PodView:
+    return PodView(uid, uid, created_s, shape(cpu_millis, memory_mib, **more))
+
+
+# --- NodePools --------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-11")
+@pytest.mark.parametrize(
+    ("weights", "first"),
+    [
+        ({"a": 1, "b": 0}, "a"),
+        ({"a": 0, "b": 0}, "b"),
+        ({"a": 10, "b": 10, "c": 9}, "b"),
+    ],
+)
+def test_the_heavier_pool_is_tried_first_and_of_equals_the_later_name(
+    weights: dict[str, int], first: str
+) -> None:
+    pools = [pool(name, fake_types(3), weight=weight) for name, weight in weights.items()]
+    (claim,) = solve(request(pools, pods(1, shape()))).claims
+    assert claim.node_pool == first
+
+
+@pytest.mark.fact("S-22", "S-23")
+def test_a_pool_that_does_not_suit_is_passed_over_for_the_next() -> None:
+    pools = [
+        pool("heavy", fake_types(1), weight=9),
+        pool("middle", fake_types(9), is_in(names.ZONE, "z2"), weight=5),
+        pool("light", fake_types(9)),
+    ]
+    zone = from_labels({names.ZONE: "z1"})
+    (claim,) = solve(request(pools, pods(1, shape(2000, node_selector=zone)))).claims
+    assert claim.node_pool == "light"
+
+
+# --- Nodes that exist -------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-15", "S-22")
+def test_nodes_that_exist_come_first_initialized_ones_before_others_then_by_name() -> None:
+    nodes = (node("b"), node("a", initialized=False), node("c"), node("d", deleting=True))
+    plan = solve(request([pool("default", fake_types(9))], pods(4, shape(3000)), nodes=nodes))
+    assert placed(plan) == {"b": ("pod-000000",), "c": ("pod-000001",), "a": ("pod-000002",)}
+    assert [claim.pods for claim in plan.claims] == [("pod-000003",)]
+
+
+@pytest.mark.fact("S-15")
+def test_among_initialized_nodes_a_paid_slot_comes_first() -> None:
+    nodes = (node("a"), node("b", labels={names.CAPACITY_TYPE: "reserved"}), node("c"))
+    plan = solve(request([pool("default", fake_types(9))], pods(1, shape()), nodes=nodes))
+    assert placed(plan) == {"b": ("pod-000000",)}
+
+
+def test_a_node_whose_claim_has_not_registered_is_filled_before_another_is_opened() -> None:
+    on_its_way = node("claim-1", initialized=False)
+    plan = solve(request([pool("default", fake_types(9))], pods(3, shape()), nodes=(on_its_way,)))
+    assert not plan.claims
+    assert len(placed(plan)["claim-1"]) == 3
+
+
+# --- Pods -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-17")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (view("z", 9, 2000, 100), view("a", 0, 1000, 9000)),  # cpu first
+        (view("z", 9, 1000, 9000), view("a", 0, 1000, 100)),  # then memory
+        (view("z", 0), view("a", 9)),  # then age
+        (view("a", 5), view("z", 5)),  # then uid
+        (view("z", 0), view("a", 9, extra={"example.com/gpu": 8})),  # and nothing else
+    ],
+)
+def test_pods_are_taken_by_cpu_then_memory_then_age_then_uid(one: PodView, other: PodView) -> None:
+    room = node("n1", cpu=2, extra={"pods": 1, "example.com/gpu": 8})
+    for pending in ((one, other), (other, one)):
+        plan = solve(request([], pending, nodes=(room,)))
+        assert placed(plan) == {"n1": (one.uid,)}
+
+
+@pytest.mark.fact("S-16")
+@pytest.mark.parametrize("packing", list(Packing))
+def test_the_first_place_that_suits_is_taken_whatever_the_order_of_the_input(packing: Packing) -> None:
+    nodes = [node(f"n{i}", cpu=2) for i in range(5)]
+    pending = (*pods(4, shape(1500), "a"), *pods(4, shape(400), "b"))
+    pools = [pool("default", fake_types(4)), pool("other", fake_types(4))]
+    forward = solve(request(pools, pending, nodes=nodes, packing=packing))
+    backward = solve(request(pools[::-1], pending[::-1], nodes=nodes[::-1], packing=packing))
+    assert forward == backward
+    assert placed(forward)["n0"] == ("a-000000", "b-000000")
+
+
+# --- Nodes of this plan -----------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-22")
+def test_a_node_of_this_plan_with_fewest_pods_is_filled_before_another_is_opened() -> None:
+    apart = shape(2000, app="big", **one_per_node("big"))
+    plan = solve(request([pool("default", ONE_SIZE)], (*pods(2, apart, "big"), *pods(3, shape(500)))))
+    assert sorted(len(claim.pods) for claim in plan.claims) == [2, 3]
+
+
+@pytest.mark.fact("S-26")
+def test_a_node_of_this_plan_loses_types_with_every_pod_and_never_gains_one() -> None:
+    def types(count: int) -> set[str]:
+        (claim,) = solve(request([pool("default", fake_types(5))], pods(count, shape(900)))).claims
+        return set(claim.instance_types)
+
+    assert types(1) == {f"fake-it-{i}" for i in range(5)}
+    assert types(1) > types(2) > types(3)
+    assert types(4) == {"fake-it-3", "fake-it-4"}
+
+
+@pytest.mark.fact("S-26")
+def test_requirements_of_pods_add_up_on_a_node_of_this_plan() -> None:
+    first = shape(1000, node_selector=of(is_in(names.ZONE, "z1", "z2")))
+    second = shape(900, node_selector=of(is_in(names.ZONE, "z2", "z3")))
+    third = shape(800, node_selector=from_labels({names.CAPACITY_TYPE: "spot"}))
+    pending = (*pods(1, first, "a"), *pods(1, second, "b"), *pods(1, third, "c"))
+    (claim,) = solve(request([pool("default", fake_types(5))], pending)).claims
+    assert claim.requirements.get(names.ZONE).values == {"z2"}
+    assert claim.requirements.get(names.CAPACITY_TYPE).values == {"spot"}
+
+
+@pytest.mark.fact("S-27", "S-84")
+def test_every_new_node_is_a_host_of_its_own_and_claims_say_nothing_of_hosts() -> None:
+    plan = solve(request([pool("default", fake_types(5))], pods(3, shape(100, **one_per_node()))))
+    assert [len(claim.pods) for claim in plan.claims] == [1, 1, 1]
+    assert not any(names.HOSTNAME in claim.requirements for claim in plan.claims)
+
+
+# --- Trying again -----------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-19", "S-20", "S-81")
+def test_pods_that_wait_for_smaller_ones_are_tried_again_as_long_as_somebody_is_placed() -> None:
+    last = pods(1, shape(300, app="c"), "c")
+    chain = (
+        *pods(1, shape(500, app="a", affinity=(near("b"),)), "a"),
+        *pods(1, shape(400, app="b", affinity=(near("c"),)), "b"),
+    )
+    plan = solve(request([pool("default", fake_types(5))], (*chain, *last)))
+    assert [claim.pods for claim in plan.claims] == [("a-000000", "b-000000", "c-000000")]
+    assert not plan.unplaced
+
+
+@pytest.mark.fact("S-19", "S-20")
+def test_a_chain_that_ends_in_nothing_ends_with_a_reason_for_each() -> None:
+    chain = (
+        *pods(1, shape(500, app="a", affinity=(near("b"),)), "a"),
+        *pods(1, shape(400, app="b", affinity=(near("c"),)), "b"),
+    )
+    plan = solve(request([pool("default", fake_types(5))], (*chain, *pods(1, shape(100)))))
+    assert reasons(plan) == {"a-000000": [ReasonCode.TOPOLOGY], "b-000000": [ReasonCode.TOPOLOGY]}
+
+
+@pytest.mark.fact("S-18", "S-19")
+def test_a_pod_that_is_tried_again_still_has_all_its_wishes() -> None:
+    wish = PreferredNodeTerm(1, from_labels({names.ZONE: "z2"}))
+    wisher = shape(500, app="a", affinity=(near("b"),), preferred_terms=(wish,))
+    plan = solve(
+        request([pool("default", fake_types(5))], (*pods(1, wisher, "a"), *pods(1, shape(400, app="b"), "b")))
+    )
+    (claim,) = plan.claims
+    assert claim.pods == ("a-000000", "b-000000")
+    assert claim.requirements.get(names.ZONE).values == {"z2"}
+
+
+@pytest.mark.fact("S-18")
+def test_what_one_pod_gives_up_its_equals_still_wish() -> None:
+    wish = PreferredNodeTerm(1, from_labels({"disk": "fast"}))
+    nodes = (node("a", cpu=2), node("b", cpu=2, labels={"disk": "fast"}))
+    plan = solve(request([], pods(2, shape(1500, preferred_terms=(wish,))), nodes=nodes))
+    assert placed(plan) == {"b": ("pod-000000",), "a": ("pod-000001",)}
+
+
+@pytest.mark.fact("S-21")
+def test_every_pod_has_an_answer() -> None:
+    kept = [reservation("cr-1", "fake-it-1")]
+    full = node("full", pods=running(1, shape(4000)))
+    pending = (*pods(50, shape(700), "fits"), *pods(50, shape(99_000), "huge"))
+    plan = solve(request([pool("default", fake_types(3, kept))], pending, kept, nodes=(full,)))
+    answered = [uid for claim in plan.claims for uid in claim.pods] + [one.pod for one in plan.unplaced]
+    assert sorted(answered) == sorted(pod.uid for pod in pending)
+    assert all(one.reasons for one in plan.unplaced)
+
+
+@pytest.mark.fact("S-17")
+def test_of_equal_pods_the_oldest_are_placed_first() -> None:
+    of = shape(1500)
+    pending = [replace(pod, created_s=100 - i) for i, pod in enumerate(pods(3, of))]
+    plan = solve(request([], pending, nodes=(node("n1", cpu=2),)))
+    assert placed(plan) == {"n1": ("pod-000002",)}
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_without_pods_there_is_nothing_to_do(packing: Packing) -> None:
+    plan = solve(request([pool("default", fake_types(5))], (), nodes=(node("n1"),), packing=packing))
+    assert (plan.claims, plan.placed, plan.unplaced) == ((), (), ())

@@ -1,0 +1,213 @@
+"""What the outside is told of a plan: events, nodes that are spoken for, reasons, and where pending pods could go."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import names
+from holdfast.core.scheduling import report
+from holdfast.core.scheduling.plan import Reason, ReasonCode
+from holdfast.core.scheduling.request import PreferencePolicy
+from holdfast.core.scheduling.solve import solve
+from holdfast.model.pods import PodShape, PodTerm, PreferredNodeTerm, Volumes
+from holdfast.model.requirements import NO_REQUIREMENTS, from_labels, of
+from holdfast.model.snapshot import ClaimView
+from holdfast.model.taints import Effect, Taint
+from planner_builders import (
+    daemon,
+    fake_types,
+    instance_type,
+    is_in,
+    node,
+    pods,
+    pool,
+    reasons,
+    request,
+    reservation,
+    running,
+    selector,
+    shape,
+)
+
+TEAM = Taint("team", Effect.NO_SCHEDULE, "x")
+
+
+def why(of_pod: PodShape, *pools: Any, **more: Any) -> tuple[Reason, ...]:
+    plan = solve(request(pools or [pool("default", fake_types(9))], pods(1, of_pod), **more))
+    assert not plan.claims
+    return plan.unplaced[0].reasons
+
+
+# --- Reasons ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-10")
+def test_without_a_pool_every_pod_is_told_so_and_nodes_that_exist_are_still_used() -> None:
+    plan = solve(request([], pods(6, shape()), nodes=(node("n1"),)))
+    assert len(plan.placed[0].pods) == 4
+    assert reasons(plan) == {f"pod-00000{i}": [ReasonCode.NO_NODE_POOL] for i in (4, 5)}
+
+
+@pytest.mark.fact("S-24")
+@pytest.mark.parametrize("types", [(), fake_types(3)])
+def test_where_no_pool_goes_together_with_a_type_the_requirements_are_the_reason(types: Any) -> None:
+    (reason,) = why(shape(), pool("default", types, is_in(names.ARCH, "arm64")))
+    assert (reason.code, reason.subject) == (ReasonCode.REQUIREMENTS, "default")
+    assert "no instance type is" in reason.text
+
+
+@pytest.mark.fact("S-23")
+def test_reasons_are_about_pools_one_each_in_the_order_they_are_tried_and_never_about_nodes() -> None:
+    pools = [
+        pool("tainted", fake_types(9), taints=(TEAM,), weight=3),
+        pool("small", fake_types(1), weight=2),
+        pool("elsewhere", fake_types(9), is_in(names.ZONE, "z2"), weight=1),
+    ]
+    wanting = shape(2000, node_selector=from_labels({names.ZONE: "z1"}))
+    full = node("full", pods=running(1, shape(3500)))
+    found = why(wanting, *pools, nodes=(full, node("tainted-node", taints=(TEAM,))))
+    assert [(reason.code, reason.subject) for reason in found] == [
+        (ReasonCode.TAINT, "tainted"),
+        (ReasonCode.RESOURCES, "small"),
+        (ReasonCode.REQUIREMENTS, "elsewhere"),
+    ]
+
+
+@pytest.mark.fact("S-63", "S-65")
+def test_the_reason_is_the_first_thing_in_the_way_in_the_order_in_which_a_node_is_judged() -> None:
+    """Everything is wrong with the pod at first; each step mends what the step before complained about."""
+    apart = PodTerm(names.ZONE, selector(app="db"), ("default",))
+    everywhere = tuple(
+        node(f"n-{zone}", cpu=0, zone=zone, pods=running(1, shape(0, 0, app="db"), zone))
+        for zone in ("z1", "z2", "z3")
+    )
+    tainted = pool("default", fake_types(9), taints=(TEAM,))
+    plain = pool("default", fake_types(9))
+    volumes = Volumes(alternatives=(of(is_in(names.ZONE, "z9")),))
+    steps: list[tuple[Any, PodShape, ReasonCode]] = [
+        (
+            tainted,
+            shape(99_000, node_selector=from_labels({"team": "x"}), volumes=volumes, anti_affinity=(apart,)),
+            ReasonCode.TAINT,
+        ),
+        (
+            plain,
+            shape(99_000, node_selector=from_labels({"team": "x"}), volumes=volumes, anti_affinity=(apart,)),
+            ReasonCode.REQUIREMENTS,
+        ),
+        (plain, shape(99_000, volumes=volumes, anti_affinity=(apart,)), ReasonCode.VOLUMES),
+        (plain, shape(99_000, anti_affinity=(apart,)), ReasonCode.RESOURCES),
+        (plain, shape(1000, anti_affinity=(apart,)), ReasonCode.TOPOLOGY),
+    ]
+    for of_pool, wanting, code in steps:
+        assert [reason.code for reason in why(wanting, of_pool, nodes=everywhere)] == [code]
+
+
+@pytest.mark.fact("S-65")
+def test_what_is_unavailable_and_what_is_full_are_told_apart_from_what_does_not_exist() -> None:
+    spot = from_labels({names.CAPACITY_TYPE: "spot"})
+    on_demand = pool("default", [instance_type("only", 4, 16, 1.0, capacity_types=[names.ON_DEMAND])])
+    assert [r.code for r in why(shape(node_selector=spot), on_demand)] == [ReasonCode.OFFERINGS]
+    typed = from_labels({names.INSTANCE_TYPE: "no-such-type"})
+    assert [r.code for r in why(shape(node_selector=typed), on_demand)] == [ReasonCode.REQUIREMENTS]
+
+
+@pytest.mark.fact("S-65")
+def test_a_million_cores_are_asked_back_about() -> None:
+    (reason,) = why(shape(10**9))
+    assert "m, a thousandth" in reason.text
+    assert "thousandth" not in why(shape(10**9 - 1))[0].text
+
+
+@pytest.mark.fact("S-65")
+def test_where_daemon_sets_take_room_the_reason_says_so() -> None:
+    (reason,) = why(shape(8500), daemon_sets=(daemon(shape(1000, app="logs")),))
+    assert reason.code is ReasonCode.RESOURCES
+    assert "DaemonSets" in reason.text
+
+
+def test_a_pod_that_contradicts_itself_is_told_so() -> None:
+    torn = shape(node_selector=from_labels({"team": "x"}), required_terms=(from_labels({"team": "y"}),))
+    (reason,) = why(torn, pool("default", fake_types(3), is_in("team", "x", "y")))
+    assert reason.code is ReasonCode.REQUIREMENTS
+    assert "contradicts" in reason.text
+
+
+# --- Events -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-102")
+def test_a_pod_without_a_place_is_warned_with_its_reasons() -> None:
+    pools = [pool("a", fake_types(1)), pool("b", fake_types(9), taints=(TEAM,))]
+    (told,) = report.events(solve(request(pools, pods(1, shape(2000)))))
+    assert (told.pod, told.event, told.warning) == ("pod-000000", "FailedScheduling", True)
+    assert "b: it does not tolerate team=x:NoSchedule" in told.text
+    assert "a: no instance type" in told.text
+
+
+@pytest.mark.fact("S-102")
+def test_a_pod_that_waits_for_a_slot_is_told_so_without_a_warning() -> None:
+    kept = [reservation("cr-1", "fake-it-5", available=1, total=4)]
+    held = ClaimView("other", "default", NO_REQUIREMENTS, 0, slot="cr-1")
+    asked = request(
+        [pool("default", fake_types(9, kept))], pods(1, shape()), kept, claims=(held,), reservation_wait_s=300
+    )
+    (told,) = report.events(solve(asked))
+    assert (told.event, told.warning) == ("FailedScheduling", False)
+    assert "waits for a slot of cr-1" in told.text
+
+
+@pytest.mark.fact("S-103")
+def test_nodes_that_get_pods_are_nominated_and_their_pods_are_told() -> None:
+    nodes = (node("a", cpu=1), node("b", cpu=1), node("c", cpu=0))
+    plan = solve(request([pool("default", fake_types(9))], pods(3, shape(900)), nodes=nodes))
+    assert report.nominated(plan) == ("a", "b")
+    told = report.events(plan)
+    assert [(one.pod, one.event) for one in told] == [
+        ("pod-000000", "Nominated"),
+        ("pod-000001", "Nominated"),
+    ]
+    assert "node a" in told[0].text
+    assert not any(one.warning for one in told)
+
+
+# --- Where pending pods could go --------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-86")
+@pytest.mark.parametrize(
+    ("asking", "bucket"),
+    [
+        (shape(), "flexible"),
+        (shape(node_selector=from_labels({names.ZONE: "z2"})), "z2"),
+        (shape(node_selector=of(is_in(names.ZONE, "z2", "z3"))), "flexible"),
+        (shape(node_selector=from_labels({names.ZONE: "z9"})), "none"),
+        (shape(node_selector=from_labels({"team": "x"})), "none"),
+        (shape(node_selector=from_labels({names.NODEPOOL: "one-zone"})), "z3"),
+        (shape(volumes=Volumes(alternatives=(of(is_in(names.ZONE, "z1")),))), "z1"),
+        (
+            shape(volumes=Volumes(alternatives=(of(is_in(names.ZONE, "z1")), of(is_in(names.ZONE, "z2"))))),
+            "flexible",
+        ),
+        (
+            shape(required_terms=(from_labels({names.ZONE: "z1"}), from_labels({names.ZONE: "z2"}))),
+            "flexible",
+        ),
+        (shape(preferred_terms=(PreferredNodeTerm(1, from_labels({names.ZONE: "z1"})),)), "flexible"),
+        (
+            shape(
+                node_selector=from_labels({names.ZONE: "z2"}),
+                volumes=Volumes(alternatives=(of(is_in(names.ZONE, "z1")),)),
+            ),
+            "none",
+        ),
+    ],
+)
+def test_pending_pods_are_counted_by_the_one_zone_they_can_be_in(asking: PodShape, bucket: str) -> None:
+    pools = [
+        pool("default", fake_types(3)),
+        pool("one-zone", fake_types(3), is_in(names.ZONE, "z3")),
+        pool("tainted", [instance_type("far", 4, 16, 1.0, zones=("z9",))], taints=(TEAM,)),
+    ]
+    snapshot = request(pools, pods(2, asking), preference_policy=PreferencePolicy.IGNORE).snapshot
+    assert report.pending_by_zone(snapshot) == {bucket: 2}

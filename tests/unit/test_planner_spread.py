@@ -1,0 +1,289 @@
+"""Topology spread: which domains there are, who counts in them, and which one is chosen."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast import names
+from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.solve import solve
+from holdfast.model import requirement
+from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import PodShape, TopologySpread
+from holdfast.model.requirement import Operator
+from holdfast.model.requirements import from_labels, of
+from holdfast.model.snapshot import NodeView
+from holdfast.model.taints import Effect, Taint, Toleration, TolerationOperator
+from planner_builders import (
+    fake_types,
+    instance_type,
+    is_in,
+    node,
+    placed,
+    pods,
+    pool,
+    reasons,
+    request,
+    reservation,
+    running,
+    selector,
+    shape,
+)
+
+WEB = selector(app="web")
+TEAM = Taint("team", Effect.NO_SCHEDULE)
+TOLERATES = (Toleration("team", TolerationOperator.EXISTS),)
+ONE_POD = [instance_type("tiny", 1, 2, 1.0)]  # room for one pod of 500 thousandths
+
+
+def over(key: str = names.ZONE, skew: int = 1, **more: Any) -> TopologySpread:
+    return TopologySpread(key, skew, True, **({"selector": WEB} | more))
+
+
+def spread(*constraints: TopologySpread, cpu_millis: int = 500, **more: Any) -> PodShape:
+    return shape(cpu_millis, 100, spreads=constraints or (over(),), **more)
+
+
+def zones(plan: Plan) -> dict[str, int]:
+    return dict(Counter(claim.zone for claim in plan.claims for _ in claim.pods))
+
+
+def closed(type_: InstanceType, zone: str) -> InstanceType:
+    """The type where nothing of it is available in a zone."""
+    offerings = tuple(replace(o, healthy=o.healthy and o.zone != zone) for o in type_.offerings)
+    return replace(type_, offerings=offerings)
+
+
+# --- Which domain is chosen -------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-79")
+@pytest.mark.parametrize(("count", "expected"), [(3, [1, 1, 1]), (4, [1, 1, 2]), (9, [3, 3, 3])])
+def test_pods_are_spread_evenly_and_each_claim_is_in_one_zone(count: int, expected: list[int]) -> None:
+    plan = solve(request([pool("default", fake_types(3))], pods(count, spread())))
+    assert sorted(zones(plan).values()) == expected
+    assert all(len(claim.requirements.get(names.ZONE).values) == 1 for claim in plan.claims)
+
+
+@pytest.mark.fact("S-79")
+def test_the_zone_with_fewest_pods_is_chosen_and_of_equals_always_the_same() -> None:
+    nodes = (
+        node("a", cpu=1, zone="z1", pods=running(2, shape(500, 0), "x")),
+        node("b", cpu=1, zone="z3", pods=running(1, shape(500, 0), "y")),
+    )
+    plans = [
+        solve(request([pool("default", fake_types(3))], pods(1, spread()), nodes=nodes)) for _ in range(2)
+    ]
+    assert [claim.zone for claim in plans[0].claims] == ["z2"]
+    assert plans[0] == plans[1]
+
+
+@pytest.mark.fact("S-79")
+@pytest.mark.parametrize(("skew", "placed_pods"), [(1, 1), (2, 2), (3, 3)])
+def test_a_zone_takes_no_more_than_the_skew_above_the_emptiest(skew: int, placed_pods: int) -> None:
+    """Nodes can be had in z1 alone, but z2 and z3 are there and empty."""
+    types = [closed(closed(t, "z2"), "z3") for t in ONE_POD]
+    plan = solve(request([pool("default", types)], pods(5, spread(over(skew=skew)))))
+    assert zones(plan) == {"z1": placed_pods}
+    assert {code for codes in reasons(plan).values() for code in codes} == {ReasonCode.TOPOLOGY}
+
+
+@pytest.mark.fact("S-79")
+def test_a_pod_that_its_own_constraint_does_not_select_does_not_count_itself() -> None:
+    crowded = node("a", zone="z1", pods=running(1, shape(500, 0)))
+    only_z1 = [closed(closed(t, "z2"), "z3") for t in ONE_POD]
+    itself = solve(request([pool("default", only_z1)], pods(1, spread()), nodes=(crowded,)))
+    other = solve(request([pool("default", only_z1)], pods(1, spread(app="db")), nodes=(crowded,)))
+    assert not itself.placed
+    assert placed(other) == {"a": ("pod-000000",)}
+
+
+@pytest.mark.fact("S-79")
+def test_the_minimum_is_over_zones_that_the_pod_itself_allows() -> None:
+    two = of(is_in(names.ZONE, "z1", "z2"))
+    plan = solve(request([pool("default", ONE_POD)], pods(4, spread(node_selector=two))))
+    assert zones(plan) == {"z1": 2, "z2": 2}
+
+
+@pytest.mark.fact("S-79")
+def test_with_fewer_zones_than_wanted_the_minimum_is_nothing() -> None:
+    def placed_with(least: int) -> dict[str, int]:
+        return zones(solve(request([pool("default", ONE_POD)], pods(6, spread(over(min_domains=least))))))
+
+    assert placed_with(3) == {"z1": 2, "z2": 2, "z3": 2}
+    assert placed_with(4) == {"z1": 1, "z2": 1, "z3": 1}
+
+
+@pytest.mark.fact("S-76")
+def test_constraints_that_differ_in_min_domains_alone_are_judged_each_by_its_own() -> None:
+    strict, lenient = spread(over(min_domains=4)), spread(over())
+    pending = (*pods(6, strict, "a"), *pods(3, lenient, "b"))
+    plan = solve(request([pool("default", ONE_POD)], pending))
+    assert len([uid for uid in reasons(plan) if uid.startswith("a")]) == 3
+    assert not [uid for uid in reasons(plan) if uid.startswith("b")]
+
+
+@pytest.mark.fact("S-76")
+def test_constraints_that_select_the_same_pods_count_together() -> None:
+    small, large = spread(cpu_millis=400), spread(over(skew=2), cpu_millis=500)
+    pending = (*pods(2, large, "a"), *pods(1, small, "b"))
+    plan = solve(request([pool("default", ONE_POD)], pending))
+    assert zones(plan) == {"z1": 1, "z2": 1, "z3": 1}
+
+
+@pytest.mark.fact("S-75", "S-79")
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (names.CAPACITY_TYPE, {"spot": 3, "on-demand": 3, "reserved": 2}),  # two slots, and no more
+        (names.NODEPOOL, {"a": 4, "b": 4}),
+        (names.INSTANCE_TYPE, {"amd": 4, "arm": 4}),
+    ],
+)
+def test_any_label_that_nodes_differ_in_can_be_spread_over(key: str, expected: dict[str, int]) -> None:
+    kept = [reservation("cr-1", "amd", available=2)]
+    types = [
+        instance_type("amd", 1, 2, 1.0, kept),
+        instance_type("arm", 1, 2, 2.0, labels={names.ARCH: "arm64"}),
+    ]
+    plan = solve(request([pool("a", types), pool("b", types)], pods(8, spread(over(key))), kept))
+    assert Counter(min(claim.requirements.get(key).values) for claim in plan.claims) == expected
+
+
+# --- Hosts ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-79", "S-84")
+@pytest.mark.parametrize(("skew", "nodes"), [(1, 6), (2, 3), (3, 2)])
+def test_over_hosts_the_minimum_is_nothing_and_every_new_node_is_one_more(skew: int, nodes: int) -> None:
+    plan = solve(request([pool("default", fake_types(9))], pods(6, spread(over(names.HOSTNAME, skew)))))
+    assert [len(claim.pods) for claim in plan.claims] == [skew] * nodes
+
+
+@pytest.mark.fact("S-77")
+def test_pods_on_a_node_without_a_hostname_label_count_on_that_node() -> None:
+    one = node("n1", pods=running(1, shape(0, 0)))
+    unlabelled = replace(one, labels=tuple(item for item in one.labels if item[0] != names.HOSTNAME))
+    plan = solve(request([], pods(1, spread(over(names.HOSTNAME))), nodes=(unlabelled,)))
+    assert reasons(plan) == {"pod-000000": [ReasonCode.NO_NODE_POOL]}
+
+
+# --- Which domains there are ------------------------------------------------------------------------
+
+
+@pytest.mark.fact("S-75")
+def test_a_zone_where_nothing_is_available_still_counts() -> None:
+    types = [closed(t, "z3") for t in ONE_POD]
+    plan = solve(request([pool("default", types)], pods(4, spread())))
+    assert zones(plan) == {"z1": 1, "z2": 1}
+
+
+@pytest.mark.fact("S-75")
+def test_a_zone_that_no_pool_allows_does_not() -> None:
+    plan = solve(request([pool("default", ONE_POD, is_in(names.ZONE, "z1", "z2"))], pods(4, spread())))
+    assert zones(plan) == {"z1": 2, "z2": 2}
+
+
+@pytest.mark.fact("S-75")
+def test_the_zones_of_all_pools_count_also_of_those_the_pod_does_not_select() -> None:
+    pools = [
+        pool("a", ONE_POD, is_in(names.ZONE, "z1", "z2")),
+        pool("b", ONE_POD, is_in(names.ZONE, "z3")),
+    ]
+    only_a = spread(node_selector=from_labels({names.NODEPOOL: "a"}))
+    assert zones(solve(request(pools, pods(4, only_a)))) == {"z1": 1, "z2": 1}
+
+
+@pytest.mark.fact("S-75")
+def test_labels_of_a_pools_own_making_are_domains_too() -> None:
+    pools = [pool("default", ONE_POD, requirement.of("rack", Operator.IN, ("r1", "r2")))]
+    plan = solve(request(pools, pods(4, spread(over("rack")))))
+    racks = Counter(min(claim.requirements.get("rack").values) for claim in plan.claims)
+    assert racks == {"r1": 2, "r2": 2}
+
+
+def in_zone(zone: str, **more: Any) -> NodeView:
+    return node(f"n-{zone}", cpu=0, zone=zone, **more)
+
+
+@pytest.mark.fact("S-75")
+def test_the_zone_of_a_node_that_exists_counts_if_the_constraint_looks_at_the_node() -> None:
+    pools = [pool("default", ONE_POD)]
+    constraint = spread(node_selector=from_labels({names.NODEPOOL: "default"}))
+    elsewhere = in_zone("z9", labels={names.NODEPOOL: "other"})
+    assert len(solve(request(pools, pods(6, constraint), nodes=(in_zone("z9"),))).claims) == 3
+    assert len(solve(request(pools, pods(6, constraint), nodes=(elsewhere,))).claims) == 6
+
+
+@pytest.mark.fact("S-75", "S-78")
+def test_zones_of_tainted_pools_count_unless_the_constraint_honors_taints() -> None:
+    pools = [
+        pool("a", ONE_POD, is_in(names.ZONE, "z1", "z2")),
+        pool("b", ONE_POD, is_in(names.ZONE, "z3"), taints=(TEAM,)),
+    ]
+    assert len(solve(request(pools, pods(6, spread()))).claims) == 2
+    assert len(solve(request(pools, pods(6, spread(over(honors_node_taints=True))))).claims) == 6
+
+
+# --- Who counts -------------------------------------------------------------------------------------
+
+
+def next_zone(constraint: TopologySpread, *nodes: NodeView, **more: Any) -> str:
+    """The zone that a pod is given beside these nodes, of z1 and z2; z1 if both are equal."""
+    wanted = pool("default", fake_types(3), is_in(names.ZONE, "z1", "z2"))
+    plan = solve(request([wanted], pods(1, spread(constraint, **more)), nodes=nodes))
+    return plan.claims[0].zone
+
+
+@pytest.mark.fact("S-77")
+@pytest.mark.parametrize(
+    ("there", "counts"),
+    [
+        (running(1, shape(0, 0)), True),
+        (running(1, shape(0, 0), from_daemon_set=True), True),
+        (running(1, shape(0, 0, app="db")), False),
+        (running(1, shape(0, 0, namespace="other")), False),
+        (running(1, shape(0, 0), terminating=True), False),
+    ],
+)
+def test_pods_that_run_and_are_selected_in_the_pods_namespace_count(there: Any, *, counts: bool) -> None:
+    assert next_zone(over(), in_zone("z1", pods=there)) == ("z2" if counts else "z1")
+
+
+@pytest.mark.fact("S-77")
+def test_a_node_without_the_key_counts_nowhere() -> None:
+    one = in_zone("z1", pods=running(1, shape(0, 0)))
+    unlabelled = replace(one, labels=tuple(item for item in one.labels if item[0] != names.ZONE))
+    assert next_zone(over(), unlabelled) == "z1"
+
+
+@pytest.mark.fact("S-77")
+def test_a_constraint_without_a_selector_counts_nobody() -> None:
+    assert next_zone(over(selector=None), in_zone("z1", pods=running(5, shape(0, 0)))) == "z1"
+
+
+@pytest.mark.fact("S-78", "S-77")
+def test_a_node_that_the_pod_could_not_go_to_counts_only_where_affinity_is_ignored() -> None:
+    foreign = in_zone("z1", labels={"team": "x"}, pods=running(1, shape(0, 0)))
+    not_there = {"required_terms": (of(requirement.of("team", Operator.DOES_NOT_EXIST)),)}
+    assert next_zone(over(), foreign, **not_there) == "z1"
+    assert next_zone(over(honors_node_affinity=False), foreign, **not_there) == "z2"
+
+
+@pytest.mark.fact("S-78", "S-77")
+def test_a_tainted_node_counts_unless_taints_are_honored() -> None:
+    tainted = in_zone("z1", taints=(TEAM,), pods=running(1, shape(0, 0)))
+    assert next_zone(over(), tainted) == "z2"
+    assert next_zone(over(honors_node_taints=True), tainted) == "z1"
+    assert next_zone(over(honors_node_taints=True), tainted, tolerations=TOLERATES) == "z2"
+
+
+@pytest.mark.fact("S-77")
+def test_pods_of_this_plan_count_for_each_other_once() -> None:
+    there = running(3, spread())
+    going = node("going", zone="z1", pods=there, deleting=True)
+    wanted = pool("default", ONE_POD)
+    plan = solve(request([wanted], (), nodes=(going,)))
+    assert zones(plan) == {"z1": 1, "z2": 1, "z3": 1}

@@ -1,0 +1,228 @@
+"""Faults of the simulated EC2: each does what it says, and a seed replays them all."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ec2_world import START_S, ZONES, Region, config, errors, pools
+from holdfast.sim.aws.errors import ApiError, LostResponse
+from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2.faults import Fault
+
+
+def test_a_lost_answer_leaves_the_effect_and_the_token_finds_it() -> None:
+    region = Region(rules=[faults.Lost(operation="CreateFleet", times=1)])
+    wanted = config(region.template(), "m5.large/a")
+    with pytest.raises(LostResponse):
+        region.fleet(wanted, ClientToken="t-1")
+    (made,) = region.world.instances
+    again = region.fleet(wanted, ClientToken="t-1")
+    assert [i.id for i in region.launched(again)] == [made.id]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "status"),
+    [
+        (faults.Throttled(operation="TerminateInstances"), "RequestLimitExceeded", 503),
+        (faults.Denied(operation="TerminateInstances"), "UnauthorizedOperation", 403),
+        (faults.Broken(operation="TerminateInstances"), "InternalError", 500),
+    ],
+)
+def test_a_refused_call_has_no_effect(fault: Fault, code: str, status: int) -> None:
+    region = Region(rules=[fault])
+    (instance,) = region.launch()
+    refused = region.refusal("TerminateInstances", InstanceIds=[instance.id])
+    assert (refused.code, refused.status) == (code, status)
+    assert region.world.instances[instance.id].state == "pending"
+
+
+def test_a_fault_strikes_within_its_time_and_as_often_as_it_may() -> None:
+    window = faults.Broken(operation="DescribeSubnets", from_s=START_S + 10, until_s=START_S + 20, times=2)
+    region = Region(rules=[window])
+
+    def works() -> bool:
+        try:
+            region.call("DescribeSubnets")
+        except ApiError:
+            return False
+        return True
+
+    seen = []
+    for at_s in (0, 10, 11, 12, 20):
+        region.clock.seconds = START_S + at_s
+        seen.append(works())
+    assert seen == [True, False, False, True, True]
+
+
+def test_a_pool_without_capacity_is_an_error_and_another_pool_takes_over() -> None:
+    region = Region(rules=[faults.NoCapacity(instance_type="m5.large", zone_id=ZONES["a"])])
+    answer = region.fleet(config(region.template(), "m5.large/a", "m5.xlarge/a"))
+    assert pools(answer) == {"m5.xlarge/a": 1}
+    assert errors(answer) == [("m5.large/a", "InsufficientInstanceCapacity")]
+
+
+def test_a_pool_can_fail_with_the_code_of_a_quota() -> None:
+    code = "MaxSpotInstanceCountExceeded"
+    region = Region(rules=[faults.NoCapacity(market="spot", code=code)])
+    assert errors(region.fleet(config(region.template(), "m5.large/a"), kind="spot")) == [
+        ("m5.large/a", code)
+    ]
+    assert errors(region.fleet(config(region.template(), "m5.large/a"))) == []
+
+
+def test_a_pool_without_spare_capacity_still_has_its_reserved_slots() -> None:
+    region = Region(rules=[faults.NoCapacity()])
+    reservation = region.reserve(criteria="targeted", total=1)
+    answer = region.fleet(config(region.targeting(reservation), "m5.large/a"))
+    assert [i.reservation_id for i in region.launched(answer)] == [reservation.id]
+
+
+def test_a_launch_into_a_reservation_can_fail_for_another_reason_than_its_count() -> None:
+    code = "RequestLimitExceeded"
+    region = Region(rules=[faults.NoCapacity(market="reserved", code=code, times=1)])
+    reservation = region.reserve(criteria="targeted")
+    wanted = config(region.targeting(reservation), "m5.large/a")
+    assert errors(region.fleet(wanted)) == [("m5.large/a", code)]
+    assert region.available(reservation) == 2
+    assert errors(region.fleet(wanted)) == []
+
+
+def test_a_reservation_can_be_taken_by_somebody_else_between_describe_and_create() -> None:
+    region = Region()
+    reservation = region.reserve(criteria="targeted", total=1)
+    region.world.faults.add(faults.Taken(reservation_id=reservation.id, times=1))
+    assert region.available(reservation) == 1
+    answer = region.fleet(config(region.targeting(reservation), "m5.large/a"))
+    assert errors(answer) == [("m5.large/a", "ReservationCapacityExceeded")]
+    assert region.available(reservation) == 0
+    assert region.world.reservations[reservation.id].elsewhere == 1
+
+
+def test_a_stale_describe_does_not_know_an_instance_that_was_just_made() -> None:
+    region = Region(rules=[faults.Stale(operation="DescribeInstances", lag_s=10, until_s=START_S + 5)])
+    (instance,) = region.launch()
+    refused = region.refusal("DescribeInstances", InstanceIds=[instance.id])
+    assert refused.code == "InvalidInstanceID.NotFound"
+    region.wait(5)
+    assert region.call("DescribeInstances", InstanceIds=[instance.id])["Reservations"]
+
+
+def test_an_instance_may_never_boot() -> None:
+    region = Region(rules=[faults.NeverBoots(times=1)])
+    stuck, fine = region.launch(2)
+    region.wait(3600)
+    assert [region.world.instances[i.id].state for i in (stuck, fine)] == ["pending", "running"]
+
+
+def test_an_instance_may_run_and_never_answer() -> None:
+    region = Region(rules=[faults.Silent(times=1)])
+    (instance,) = region.launch()
+    region.wait(60)
+    impaired: dict[str, Any] = {"Filters": [{"Name": "instance-status.status", "Values": ["impaired"]}]}
+    assert region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"] == []
+    region.wait(120)
+    region.call("RebootInstances", InstanceIds=[instance.id])  # of no use
+    (status,) = region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"]
+    assert status["InstanceId"] == instance.id
+
+
+def test_an_instance_may_die_by_itself() -> None:
+    region = Region(rules=[faults.Dies(after_s=100, times=1)])
+    (instance,) = region.launch()
+    region.wait(99)
+    assert region.world.instances[instance.id].state == "running"
+    region.wait(1)
+    now = region.world.instances[instance.id]
+    assert (now.state, now.state_reason[0]) == ("shutting-down", "Server.InternalError")
+
+
+# --- Buckets ----------------------------------------------------------------------------------------
+
+
+def spent(region: Region, operation: str, **params: Any) -> int:
+    """How many calls are let through before one is refused."""
+    for count in range(2000):
+        try:
+            region.call(operation, **params)
+        except ApiError as error:
+            return count if (error.code, error.status) == ("RequestLimitExceeded", 503) else -1
+    return 2000
+
+
+def test_buckets_are_as_ec2s_one_an_operation_and_refill_by_the_second() -> None:
+    region = Region(throttled=True)
+    narrow = {"Filters": [{"Name": "state", "Values": ["available"]}]}
+    assert spent(region, "DescribeSubnets", **narrow) == 100
+    assert spent(region, "DescribeSubnets") == 50  # without a filter the bucket is another
+    assert spent(region, "DescribeSecurityGroups") == 50
+    region.wait(1)
+    assert spent(region, "DescribeSubnets", **narrow) == 20
+    region.wait(3600)
+    assert spent(region, "DescribeSubnets", **narrow) == 100
+
+
+def test_terminating_also_costs_a_token_for_each_instance() -> None:
+    region = Region(throttled=True)
+    made = [i.id for i in region.launch(600)]
+    region.call("TerminateInstances", InstanceIds=made)
+    refused = region.refusal("TerminateInstances", InstanceIds=made)
+    assert refused.code == "RequestLimitExceeded"
+    region.wait(10)
+    region.call("TerminateInstances", InstanceIds=made)
+
+
+# --- Replay -----------------------------------------------------------------------------------------
+
+
+def story(seed: int) -> str:
+    """A day with chance in it: everything that was answered and said."""
+    rules = [
+        faults.Lost(chance=0.1),
+        faults.Throttled(chance=0.1),
+        faults.NoCapacity(chance=0.3),
+        faults.NeverBoots(chance=0.1),
+        faults.Dies(chance=0.2, after_s=3000),
+        faults.Stale(chance=0.3, lag_s=20),
+    ]
+    region = Region(seed=seed)
+    template = region.template()
+    region.reserve(total=5)
+    region.reserve("p5.48xlarge", "b", kind="capacity-block", end_s=START_S + 40_000)
+    for rule in rules:
+        region.world.faults.add(rule)
+    told: list[Any] = []
+    for number in range(60):
+        region.wait(1000)
+        for operation, params in (
+            ("CreateFleet", fleet_params(template, number)),
+            ("DescribeInstances", {}),
+            ("DescribeCapacityReservations", {}),
+        ):
+            try:
+                told.append(region.call(operation, **params))
+            except (ApiError, LostResponse) as error:
+                told.append(str(error))
+        running = [i.id for i in region.world.instances if i.state == "running"]
+        if len(running) > 8:
+            try:
+                region.call("TerminateInstances", InstanceIds=running[:4])
+            except (ApiError, LostResponse) as error:
+                told.append(str(error))
+    return json.dumps(
+        [told, region.events, sorted(region.world.ledger.nano_usd(0, 1 << 40).items())], default=str
+    )
+
+
+def fleet_params(template: str, number: int) -> dict[str, Any]:
+    return {
+        "Type": "instant",
+        "LaunchTemplateConfigs": [config(template, "m5.large/a", "m5.xlarge/b", "m5.large/c")],
+        "TargetCapacitySpecification": {"TotalTargetCapacity": 1 + number % 3},
+        "ClientToken": f"t-{number}",
+    }
+
+
+def test_a_seed_replays_to_the_letter_and_another_seed_is_another_story() -> None:
+    assert story(1) == story(1)
+    assert story(1) != story(2)

@@ -1,0 +1,69 @@
+"""The ledger of the simulated EC2: what each hour cost, for what, and who caused it."""
+
+from ec2_world import HOUR_S, START_S, ZONES, Region, config
+from holdfast.sim.ec2 import prices
+from holdfast.sim.ec2.setup import ACCOUNT
+
+PRICE = 96_000_000  # m5.large, an hour
+TAG = "karpenter.sh/nodepool"
+
+
+def tagged(region: Region, pool: str, count: int = 1) -> list[str]:
+    specs = [{"ResourceType": "instance", "Tags": [{"Key": TAG, "Value": pool}]}]
+    answer = region.fleet(config(region.template(), "m5.large/a"), count=count, TagSpecifications=specs)
+    return [i.id for i in region.launched(answer)]
+
+
+def test_an_instance_costs_from_running_to_shutting_down() -> None:
+    region = Region(boot_s=100, shutdown_s=500)
+    (instance,) = region.launch()
+    region.wait(100 + HOUR_S)
+    region.call("TerminateInstances", InstanceIds=[instance.id])
+    region.wait(HOUR_S)
+    assert region.world.ledger.nano_usd(START_S, region.world.now_s) == {("on-demand", ACCOUNT): PRICE}
+
+
+def test_a_reservation_costs_every_slot_used_or_not_and_an_instance_in_it_nothing() -> None:
+    region = Region(boot_s=0)
+    region.reserve(total=3)
+    region.launch()
+    region.wait(HOUR_S)
+    costs = region.world.ledger.nano_usd(START_S, region.world.now_s)
+    assert costs == {("reservation", ACCOUNT): 3 * PRICE, ("reserved", ACCOUNT): 0}
+
+
+def test_an_instance_costs_again_when_its_reservation_ends() -> None:
+    region = Region(boot_s=0)
+    region.reserve(total=1, end_s=START_S + HOUR_S)
+    region.launch()
+    region.wait(3 * HOUR_S)
+    by_hour = region.world.ledger.by_hour(START_S, START_S + 3 * HOUR_S)
+    assert [by_hour[START_S + n * HOUR_S]["reservation", ACCOUNT] for n in range(3)] == [PRICE, 0, 0]
+    assert [by_hour[START_S + n * HOUR_S]["on-demand", ACCOUNT] for n in range(3)] == [0, PRICE, PRICE]
+
+
+def test_costs_are_told_apart_by_a_tag_hour_by_hour() -> None:
+    region = Region(boot_s=0)
+    tagged(region, "web", 2)
+    region.wait(HOUR_S)
+    tagged(region, "batch")
+    region.wait(HOUR_S)
+    by_hour = region.world.ledger.by_hour(START_S, region.world.now_s, tag=TAG)
+    first, second = by_hour[START_S], by_hour[START_S + HOUR_S]
+    assert (first["on-demand", "web"], first["on-demand", "batch"]) == (2 * PRICE, 0)
+    assert (second["on-demand", "web"], second["on-demand", "batch"]) == (2 * PRICE, PRICE)
+
+
+def test_a_spot_instance_costs_the_price_of_its_zone() -> None:
+    region = Region(boot_s=0)
+    region.fleet(config(region.template(), "m5.large/b"), kind="spot")
+    region.wait(HOUR_S)
+    spot = prices.spot("us-west-2", "m5.large", ZONES["b"])
+    assert region.world.ledger.nano_usd(START_S, region.world.now_s) == {("spot", ACCOUNT): spot}
+
+
+def test_a_charge_says_who_asked_for_it() -> None:
+    region = Region(boot_s=0)
+    (instance,) = region.launch()
+    region.wait(1)
+    assert region.world.ledger.open[instance.id].agent == "test"

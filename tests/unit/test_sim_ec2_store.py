@@ -1,0 +1,34 @@
+"""The simulated EC2 goes on after a restart as if there had been none."""
+
+from ec2_world import HOUR_S, START_S, Region, config
+from holdfast.sim.ec2 import checkers, store
+
+
+def restarted(before: Region) -> Region:
+    after = Region(seed=8)
+    after.clock.seconds = before.clock.seconds
+    store.load(after.world, store.dump(before.world))
+    checkers.check(after.world)
+    return after
+
+
+def test_a_restart_forgets_nothing_that_ec2_would_remember() -> None:
+    region = Region(boot_s=20)
+    reservation = region.reserve(criteria="targeted", end_s=START_S + HOUR_S)
+    template = region.targeting(reservation)
+    wanted = config(template, "m5.large/a")
+    answer = region.fleet(wanted, ClientToken="t-1")
+    described = region.call("DescribeInstances")
+    after = restarted(region)
+    assert after.call("DescribeInstances") == described
+    assert after.fleet(wanted, ClientToken="t-1") == answer
+    (shown,) = after.call("DescribeLaunchTemplates", LaunchTemplateNames=[template])["LaunchTemplates"]
+    assert (
+        shown == region.call("DescribeLaunchTemplates", LaunchTemplateNames=[template])["LaunchTemplates"][0]
+    )
+    for each in (region, after):
+        each.wait(HOUR_S)
+        (instance,) = each.launched(answer)
+        assert (instance.state, instance.reservation_id) == ("running", "")
+    ends_s = region.world.now_s
+    assert after.world.ledger.nano_usd(START_S, ends_s) == region.world.ledger.nano_usd(START_S, ends_s)

@@ -1,0 +1,186 @@
+"""Spread constraints of the cluster, for pods that have none."""
+
+from typing import Any
+
+import pytest
+
+from builders import nodepool
+from holdfast import errors, names
+from holdfast.api import scheduler_config
+from holdfast.api.cluster import Service
+from holdfast.api.workloads import ReplicaSet, ReplicationController, StatefulSet
+from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.core.scheduling.solve import solve
+from holdfast.model.pods import TopologySpread
+from holdfast.state import default_spreads, pod_shapes
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.pod_shapes import Surroundings
+from holdfast.state.pods import PodConverter
+from objects import NOW_S, deployment, owned, pod, read
+from scenarios import built, instance_type, offering
+
+CONFIG: dict[str, Any] = {
+    "podTopologySpread": {
+        "defaultConstraints": [
+            {"maxSkew": 2, "topologyKey": names.ZONE, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3},
+            {"maxSkew": 5, "topologyKey": names.HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"},
+        ]
+    }
+}
+DO_NOT_SCHEDULE = {"maxSkew": 1, "topologyKey": names.ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+CONSTRAINTS = [
+    pod_shapes.spread(c) for c in scheduler_config.read(CONFIG).pod_topology_spread.default_constraints
+]
+
+
+def service(name: str, namespace: str = "default", **selector: str) -> Service:
+    return read(Service, name, {"namespace": namespace}, spec={"selector": selector})
+
+
+def made_by(kind: str, name: str, api_version: str = "apps/v1") -> dict[str, Any]:
+    meta = owned(kind, name, api_version)
+    meta["ownerReferences"][0]["controller"] = True
+    return meta
+
+
+REPLICA_SET = read(
+    ReplicaSet, "web-5f", {"namespace": "default"}, spec={"selector": {"matchLabels": {"app": "web"}}}
+)
+STATEFUL_SET = read(
+    StatefulSet,
+    "db",
+    {"namespace": "default"},
+    spec={"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]}},
+)
+CONTROLLER = read(ReplicationController, "old", {"namespace": "default"}, spec={"selector": {"app": "old"}})
+
+
+def converter(*services: Service, **more: Any) -> PodConverter:
+    makers = (REPLICA_SET, STATEFUL_SET, CONTROLLER)
+    known = default_spreads.defaults(more.get("constraints", CONSTRAINTS), services, makers)
+    return PodConverter(LabelRules(WELL_KNOWN_LABELS), Surroundings(spreads=known))
+
+
+def spreads(meta: dict[str, Any], *services: Service, **spec: Any) -> tuple[TopologySpread, ...]:
+    view, _ = converter(*services).view(pod("p", meta, **spec), now_s=NOW_S)
+    return view.shape.spreads
+
+
+def selects(found: tuple[TopologySpread, ...], **labels: str) -> bool:
+    assert found
+    assert all(one.selector is not None for one in found)
+    return all(one.selector is not None and one.selector.matches(labels) for one in found)
+
+
+@pytest.mark.fact("S-85")
+def test_a_pod_without_constraints_gets_those_of_the_cluster() -> None:
+    zone, host = spreads(made_by("ReplicaSet", "web-5f") | {"labels": {"app": "web"}})
+    assert (zone.key, zone.max_skew, zone.required, zone.min_domains) == (names.ZONE, 2, True, 3)
+    assert (host.key, host.max_skew, host.required, host.min_domains) == (names.HOSTNAME, 5, False, None)
+
+
+@pytest.mark.fact("S-85")
+def test_a_pod_with_one_of_its_own_gets_none() -> None:
+    own = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    (one,) = spreads(made_by("ReplicaSet", "web-5f"), topologySpreadConstraints=[own])
+    assert one.key == "rack"
+
+
+@pytest.mark.fact("S-85")
+@pytest.mark.parametrize(
+    ("kind", "name", "api_version", "app"),
+    [
+        ("ReplicaSet", "web-5f", "apps/v1", "web"),
+        ("StatefulSet", "db", "apps/v1", "db"),
+        ("ReplicationController", "old", "v1", "old"),
+    ],
+)
+def test_it_is_about_the_pods_that_its_maker_selects(
+    kind: str, name: str, api_version: str, app: str
+) -> None:
+    found = spreads(made_by(kind, name, api_version))
+    assert selects(found, app=app)
+    assert not selects(found, app="other")
+
+
+@pytest.mark.fact("S-85")
+def test_it_is_about_the_pods_that_services_and_maker_select_together() -> None:
+    meta = made_by("ReplicaSet", "web-5f") | {"labels": {"app": "web", "tier": "front"}}
+    found = spreads(
+        meta, service("a", tier="front"), service("b", tier="back"), service("c", "other", app="x")
+    )
+    assert selects(found, app="web", tier="front")
+    assert not selects(found, app="web")
+    only_services = spreads({"labels": {"tier": "front"}}, service("a", tier="front"))
+    assert selects(only_services, tier="front")
+
+
+@pytest.mark.fact("S-85")
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"labels": {"app": "web"}},
+        made_by("ReplicaSet", "unknown"),
+        owned("ReplicaSet", "web-5f"),  # an owner, but not the one that made it
+        made_by("ReplicaSet", "web-5f") | {"namespace": "other"},
+    ],
+)
+def test_a_pod_that_nothing_selects_gets_no_constraint(meta: dict[str, Any]) -> None:
+    assert not spreads(meta, service("a"), service("b", app="elsewhere"))
+
+
+def test_pods_that_differ_in_what_made_them_alone_are_told_apart() -> None:
+    keep = converter()
+    first, _ = keep.view(pod("a", made_by("ReplicaSet", "web-5f")), now_s=NOW_S)
+    second, _ = keep.view(pod("b", made_by("StatefulSet", "db")), now_s=NOW_S)
+    assert first.shape.spreads != second.shape.spreads
+    assert first.shape is keep.view(pod("c", made_by("ReplicaSet", "web-5f")), now_s=NOW_S)[0].shape
+
+
+def test_what_was_read_before_is_read_again_when_services_or_defaults_change() -> None:
+    one = pod("a", {"labels": {"app": "web"}})
+    keep = converter(constraints=())
+    assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
+    keep.use(Surroundings(spreads=default_spreads.defaults(CONSTRAINTS)))
+    assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
+    keep.use(Surroundings(spreads=default_spreads.defaults(CONSTRAINTS, [service("a", app="web")])))
+    assert selects(keep.view(one, now_s=NOW_S)[0].shape.spreads, app="web")
+
+
+@pytest.mark.fact("S-85")
+def test_a_plan_spreads_a_deployment_over_zones_because_the_cluster_would() -> None:
+    def zones(**spec: Any) -> list[str]:
+        web = deployment("web", 3, selector={"matchLabels": {"app": "web"}})
+        types = [instance_type(offerings=[offering(f"us-west-2{z}") for z in "abc"])]
+        plan = solve(built(nodepool(), web, instanceTypes=types, **spec).request)
+        return sorted(claim.zone for claim in plan.claims for _ in claim.pods)
+
+    config = {"podTopologySpread": {"defaultConstraints": [DO_NOT_SCHEDULE]}}
+    assert zones(schedulerConfig=config) == ["us-west-2a", "us-west-2b", "us-west-2c"]
+    assert len(set(zones())) < 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {
+            "podTopologySpread": {
+                "defaultConstraints": [
+                    {"maxSkew": 0, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}
+                ]
+            }
+        },
+        {"podTopologySpread": {"defaultConstraint": []}},
+        {
+            "podTopologySpread": {
+                "defaultConstraints": [
+                    CONFIG["podTopologySpread"]["defaultConstraints"][0] | {"labelSelector": {}}
+                ]
+            }
+        },
+        {"other": {}},
+    ],
+)
+def test_a_configuration_that_is_not_understood_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(errors.InvalidInput, match="scheduler configuration"):
+        scheduler_config.read(wrong)

@@ -1,0 +1,37 @@
+"""Values in selector terms, matched as EC2 matches filters."""
+
+import pytest
+
+from holdfast.state.selection import tags_match, wildcard
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("prod", "prod", True),
+        ("prod", "production", False),
+        ("*", "", True),
+        ("*", "anything at all\n", True),
+        ("pro*", "prod", True),
+        ("*od", "prod", True),
+        ("*public*", "a-public-subnet", True),
+        ("*public*", "a-private-subnet", False),
+        ("p?od", "prod", True),
+        ("p?od", "pod", False),
+        (r"\*", "*", True),
+        (r"\*", "x", False),
+        (r"a\?b*", "a?bc", True),
+        ("a.b*", "axb", False),
+        ("a[b]*", "a[b]c", True),
+        ("ends in \\", "ends in \\", True),
+    ],
+)
+def test_a_star_is_any_text_and_a_question_mark_any_letter(pattern: str, text: str, *, matches: bool) -> None:
+    assert wildcard(pattern, text) is matches
+
+
+def test_every_tag_has_to_be_there() -> None:
+    tags = {"team": "ml", "stage": "prod"}
+    assert tags_match({}, tags)
+    assert tags_match({"team": "*", "stage": "pro?"}, tags)
+    assert not tags_match({"team": "ml", "owner": "*"}, tags)
