@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import aws_world
 import msgspec
 
+import aws_world
 from holdfast import errors
 from holdfast.api.meta import Object
 from holdfast.cloud.aws import userdata

@@ -6,7 +6,7 @@ from cluster_world import World, reason, run
 from holdfast import names
 from holdfast.model.taints import Effect, Taint
 from holdfast.sim.cluster import amounts, pods
-from holdfast.sim.cluster.kinds import CSINode, Lease
+from holdfast.sim.cluster.kinds import CSINode, Lease, Node
 
 MIB = 2**20 * 1000
 
@@ -99,5 +99,43 @@ def test_agents_take_off_the_taints_that_wait_for_them() -> None:
         ]
         await world.sleep(30)
         assert "taints" not in (await world.node_of(instance)).spec
+
+    run(program)
+
+
+def test_a_node_that_somebody_deletes_does_not_come_back_while_its_instance_runs() -> None:
+    async def program(world: World) -> None:
+        (instance,) = world.launch()
+        await world.nodes_ready(1)
+        await world.kube.delete(await world.node_of(instance))
+        await world.sleep(600)
+        assert await world.all(Node) == ()
+        assert await world.all(Lease) == ()
+
+    run(program)
+
+
+def test_a_node_that_nobody_speaks_for_is_unreachable() -> None:
+    async def program(world: World) -> None:
+        await world.create("/api/v1/nodes", {"metadata": {"name": "lonely"}})
+        await world.sleep(60)
+        node = await world.kube.get(Node, "lonely")
+        assert pods.condition(node.status, "Ready")["status"] == "Unknown"
+        assert {taint["key"] for taint in node.spec["taints"]} == {names.UNREACHABLE_TAINT}
+
+    run(program)
+
+
+def test_local_disks_made_one_take_the_place_of_the_root_volume() -> None:
+    async def program(world: World) -> None:
+        gib = 2**30 * 1000
+        (plain,) = world.launch()
+        (raided,) = world.launch("m5d.large", raid0=True)
+        await world.nodes_ready(2)
+        assert amounts.parse((await world.node_of(plain)).status["capacity"]["ephemeral-storage"]) == 20 * gib
+        assert (
+            amounts.parse((await world.node_of(raided)).status["capacity"]["ephemeral-storage"])
+            == 75 * 10**12
+        )
 
     run(program)
