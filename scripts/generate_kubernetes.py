@@ -167,13 +167,12 @@ def _messages(modules: Path, schemas: dict[str, Json]) -> dict[str, dict[str, li
     ]
     found: dict[str, dict[str, list[str]]] = {}
     for text in texts:
-        package = _PACKAGE.search(text)
-        assert package is not None
+        package = "".join(_PACKAGE.findall(text))
         for name, body in _MESSAGE.findall(text):
-            full = _model_name(f"{package[1]}.{name}")
+            full = _model_name(f"{package}.{name}")
             if _STABLE.fullmatch(full.split(".")[-2]) or "apimachinery" in full:
                 known = schemas.get(full, {}).get("properties", {})
-                found[full] = dict(_fields(body, package[1], known))
+                found[full] = dict(_fields(body, package, known))
     return found
 
 

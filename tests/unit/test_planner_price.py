@@ -78,3 +78,16 @@ def test_no_packing_is_ever_dearer_than_first_fit(candidates: int) -> None:
     assert plan.price_nano_usd_per_hour <= plan.baseline_nano_usd_per_hour
     assert sum(claim.slot == "cr-1" for claim in plan.claims) == 3
     assert not plan.unplaced
+
+
+def test_who_is_hurried_gets_the_best_of_what_was_tried_by_then() -> None:
+    types = [instance_type("small", 2, 4, 0.08), instance_type("large", 16, 32, 0.8)]
+    asked = request([pool("default", types)], pods(30, shape(900, 1024)), packing=Packing.COST)
+    whole = solve(asked)
+    at_once = solve(asked, hurried=lambda: True)
+    assert whole.packing != "first-fit"
+    assert whole.price_nano_usd_per_hour < whole.baseline_nano_usd_per_hour
+    assert at_once.packing == "first-fit"
+    assert at_once.price_nano_usd_per_hour == whole.baseline_nano_usd_per_hour
+    moments = iter([False, True])
+    assert solve(asked, hurried=lambda: next(moments)).packing in {"first-fit", "by-price"}

@@ -190,7 +190,7 @@ NOT_RESERVED = [
     ),
     (asked(kept=[FULL]), ReasonCode.FULL, "all of its 4 slots are in use"),
     (asked(kept=[FREE], claims=(HOLDER,)), ReasonCode.HELD, "1 of its slots are held by other NodeClaims"),
-    (asked(shape(**one_per_node()), 2, kept=[FREE]), ReasonCode.HELD, "its 1 free slots go to other nodes"),
+    (asked(shape(**one_per_node()), 2, kept=[FREE]), ReasonCode.HELD, "its free slots (1) go to other nodes"),
     (
         asked(kept=[reservation("cr-1", "fake-it-5", start_s=3700)], taken_s=100),
         ReasonCode.NOT_STARTED,

@@ -303,14 +303,17 @@ class Shapes:
 
     def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
         """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
-        kept: list[Ints] = []
-        for room in dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()):
-            if not kept or not (np.array(kept) >= rows.rooms[room]).all(axis=1).any():
-                kept.append(rows.rooms[room])
-        first, end = self._priced_rows, self._priced_rows + len(kept)
+        rooms = rows.rooms[list(dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()))]
+        kept = np.empty_like(rooms)
+        count = 0
+        for room in rooms:
+            if not (kept[:count] >= room).all(axis=1).any():
+                kept[count] = room
+                count += 1
+        first, end = self._priced_rows, self._priced_rows + count
         while end > len(self.priced_room):
             self.priced_room = _doubled(self.priced_room)
-        self.priced_room[first:end] = kept
+        self.priced_room[first:end] = kept[:count]
         self._priced_rows = end
         return first, end
 

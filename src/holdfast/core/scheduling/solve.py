@@ -6,6 +6,8 @@ Nothing depends on a clock or on the order of the input.
 """
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.core.reservations import ledger
@@ -48,8 +50,14 @@ class Packed:
         return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
 
 
-def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
-    """The plan for a request. Whoever solves often keeps a memory, which makes the next solve faster, not other."""
+def solve(
+    request: SolveRequest, memory: Memory | None = None, hurried: Callable[[], bool] = lambda: False
+) -> Plan:
+    """The plan for a request.
+
+    Whoever solves often keeps a memory, which makes the next solve faster, not other. Who is `hurried` gets the best
+    of the packings that were tried by then; first fit always is.
+    """
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
     p = problem.build(request, entries, memory or Memory())
     of_pods = variants.build(p)
@@ -60,7 +68,8 @@ def solve(request: SolveRequest, memory: Memory | None = None) -> Plan:
         others = packings.candidates(
             p, whole, tried[0].nodes.largest_millis(p), request.settings.packing_candidates
         )
-        tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in others]
+        unhurried = itertools.takewhile(lambda _: not hurried(), others)
+        tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in unhurried]
     fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
     best = min(fair, key=lambda packed: packed.rank)
     pods = claims.pods_by_node(p, best.outcome)

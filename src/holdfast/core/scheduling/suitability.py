@@ -209,7 +209,7 @@ def _not_free(p: Problem, way: _Way, settled: _Settled) -> Reason | None:
     if entry.free > used:
         return None
     if used:
-        return Reason(ReasonCode.HELD, f"its {used} free slots go to other nodes of this plan", way.id)
+        return Reason(ReasonCode.HELD, f"its free slots ({used}) go to other nodes of this plan", way.id)
     if entry.held:
         return Reason(ReasonCode.HELD, f"{entry.held} of its slots are held by other NodeClaims", way.id)
     return Reason(ReasonCode.FULL, f"all of its {entry.reservation.total} slots are in use", way.id)

@@ -28,6 +28,8 @@ def missing(
 ) -> tuple[MinValuesGap, ...]:
     """Which minValues of these requirements a node of a template misses; `kept` are the rows that it may still use."""
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
+    if not found:
+        return ()
     for template in p.templates:
         if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
             continue

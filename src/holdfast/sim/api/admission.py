@@ -119,6 +119,7 @@ def _job(value: Json, _store: Store) -> None:
     }
     template = spec.setdefault("template", {}).setdefault("metadata", {})
     template["labels"] = {**(template.get("labels") or {}), **labels}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 

@@ -54,7 +54,8 @@ def form_of(request: Request) -> Form:
             return _FORMS[values.get("as", "")]
     raise Refused(
         "NotAcceptable",
-        "only the following media types are accepted: application/json, application/json;as=Table;v=v1;g=meta.k8s.io",
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
+        details={},
     )
 
 
@@ -74,10 +75,7 @@ def one(call: Call, stored: Stored, code: int = 200, warnings: Sequence[str] = (
     """One object, in the form the client asked for."""
     form = form_of(call.request)
     if form == "table":
-        value = tables.table(
-            call.resource, [_shown(call.resource, stored)], _included(call.request), _meta(stored)
-        )
-        return plain(value, code, warnings)
+        return plain(row(call, stored), code, warnings)
     return raw(as_bytes(call.resource, stored, form), code, warnings)
 
 
@@ -86,7 +84,7 @@ def many(call: Call, found: Sequence[Stored], meta: Json) -> Response:
     form, resource = form_of(call.request), call.resource
     if form == "table":
         values = [_shown(resource, stored) for stored in found]
-        return plain(tables.table(resource, values, _included(call.request), meta))
+        return plain(tables.table(resource, values, _included(call.request), meta, call.now_s))
     kind, version = resource.list_kind, resource.api_version
     if form == "metadata":
         kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
@@ -106,17 +104,15 @@ def list_version(body: bytes) -> str:
     return msgspec.json.decode(body, type=_List).metadata.resource_version
 
 
-def row(request: Request, resource: Resource, stored: Stored) -> Json:
-    """One object as a Table, for a watch."""
-    return tables.table(resource, [_shown(resource, stored)], _included(request), _meta(stored))
+def row(call: Call, stored: Stored) -> Json:
+    """One object as a Table."""
+    meta = {"resourceVersion": str(stored.version)}
+    shown = [_shown(call.resource, stored)]
+    return tables.table(call.resource, shown, _included(call.request), meta, call.now_s)
 
 
 def _shown(resource: Resource, stored: Stored) -> Json:
     return resource.view.show(stored.value()) if resource.view else stored.value()
-
-
-def _meta(stored: Stored) -> Json:
-    return {"resourceVersion": str(stored.version)}
 
 
 def _included(request: Request) -> str:

@@ -25,6 +25,9 @@ _YAML: Final = "application/yaml"
 _PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _LEVELS: Final = ("", "Ignore", "Warn", "Strict")
 _MAX_NAMED: Final = 32
+_UNRECOGNIZED: Final = (
+    "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +68,27 @@ class Reader:
 
     def checked(self, value: Json, kind: tuple[str, str, str], shape: Shape, *, custom: bool) -> Json:
         """The value without unknown fields; whoever sent them hears of it."""
-        group, version, name = kind
-        unknown: list[str] = []
+        _, version, name = kind
         about = f'{name} in version "{version}" cannot be handled as a {name}'
         try:
-            read = (
-                reading.custom(value, shape, unknown) if custom else reading.built_in(value, shape, unknown)
-            )
+            return self.patched(value, kind, shape, custom=custom)
         except reading.WrongType as error:
             raise bad_request(f"{about}: {error}") from error
-        self._say_unknown(unknown, about)
+
+    def patched(self, value: Json, kind: tuple[str, str, str], shape: Shape, *, custom: bool) -> Json:
+        """The same; what is wrong with it is a WrongType, which a patch and a body say differently."""
+        group, version, name = kind
+        unknown: list[str] = []
+        read = reading.custom(value, shape, unknown) if custom else reading.built_in(value, shape, unknown)
+        self._say_unknown(unknown)
         api_version = f"{group}/{version}" if group else version
         ordered: Json = {"apiVersion": api_version, "kind": name, **read}
         return ordered | {"apiVersion": api_version, "kind": name}
 
-    def _say_unknown(self, unknown: list[str], about: str) -> None:
+    def _say_unknown(self, unknown: list[str]) -> None:
         named = [f'unknown field "{path[:200]}"' for path in unknown[:_MAX_NAMED]]
         if named and self.level == "Strict":
-            raise bad_request(f"{about}: strict decoding error: {', '.join(named)}")
+            raise reading.WrongType(f"strict decoding error: {', '.join(named)}")
         if self.level in ("", "Warn"):
             self.warnings.extend(named)
 
@@ -154,15 +160,15 @@ def _check_kind(value: Any, kind: tuple[str, str, str]) -> None:
     group, version, name = kind
     api_version = f"{group}/{version}" if group else version
     if not isinstance(value, dict):
-        raise bad_request("couldn't get version/kind; json parse error: the body is not an object")
+        raise bad_request(f"{_UNRECOGNIZED.format(name)}json: cannot unmarshal it into an object")
     given_version, given = value.get("apiVersion"), value.get("kind")
     if given and given != name:
         raise bad_request(
             f'{str(given)[:100]} in version "{str(given_version)[:100]}" cannot be handled as a {name}: '
-            "converting one into the other: unknown conversion"
+            f"converting ({version}.{str(given)[:100]}) to (core.{name}): unknown conversion"
         )
     if given_version and given_version != api_version:
         raise bad_request(
-            f"the API version in the data ({str(given_version)[:100]}) does not match the expected API version"
-            f" ({api_version})"
+            f'{name} in version "{str(given_version)[:100]}" cannot be handled as a {name}: no kind "{name}" is'
+            f' registered for version "{str(given_version)[:100]}"'
         )

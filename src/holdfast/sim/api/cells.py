@@ -4,6 +4,7 @@ Called by `tables`.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,31 @@ def text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
+
+
+def age(time: Any, now_s: int) -> str:
+    """How long ago a time was, as people say it."""
+    try:
+        then = datetime.fromisoformat(time).timestamp()
+    except (TypeError, ValueError):
+        return "<unknown>"
+    seconds = int(now_s - then)
+    if seconds < 0:
+        return "<invalid>" if seconds < -1 else "0s"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    for below, text in (
+        (120, f"{seconds}s"),
+        (600, f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"),
+        (3 * 3600, f"{minutes}m"),
+        (8 * 3600, f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"),
+        (48 * 3600, f"{hours}h"),
+        (8 * 86400, f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"),
+        (2 * 365 * 86400, f"{days}d"),
+        (8 * 365 * 86400, f"{days // 365}y{days % 365}d" if days % 365 else f"{days // 365}y"),
+    ):
+        if seconds < below:
+            return text
+    return f"{days // 365}y"
 
 
 def labels(given: Mapping[str, str] | None) -> str:

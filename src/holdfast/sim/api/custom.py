@@ -22,6 +22,22 @@ Json = dict[str, Any]
 _MAX_CAUSES: Final = 100
 _MAX_SHOWN: Final = 200
 _NOTHING: Final = object()
+# Verdicts of the schema after which the rules are not asked.
+_BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_NOT_CHECKED: Final = Cause(
+    "FieldValueInvalid",
+    "<nil>",
+    "null: some validation rules were not checked because the object was invalid; correct the existing errors to"
+    " complete validation",
+)
 
 
 class CustomKind:
@@ -84,21 +100,20 @@ class CustomKind:
 
     def causes(self, value: Json, old: Json | None) -> list[Cause]:
         """What is wrong with an object, or with the change from an older one."""
-        found: list[tuple[Path, Cause]] = []
+        found = sorted(self._schema_causes(value, old), key=lambda cause: cause.field)[:_MAX_CAUSES]
+        if any(cause.reason in _BLOCKING for cause in found):
+            return [*found, _NOT_CHECKED]
+        return [*found, *_rule_causes(value, old, self.schema, ())][:_MAX_CAUSES]
+
+    def _schema_causes(self, value: Json, old: Json | None) -> Iterator[Cause]:
         for error in self._validator.iter_errors(value):
             path: Path = tuple(error.instance_path)
-            if not (old is not None and _same(value, old, path)):
-                found.append((path, _schema_cause(error, path)))
-            if len(found) >= _MAX_CAUSES:
-                break
+            if old is None or not _same(value, old, path):
+                yield _schema_cause(error, path)
         for finding in structure.findings({**value, "metadata": {}}, self.schema):
-            reason = "FieldValueDuplicate" if "twice" in finding.message else "FieldValueInvalid"
-            if not (old is not None and _same(value, old, finding.path[:-1])):
-                found.append((finding.path, Cause(reason, _dotted(finding.path), finding.message)))
-        refused = {path[:n] for path, _ in found for n in range(len(path) + 1)}
-        causes = [cause for _, cause in found]
-        causes += _rule_causes(value, old, self.schema, (), refused)
-        return causes[:_MAX_CAUSES]
+            if old is None or not _same(value, old, finding.path[:-1]):
+                reason = "FieldValueDuplicate" if "twice" in finding.message else "FieldValueInvalid"
+                yield Cause(reason, _dotted(finding.path), finding.message)
 
 
 def _rules(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Json]]:
@@ -111,25 +126,24 @@ def _rules(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Json]]:
             yield from _rules(schema[name], f"{path}.{name}")
 
 
-def _rule_causes(value: Any, old: Any, schema: Json, path: Path, refused: set[Path]) -> Iterator[Cause]:
-    """The verdicts of the rules at and below a value, where the schema had nothing to say and something changed."""
+def _rule_causes(value: Any, old: Any, schema: Json, path: Path) -> Iterator[Cause]:
+    """The verdicts of the rules at and below a value, where something changed."""
     if old is not None and value == old:
         return
-    if path not in refused:
-        for rule in schema.get("x-kubernetes-validations") or ():
-            yield from _judge(rule, value, old, path)
+    for rule in schema.get("x-kubernetes-validations") or ():
+        yield from _judge(rule, value, old, path)
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         fallback = schema.get("additionalProperties")
         for name, child in value.items():
             below = properties.get(name, fallback if isinstance(fallback, dict) else {})
             before = old.get(name) if isinstance(old, dict) else None
-            yield from _rule_causes(child, before, below, (*path, name), refused)
+            yield from _rule_causes(child, before, below, (*path, name))
     elif isinstance(value, list):
         items = schema.get("items") or {}
         for index, item in enumerate(value):
             before = _older_self(item, old, schema)
-            yield from _rule_causes(item, before, items, (*path, index), refused)
+            yield from _rule_causes(item, before, items, (*path, index))
 
 
 def _older_self(item: Any, old: Any, schema: Json) -> Any:
@@ -151,11 +165,7 @@ def _judge(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
     if isinstance(verdict, cel.Failed):
         message = f"{message} (the rule could not be evaluated: {verdict.why[:_MAX_SHOWN]})"
     field = _dotted(path) + (rule.get("fieldPath") or "")
-    yield Cause(
-        rule.get("reason") or "FieldValueInvalid",
-        field.lstrip(".") or "<nil>",
-        f"{_type_shown(value)}: {message}",
-    )
+    yield Cause(rule.get("reason") or "FieldValueInvalid", field.lstrip(".") or "<nil>", message)
 
 
 def _schema_cause(error: jsonschema_rs.ValidationError, path: Path) -> Cause:
@@ -241,11 +251,6 @@ def _type_name(value: Any) -> str:
         case list():
             return "array"
     return "object"
-
-
-def _type_shown(value: Any) -> str:
-    """What a rule's refusal shows of the value: all of a scalar, of the rest its type."""
-    return f'"{_type_name(value)}"' if isinstance(value, dict | list) else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -73,6 +73,21 @@ _STATUSES: Final[Mapping[str, Json]] = {
     "/namespaces": {"phase": "Active"},
     "/persistentvolumeclaims": {"phase": "Pending"},
     "/persistentvolumes": {"phase": "Pending"},
+    "/services": {"loadBalancer": {}},
+    "apps/daemonsets": {
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+    },
+    "apps/replicasets": {"replicas": 0},
+    "apps/statefulsets": {"replicas": 0, "availableReplicas": 0},
+    "policy/poddisruptionbudgets": {
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
+    },
 }
 # Kinds that make pods, and where their template is.
 TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -224,7 +239,14 @@ def _definition(value: Json) -> None:
         names.setdefault("listKind", f"{names['kind']}List")
 
 
+def _node(value: Json) -> None:
+    state = value.get("status") or {}
+    if "capacity" in state:
+        state.setdefault("allocatable", dict(state["capacity"]))
+
+
 _SPECIAL: Final[Mapping[str, Callable[[Json], None]]] = {
+    "/nodes": _node,
     "/pods": _pod,
     "/services": _service,
     "apps/deployments": _deployment,

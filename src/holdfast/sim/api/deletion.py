@@ -80,6 +80,8 @@ class Deletion:
         finalizers = _finalizers(metadata.get("finalizers") or [], options.policy)
         waits = bool(finalizers) or grace > 0 or (bucket == NAMESPACES and self._spec_finalizers(value))
         if not waits:
+            if bucket == "/pods":  # its last state says that it was asked to go
+                self._mark(bucket, value, 0, [])
             return stored if options.dry_run else self._remove(bucket, stored.key, value)
         if metadata.get("deletionTimestamp") and not self._hastens(metadata, grace, finalizers):
             return stored
@@ -101,21 +103,23 @@ class Deletion:
         return self._remove(bucket, (metadata.get("namespace", ""), metadata["name"]), value)
 
     def _check(self, bucket: str, stored: Stored, options: Options) -> None:
-        group, _, plural = bucket.rpartition("/")
+        group = bucket.rpartition("/")[0]
+        kind = self._resources.of_bucket(bucket).kind
         if options.uid and options.uid != stored.uid:
             raise status.conflict(
                 group,
-                plural,
+                kind,
                 stored.name,
-                f"Precondition failed: UID in precondition: {options.uid[:100]}, UID in object meta: {stored.uid}",
+                f"the UID in the precondition ({options.uid[:100]}) does not match the UID in record ({stored.uid})."
+                " The object might have been deleted and then recreated",
             )
         if options.resource_version and options.resource_version != str(stored.version):
             raise status.conflict(
                 group,
-                plural,
+                kind,
                 stored.name,
-                f"Precondition failed: ResourceVersion in precondition: {options.resource_version[:100]}, "
-                f"ResourceVersion in object meta: {stored.version}",
+                f"the ResourceVersion in the precondition ({options.resource_version[:100]}) does not match the"
+                f" ResourceVersion in record ({stored.version}). The object might have been modified",
             )
 
     @staticmethod
@@ -137,14 +141,14 @@ class Deletion:
 
     def _mark(self, bucket: str, value: Json, grace: int, finalizers: list[str]) -> None:
         metadata = value["metadata"]
+        if metadata.get("generation") and not metadata.get("deletionTimestamp"):
+            metadata["generation"] += 1
         metadata["deletionTimestamp"] = self._now(grace)
         metadata["deletionGracePeriodSeconds"] = grace
         if finalizers:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        if metadata.get("generation"):
-            metadata["generation"] += 1
         if bucket == NAMESPACES:
             value.setdefault("status", {})["phase"] = "Terminating"
             metadata.pop("deletionGracePeriodSeconds")

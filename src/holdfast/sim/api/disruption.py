@@ -76,7 +76,7 @@ def record(budget: Stored | None, pod: Stored, registry: Registry) -> None:
 def _status_of(registry: Registry, group: str, plural: str) -> Write:
     resource = registry.resources.get(group, "v1", plural)
     assert resource is not None
-    return Write(resource, Writer("kube-apiserver", "Update", resource.api_version, "status"))
+    return Write(resource, Writer("kube-apiserver", "Evict", resource.api_version, "status"))
 
 
 def _is_unhealthy_and_free(pod: Json, budget: Json) -> bool:

@@ -99,13 +99,15 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, changed: set[Path], r
     elif isinstance(new, dict):
         for name, child in new.items():
             at, below = (*path, f"f:{name}"), shape.child(name)
-            if name in old:
+            there = name in old or below.always_there or name in shape.required
+            if there and merges(child, below):
+                _compare(old.get(name, type(child)()), child, below, at, changed, removed)
+            elif name in old:
                 _compare(old[name], child, below, at, changed, removed)
             else:
-                there = below.always_there or name in shape.required
-                changed.update(_whole(child, below, at, container=not there))
+                changed.update(_whole(child, below, at))
         for name in old.keys() - new.keys():
-            removed.update(_whole(old[name], shape.child(name), (*path, f"f:{name}"), container=True))
+            removed.update(_whole(old[name], shape.child(name), (*path, f"f:{name}")))
     else:
         _compare_items(old, new, shape, path, changed, removed)
 
@@ -120,27 +122,23 @@ def _compare_items(
         if step in before:
             _compare(before[step], item, shape.items, at, changed, removed)
         else:
-            changed.update(_whole(item, shape.items, at, container=True))
+            changed.update(_whole(item, shape.items, at))
     for step in before.keys() - after.keys():
-        removed.update(_whole(before[step], shape.items, (*path, step), container=True))
+        removed.update(_whole(before[step], shape.items, (*path, step)))
 
 
-def _whole(value: Any, shape: Shape, path: Path, *, container: bool) -> Iterator[Path]:
+def _whole(value: Any, shape: Shape, path: Path) -> Iterator[Path]:
     """Every field of a value that came or went, with those that hold others."""
-    if container or not merges(value, shape) or not value:
-        yield path
+    yield path
     if not merges(value, shape):
         return
     if isinstance(value, dict):
         for name, child in value.items():
-            below = shape.child(name)
-            there = below.always_there or name in shape.required
-            yield from _whole(child, below, (*path, f"f:{name}"), container=not there)
-    elif shape.list_type == "set":
-        yield from ((*path, identity(item, shape)) for item in value)
+            yield from _whole(child, shape.child(name), (*path, f"f:{name}"))
     else:
         for item in value:
-            yield from _whole(item, shape.items, (*path, identity(item, shape)), container=True)
+            at = (*path, identity(item, shape))
+            yield from _whole(item, shape.items, at) if shape.list_type == "map" else (at,)
 
 
 def _without_lone_dots(tree: Json) -> Json:

@@ -66,10 +66,10 @@ def version_of(call: Call) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or not text.isascii() or len(text) > 18:  # noqa: PLR2004 - 64 bits
-        cause = Cause(
-            "FieldValueInvalid", "resourceVersion", f'"{text[:100]}": strconv.ParseUint: invalid syntax'
+        raise status.bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text[:100]}": strconv.ParseUint: parsing'
+            f' "{text[:100]}": invalid syntax'
         )
-        raise status.invalid("", "", "", [cause])
     return int(text)
 
 
@@ -89,7 +89,7 @@ def _where(call: Call, registry: Registry) -> tuple[int, Key | None]:
     if wanted and wanted > now:
         raise Refused(
             "Timeout",
-            f"Too large resource version: {wanted}, current: {now}",
+            f"Timeout: Too large resource version: {wanted}, current: {now}",
             details={
                 "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
                 "retryAfterSeconds": 1,
@@ -116,7 +116,9 @@ def _mark(text: str) -> _Mark:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text.encode()), type=_Mark)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise status.bad_request("continue key is not valid: it was not given by this server") from error
+        raise status.bad_request(
+            "invalid continue token: continue key is not valid: it was not given by this server"
+        ) from error
 
 
 def _bad_options(field: str, why: str) -> Refused:

@@ -55,13 +55,20 @@ class _Owned:
 
 
 Owners = dict[Writer, _Owned]
+Mine = Callable[[Path], bool]
+
+
+def after_create(value: Json, shape: Shape, writer: Writer, now: str, mine: Mine) -> list[Json]:
+    """The managedFields of a new object. `mine` says which fields the request may own."""
+    changed, _ = _difference({}, value, shape)
+    return _write({writer: _Owned(frozenset(path for path in changed if mine(path)), now)})
 
 
 def after_update(old: Json, new: Json, shape: Shape, writer: Writer, now: str) -> list[Json]:
-    """The managedFields after a write that is not an apply. `old` is empty for a create."""
+    """The managedFields after a write that is neither a create nor an apply."""
     given = (new.get("metadata") or {}).get(_MANAGED)
     had = (old.get("metadata") or {}).get(_MANAGED)
-    if old and given == [] and had:
+    if given == [] and had:
         return []  # the client wants to start anew
     owners = _read(had if given is None else given)
     changed, removed = _difference(old, new, shape)
@@ -85,7 +92,7 @@ def apply(
     writer: Writer,
     *,
     now: str,
-    mine: Callable[[Path], bool],
+    mine: Mine,
     force: bool,
 ) -> Json:
     """The object after an apply of a configuration. `mine` says which fields this request may own."""
@@ -131,9 +138,10 @@ def _settle(owners: Owners, writer: Writer, changed: frozenset[Path], *, force: 
 def _conflict(conflicts: dict[Writer, frozenset[Path]]) -> Refused:
     causes, texts = [], []
     for other in sorted(conflicts, key=lambda w: w.order):
-        part = f' with subresource "{other.subresource}"' if other.subresource else ""
         paths = [fieldsets.dotted(path) for path in sorted(conflicts[other])]
-        who = f'"{other.manager}"{part} using {other.api_version}'
+        part = f' with subresource "{other.subresource}"' if other.subresource else ""
+        version = f" using {other.api_version}" if other.operation == "Update" else ""
+        who = f'"{other.manager}"{part}{version}'
         causes += [
             {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
             for path in paths

@@ -6,7 +6,7 @@ Called by `patching`. Values are plain JSON; what is given is never changed, wha
 import copy
 from typing import Any, Final
 
-from holdfast.sim.api.status import Cause, Refused, bad_request
+from holdfast.sim.api.status import Refused, bad_request
 
 Json = dict[str, Any]
 
@@ -30,7 +30,9 @@ def merge(target: Any, patch: Any) -> Any:
 def json_patch(target: Json, operations: Any) -> Any:
     """RFC 6902; raises Refused as the API server does: 400 for no patch, 422 for one that does not apply."""
     if not isinstance(operations, list):
-        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     if len(operations) > _MAX_OPERATIONS:
         raise Refused(
             "RequestEntityTooLarge",
@@ -136,10 +138,6 @@ def _remove(document: Any, path: str, *, doing: str = "remove") -> tuple[Any, An
     )
 
 
-def _does_not_apply(why: str) -> Refused:
-    message = f"the server rejected our request due to an error in our request: {why}"
-    return Refused("Invalid", message, details={"causes": [_plain(Cause("FieldValueInvalid", "patch", why))]})
-
-
-def _plain(cause: Cause) -> Json:
-    return {"reason": cause.reason, "message": cause.message, "field": cause.field}
+def _does_not_apply(_why: str) -> Refused:
+    """The API server does not say why; neither do we, to keep clients honest."""
+    return Refused("Invalid", "the server rejected our request due to an error in our request", details={})

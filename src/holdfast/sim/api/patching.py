@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from holdfast.sim.api import bodies, managed, patches, reading, status, strategic
 from holdfast.sim.api.bodies import Reader
-from holdfast.sim.api.fieldsets import Path
 from holdfast.sim.api.managed import Writer
+from holdfast.sim.api.registry import owned_by
 from holdfast.sim.api.resources import Resource
 from holdfast.sim.api.routing import Call
 from holdfast.sim.api.status import Cause, Refused, bad_request
+from holdfast.sim.api.store import encode
 
 Json = dict[str, Any]
 Change = Callable[[Json], Json]
@@ -45,7 +46,7 @@ def change_of(call: Call, reader: Reader) -> Change:
     media, body = reader.media_type, reader.request.body
     if media not in (JSON, MERGE, STRATEGIC) or (media == STRATEGIC and call.resource.custom):
         raise _unsupported(call.resource)
-    patch = bodies.json_value(body)
+    patch = _decoded(body)
     match media:
         case "application/json-patch+json":
             change: Callable[[Json], Any] = lambda old: patches.json_patch(old, patch)  # noqa: E731
@@ -61,7 +62,7 @@ def scale_change(call: Call, reader: Reader) -> Change:
     """What a patch does to the Scale of an object."""
     if reader.media_type not in (JSON, MERGE, STRATEGIC):
         raise _unsupported(call.resource)
-    patch = bodies.json_value(reader.request.body)
+    patch = _decoded(reader.request.body)
 
     def change(old: Json) -> Json:
         if reader.media_type == JSON:
@@ -103,38 +104,34 @@ def apply(call: Call, config: Json, writer: Writer, now: str) -> Change:
 
     def change(live: Json) -> Json:
         shape, force = call.resource.shape, call.flag("force")
-        return managed.apply(live, config, shape, writer, now=now, mine=_mine(call), force=force)
+        mine = owned_by(call.resource, call.subresource)
+        return managed.apply(live, config, shape, writer, now=now, mine=mine, force=force)
 
     return change
-
-
-def _mine(call: Call) -> Callable[[Path], bool]:
-    """Which fields a request may own: status by its subresource, the rest by the main resource."""
-    if call.subresource == "status":
-        return lambda path: path[0] == "f:status"
-    if "status" in call.resource.subresources and call.resource.bucket != "/nodes":
-        return lambda path: path[0] != "f:status"
-    return lambda _path: True
 
 
 def _reread(resource: Resource, reader: Reader, value: Any) -> Json:
     """The patched object, judged like one that was sent."""
     if not isinstance(value, dict):
-        raise _not_an_object()
+        raise status.invalid("", "", "", [Cause("FieldValueInvalid", "patch", "the result is not an object")])
     kind = (resource.group, resource.version, resource.kind)
     if (value.get("apiVersion"), value.get("kind")) != (resource.api_version, resource.kind):
         raise bad_request(
             f"the patch makes it something else than a {resource.kind} of {resource.api_version}"
         )
     try:
-        return reader.checked(value, kind, resource.shape, custom=bool(resource.custom))
+        return reader.patched(value, kind, resource.shape, custom=bool(resource.custom))
     except reading.WrongType as error:
-        raise _not_an_object() from error
+        shown = encode(encode(value).decode()).decode()
+        cause = Cause("FieldValueInvalid", "patch", f"{shown}: {error}")
+        raise status.invalid("", "", "", [cause]) from error
 
 
-def _not_an_object() -> Refused:
-    cause = Cause("FieldValueInvalid", "patch", "the patched value is not an object")
-    return status.invalid("", "", "", [cause])
+def _decoded(body: bytes) -> Any:
+    try:
+        return bodies.json_value(body)
+    except Refused as refused:
+        raise bad_request(f"error decoding patch: {refused.message.rpartition('error: ')[2]}") from refused
 
 
 def _check_object(patch: Any) -> None:
@@ -145,9 +142,10 @@ def _check_object(patch: Any) -> None:
 
 
 def _unsupported(resource: Resource) -> Refused:
-    known = [JSON, MERGE, APPLY] if resource.custom else [JSON, MERGE, STRATEGIC, APPLY]
+    if resource.custom is None:
+        return Refused("UnsupportedMediaType", "415: Unsupported Media Type", details={})
     return Refused(
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        + ", ".join(known),
+        f"{JSON}, {MERGE}, {APPLY}",
     )

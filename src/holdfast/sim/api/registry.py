@@ -14,6 +14,7 @@ from typing import Any, Final
 from holdfast.ports import Clock, Ids
 from holdfast.sim.api import admission, defaults, definitions, managed, rules, selectors, status
 from holdfast.sim.api.deletion import DEFINITIONS, NAMESPACES, Deletion
+from holdfast.sim.api.fieldsets import Path
 from holdfast.sim.api.managed import Writer
 from holdfast.sim.api.resources import Resource, Resources
 from holdfast.sim.api.status import Cause
@@ -107,13 +108,17 @@ class Registry:
         self._begin(write, metadata, namespace)
         if "status" in write.resource.subresources and write.bucket not in _KEEP_STATUS:
             value.pop("status", None)
+            if write.resource.custom is None:
+                value["status"] = {}
         self._complete(write, value)
+        if metadata.get("managedFields") is None:
+            shape, mine = write.resource.shape, owned_by(write.resource)
+            metadata["managedFields"] = managed.after_create(value, shape, write.writer, self.time(), mine)
+        if not metadata["managedFields"]:
+            del metadata["managedFields"]
         if write.resource.custom is None:
             admission.admit(write.bucket, value, self.store)
         self._judge(write, value, None)
-        if metadata.get("managedFields") is None:
-            shape = write.resource.shape
-            metadata["managedFields"] = managed.after_update({}, value, shape, write.writer, self.time())
         key = (metadata.get("namespace", ""), metadata["name"])
         if self.store.get(write.bucket, key):
             raise status.already_exists(write.resource.group, write.resource.plural, key[1])
@@ -134,7 +139,7 @@ class Registry:
         new = self._keep_the_rest(write, new, old)
         self._complete(write, new)
         self._judge(write, new, old)
-        if write.writer.operation != "Apply":
+        if write.writer.operation == "Update":
             shape = write.resource.shape
             fields = managed.after_update(old, new, shape, write.writer, self.time())
             new["metadata"]["managedFields"] = fields
@@ -265,7 +270,7 @@ class Registry:
             cause = Cause(
                 "FieldValueInvalid", "metadata.resourceVersion", "0: must be specified for an update"
             )
-            raise status.invalid(resource.group, resource.kind, stored.name, [cause])
+            raise status.invalid(resource.group, resource.plural, stored.name, [cause])
         if metadata.get("uid") and metadata["uid"] != stored.uid:
             raise status.conflict(
                 resource.group,
@@ -295,10 +300,19 @@ class Registry:
             new = {**_without_status(new), **({"status": old["status"]} if "status" in old else {})}
         metadata |= {name: before[name] for name in _KEPT if name in before}
         if "generation" in before:
-            changed = _counted(new, resource) != _counted(old, resource)
+            changed = write.subresource != "binding" and _counted(new, resource) != _counted(old, resource)
             metadata["generation"] = before["generation"] + (1 if changed else 0)
         metadata["resourceVersion"] = before["resourceVersion"]
         return {**new, "apiVersion": old["apiVersion"], "kind": old["kind"], "metadata": metadata}
+
+
+def owned_by(resource: Resource, subresource: str = "") -> Callable[[Path], bool]:
+    """Which fields a request may own: status by its subresource, the rest by the main resource."""
+    if subresource == "status":
+        return lambda path: path[0] == "f:status"
+    if "status" in resource.subresources:
+        return lambda path: path[0] != "f:status"
+    return lambda _path: True
 
 
 def _without_status(value: Json) -> Json:

@@ -30,6 +30,7 @@ class Call:
     user: User
     resource: Resource
     verb: str
+    now_s: int  # when it came
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -66,7 +67,7 @@ def steps(path: str) -> list[str]:
     return [unquote(step) for step in path.strip("/").split("/") if step]
 
 
-def understand(request: Request, user: User, resources: Resources) -> Call:
+def understand(request: Request, user: User, resources: Resources, now_s: int) -> Call:
     """The call that a path below /api or /apis stands for; raises Refused."""
     parts = steps(request.path)
     if len(parts) > _MAX_STEPS:
@@ -91,7 +92,7 @@ def understand(request: Request, user: User, resources: Resources) -> Call:
         raise status.not_allowed()
     if verb == "create" and resource.namespaced and not namespace:
         raise status.not_allowed()
-    return Call(request, user, resource, verb, namespace, name, subresource)
+    return Call(request, user, resource, verb, now_s, namespace, name, subresource)
 
 
 def _is_namespaces_own(group: str, parts: list[str], resources: Resources) -> bool:

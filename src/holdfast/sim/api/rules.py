@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.api import patterns
 from holdfast.api.metadata import is_label_value
 from holdfast.sim.api import selectors
@@ -23,6 +25,7 @@ _SEGMENT: Final = re.compile(r"(?!\.\.?$)[^/%]+")
 _KEY: Final = re.compile(patterns.QUALIFIED_NAME)
 _MAX_NAME: Final = 253
 _MAX_LABEL: Final = 63
+_MAX_SHOWN: Final = 1000
 _MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
 _LABEL_NAMED: Final = frozenset({"/namespaces", "/services"})
 _NAME_WORDS: Final = (
@@ -109,26 +112,29 @@ def of_create(bucket: str, value: Json) -> Iterator[Cause]:
     for path in _REQUIRED.get(bucket, ()):
         if _get(value, path) in (None, "", [], {}) and not _excused(bucket, value):
             yield Cause("FieldValueRequired", path)
+        if path == "spec.selector":
+            yield from _selects_its_own(value)
     template = _get(value, ".".join(TEMPLATES.get(bucket, ())))
     spec = value.get("spec") if bucket == "/pods" else (template or {}).get("spec")
     at = "spec" if bucket == "/pods" else ".".join((*TEMPLATES.get(bucket, ()), "spec"))
     yield from _containers(spec or {}, at)
-    selector = _get(value, "spec.selector")
-    if template and isinstance(selector, dict) and bucket.startswith("apps/"):
-        labels = _get(template, "metadata.labels") or {}
-        if not selectors.label_test(selector)(labels):
-            yield Cause(
-                "FieldValueInvalid",
-                "spec.template.metadata.labels",
-                f"{_go_map(labels)}: `selector` does not match template `labels`",
-            )
+
+
+def _selects_its_own(value: Json) -> Iterator[Cause]:
+    labels = _get(value, "spec.template.metadata.labels")
+    if not selectors.label_test(_get(value, "spec.selector"))(labels or {}):
+        yield Cause(
+            "FieldValueInvalid",
+            "spec.template.metadata.labels",
+            f"{_shown(labels)}: `selector` does not match template `labels`",
+        )
 
 
 def of_update(bucket: str, value: Json, old: Json) -> Iterator[Cause]:
     """What is wrong with a change of a built-in kind."""
     for path in _IMMUTABLE.get(bucket, ()):
         if _get(value, path) != _get(old, path):
-            yield Cause("FieldValueInvalid", path, "field is immutable")
+            yield Cause("FieldValueInvalid", path, f"{_shown(_get(value, path))}: field is immutable")
     judge = _CHANGES.get(bucket)
     if judge:
         yield from judge(value, old)
@@ -248,5 +254,5 @@ def _get(value: Any, path: str) -> Any:
     return value
 
 
-def _go_map(labels: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'"{key}":"{value}"' for key, value in sorted(labels.items())) + "}"
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()[:_MAX_SHOWN]

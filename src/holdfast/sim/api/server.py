@@ -30,6 +30,7 @@ class ApiServer:
         self, *, clock: Clock, ids: Ids, tokens: Mapping[str, User] | None = None, window: int = WINDOW
     ) -> None:
         self.registry = Registry(clock=clock, ids=ids, window=window)
+        self._clock = clock
         self._guarded = bool(tokens)
         self._tokens = dict(tokens or {})
         self._verbs = Verbs(registry=self.registry, clock=clock)
@@ -52,6 +53,8 @@ class ApiServer:
         if head in _HEALTH:
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
         user = self._user(request)
+        if head not in ("api", "apis") and request.method != "GET":
+            raise status.not_allowed()
         match head:
             case "version" if len(parts) == 1:
                 return answers.plain(_version())
@@ -70,7 +73,7 @@ class ApiServer:
         raise status.unknown_path()
 
     def _resource(self, request: Request, user: User) -> Response:
-        call = routing.understand(request, user, self.registry.resources)
+        call = routing.understand(request, user, self.registry.resources, self._clock.now_s())
         if call.resource.group in REVIEWS:
             return reviews.answer(call, self._tokens)
         if call.resource.kind == "Binding":

@@ -46,7 +46,7 @@ def _object(target: Json, patch: Json, shape: Shape) -> Json:
     for name, order in patch.items():
         if name.startswith(_ORDER):
             field = name.removeprefix(_ORDER)
-            _reorder(merged, field, order, shape.child(field))
+            _reorder(merged, field, order, target.get(field), shape.child(field))
     return merged
 
 
@@ -63,9 +63,8 @@ def _value(target: Any, change: Any, shape: Shape) -> Any:
 def _list(target: list[Any], change: list[Any], shape: Shape) -> list[Any]:
     key = shape.merge_key
     if not key:
-        return target + [
-            item for n, item in enumerate(change) if item not in target and item not in change[:n]
-        ]
+        new = [item for n, item in enumerate(change) if item not in change[:n]]
+        return _ordered([*target, *(item for item in new if item not in target)], target, new, key)
     if any(not isinstance(item, dict) for item in change):
         raise bad_request("list element types are not identical")
     if any(item.get(_DIRECTIVE) == "replace" for item in change):
@@ -81,7 +80,28 @@ def _list(target: list[Any], change: list[Any], shape: Shape) -> list[Any]:
             merged.append(_object({}, item, shape.items))
         else:
             merged[at] = _object(merged[at], item, shape.items)
-    return merged
+    return _ordered(merged, target, change, key)
+
+
+def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
+    """Items that the patch names come in its order, the others in theirs; a new item comes before the others."""
+    named = [_identity(item, key) for item in order]
+    known = [_identity(item, key) for item in before]
+    ours = sorted(
+        (item for item in merged if _identity(item, key) in named),
+        key=lambda i: named.index(_identity(i, key)),
+    )
+    theirs = [item for item in merged if _identity(item, key) not in named]
+    result: list[Any] = []
+    while ours and theirs:
+        one, other = _identity(theirs[0], key), _identity(ours[0], key)
+        first = other in known and one in known and known.index(one) < known.index(other)
+        result.append((theirs if first else ours).pop(0))
+    return [*result, *ours, *theirs]
+
+
+def _identity(item: Any, key: str) -> Any:
+    return item.get(key) if key and isinstance(item, dict) else item
 
 
 def _retained(target: Json, patch: Json) -> Json:
@@ -98,26 +118,12 @@ def _delete_items(merged: Json, name: str, gone: Any) -> None:
         merged[name] = [item for item in merged[name] if item not in gone]
 
 
-def _reorder(merged: Json, name: str, order: Any, shape: Shape) -> None:
-    """Items that the order names come as it says; the others keep their places behind what was before them."""
+def _reorder(merged: Json, name: str, order: Any, before: Any, shape: Shape) -> None:
+    """Puts the items of a list as `$setElementOrder` says."""
     items = merged.get(name)
-    if not isinstance(items, list) or not isinstance(order, list):
-        return
-    key = shape.merge_key
-
-    def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
-
-    wanted = [identity(item) for item in order]
-    named = sorted((i for i in items if identity(i) in wanted), key=lambda item: wanted.index(identity(item)))
-    ordered, at = [], 0
-    for item in items:
-        if identity(item) in wanted:
-            ordered.append(named[at])
-            at += 1
-        else:
-            ordered.append(item)
-    merged[name] = ordered
+    if isinstance(items, list) and isinstance(order, list):
+        known = before if isinstance(before, list) else []
+        merged[name] = _ordered(items, known, order, shape.merge_key)
 
 
 def _clean(value: Any, shape: Shape) -> Any:

@@ -58,9 +58,7 @@ class Subresources:
         pods = self._registry.resources.get("", "v1", "pods")
         assert pods is not None
         name = (Reader(call.request).object(call.resource).get("metadata") or {}).get("name", "")
-        return self._bind(
-            Call(call.request, call.user, pods, "create", call.namespace, name, "binding"), name
-        )
+        return self._bind(replace(call, resource=pods, name=name, subresource="binding"), name)
 
     def _scale(self, call: Call) -> Response:
         stored = self._registry.get(call.resource, call.key)
@@ -131,14 +129,13 @@ class Subresources:
             old.setdefault("status", {})["conditions"] = [*kept, condition]
             return old
 
-        whole = Call(call.request, call.user, call.resource, "update", call.namespace, name, "binding")
-        self._registry.update(self._binding_write(whole), key, bind)
+        self._registry.update(self._binding_write(call), key, bind)
         return answers.plain({**status.success(), "code": 201}, 201)
 
     def _binding_write(self, call: Call) -> Write:
-        """A binding writes spec and status at once, which no other request may."""
+        """A binding writes spec and status at once, which no other request may, and owns neither."""
         write = self._verbs.write(call)
-        writer = Writer(write.writer.manager, "Update", "v1", "binding")
+        writer = Writer(write.writer.manager, "Bind", "v1", "binding")
         return Write(replace(write.resource, subresources={}), writer, write.dry_run)
 
     def _check_binding(self, pod: Stored, metadata: Json, node: str) -> None:

@@ -24,7 +24,7 @@ class Column:
     description: str = ""
 
 
-def table(resource: Resource, values: Sequence[Json], include: str, meta: Json) -> Json:
+def table(resource: Resource, values: Sequence[Json], include: str, meta: Json, now_s: int) -> Json:
     """A Table of those objects. `include` is how much of each goes beside its row: None, Metadata, Object."""
     columns = _columns(resource)
     return {
@@ -33,10 +33,15 @@ def table(resource: Resource, values: Sequence[Json], include: str, meta: Json) 
         "metadata": meta,
         "columnDefinitions": [_definition(column) for column in columns],
         "rows": [
-            {"cells": [column.cell(value) for column in columns], "object": _beside(value, include)}
+            {"cells": [_cell(column, value, now_s) for column in columns], "object": _beside(value, include)}
             for value in values
         ],
     }
+
+
+def _cell(column: Column, value: Json, now_s: int) -> Any:
+    found = column.cell(value)
+    return cells.age(found, now_s) if column.type == "date" else found
 
 
 def _columns(resource: Resource) -> Sequence[Column]:
@@ -96,7 +101,7 @@ def _at(path: str, missing: Any = "") -> Cell:
 
 _NAME: Final = Column("Name", _at(".metadata.name"))
 _AGE: Final = Column("Age", _at(".metadata.creationTimestamp"), "date")
-_PLAIN: Final = (_NAME, Column("Created At", _at(".metadata.creationTimestamp"), "date"))
+_PLAIN: Final = (_NAME, Column("Created At", _at(".metadata.creationTimestamp")))
 _REPLICAS: Final = (
     Column("Desired", _at(".spec.replicas", 0), "integer"),
     Column("Current", _at(".status.replicas", 0), "integer"),

@@ -170,7 +170,7 @@ def options_of(value: Any, request: Request, *, dry_run: bool) -> Options:
     if "orphanDependents" in given and not policy:
         policy = "Orphan" if given["orphanDependents"] else "Background"
     if policy and policy not in _POLICIES:
-        supported = ", ".join(f'"{name}"' for name in _POLICIES)
+        supported = ", ".join(f'"{name}"' for name in (*_POLICIES, "nil"))
         cause = Cause(
             "FieldValueNotSupported", "propagationPolicy", f'"{policy[:100]}": supported values: {supported}'
         )

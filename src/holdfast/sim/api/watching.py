@@ -6,7 +6,7 @@ that says where it ended. A watcher that falls behind what is remembered gets a 
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast.ports import Clock
@@ -101,7 +101,7 @@ class Watch:
 
     def _line(self, type_: str, stored: Stored) -> bytes:
         if self.form == "table":
-            body = encode(answers.row(self.call.request, self.call.resource, stored))
+            body = encode(answers.row(replace(self.call, now_s=self.clock.now_s()), stored))
         else:
             body = answers.as_bytes(self.call.resource, stored, self.form)
         return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
