@@ -122,7 +122,8 @@ class World:
     async def nodes_ready(self, count: int) -> None:
         async def ready() -> bool:
             nodes = await self.all(Node)
-            return sum(pods.condition(n.status, "Ready").get("status") == "True" for n in nodes) >= count
+            ready = [node for node in nodes if pods.condition(node.status, "Ready").get("status") == "True"]
+            return len(ready) >= count
 
         await self.until(ready)
         await self.sleep(5)

@@ -34,7 +34,7 @@ def test_a_deployment_runs_within_seconds_of_real_time() -> None:
         server = ApiServer(clock=clock, ids=ids, tokens={"secret": User("admin")})
         plain = replace(setup.plain(), timings=setup.Timings(boot_s=0))
         ec2 = Ec2(clock=clock, ids=ids, setup=plain)
-        async with http.serving(server, now_s=clock.now_s()) as address:
+        async with http.serving(server) as address:
             who = credentials.Fixed(Credential("secret"))
             transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
             kube = Client(transport=transport, clock=clock, ids=ids, settings=ClientSettings())

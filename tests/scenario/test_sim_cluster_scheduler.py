@@ -140,9 +140,8 @@ def test_pods_of_one_owner_are_spread_though_nobody_asked() -> None:
 
 def test_the_more_important_pod_goes_first() -> None:
     async def program(world: World) -> None:
-        for name, cpu in (("web", "1500m"), ("vital", "1500m")):
-            important = {"priorityClassName": "system-cluster-critical"} if name == "vital" else {}
-            await world.deploy(name, cpu=cpu, **important)
+        await world.deploy(cpu="1500m")
+        await world.deploy("vital", cpu="1500m", priorityClassName="system-cluster-critical")
         await world.sleep(2)
         world.launch()
         await world.until_running(1, "vital")
