@@ -48,7 +48,7 @@ async def client(server: Server, who: Credentials) -> AsyncIterator[Client]:
 async def embedded(tokens: dict[str, User]) -> AsyncIterator[tuple[Server, Faults]]:
     clock = RealClock()
     faults = Faults(ApiServer(clock=clock, ids=RealIds(), tokens=tokens), clock)
-    async with http.serving(faults, now_s=clock.now_s()) as address:
+    async with http.serving(faults) as address:
         yield Server(address.url, address.authority.decode()), faults
 
 
@@ -83,9 +83,7 @@ def test_a_token_that_was_renewed_in_its_file_is_read_when_the_old_one_is_refuse
 def test_a_server_that_nobody_vouches_for_is_not_spoken_to() -> None:
     async def program() -> None:
         async with embedded({"t": User("me")}) as (server, _):
-            stranger = Server(
-                server.url, certificates.make(RealClock().now_s(), "127.0.0.1").authority.decode()
-            )
+            stranger = Server(server.url, certificates.make("127.0.0.1").authority.decode())
             async with client(stranger, Fixed(Credential("t"))) as kube:
                 with pytest.raises(errors.Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
                     await kube.get(Namespace, "default")

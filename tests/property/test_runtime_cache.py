@@ -154,7 +154,7 @@ class CacheMachine(RuleBasedStateMachine):
                 if data.draw(st.booleans()):
                     pod = self.put(data.draw(NAMES), data.draw(NODES))
                     self.arrives(pod)
-                if self.answers and data.draw(st.booleans()):
+                if data.draw(st.booleans()) and self.answers:
                     self.arrives(self.answers.pop(0))
 
         assert self.run(self.cache.replace(pages())) == str(moment)
