@@ -155,9 +155,13 @@ class Events:
         return event
 
     async def seen(self, count: int) -> list[tuple[str, str]]:
-        """The next so many events, as type and name."""
-        events = [await self.next() for _ in range(count)]
-        return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
+        """The next so many changes, as type and name; a bookmark may come at any time and is none."""
+        found: list[tuple[str, str]] = []
+        while len(found) < count:
+            event = await self.next()
+            if event["type"] != "BOOKMARK":
+                found.append((event["type"], event["object"]["metadata"].get("name", "")))
+        return found
 
     async def ends(self) -> bytes:
         """Whatever is left; returns when the server has ended the watch."""
