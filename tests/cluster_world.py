@@ -20,6 +20,7 @@ from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.model.taints import Taint
 from holdfast.sim import time
+from holdfast.sim.api.faults import Faults
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
 from holdfast.sim.aws import endpoint
@@ -48,7 +49,8 @@ class World:
     def __init__(self, *, seed: int, timings: Timings | None) -> None:
         self.clock = VirtualClock(START)
         self.server = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
-        self.transport = InProcess(self.server)
+        self.faults = Faults(self.server, self.clock)
+        self.transport = InProcess(self.faults)
         settings = ClientSettings(per_second=1e6, burst=1_000_000)
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=settings)

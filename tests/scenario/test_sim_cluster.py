@@ -1,17 +1,22 @@
 """A cluster with nobody in charge of its nodes: what Kubernetes itself does with instances launched by hand."""
 
+import contextlib
 import json
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from cluster_world import JOINS, World, reason, run
+from cluster_world import JOINS, World, reason, run, workload
 from holdfast import errors
+from holdfast.api.meta import ObjectMeta
 from holdfast.model.taints import Effect, Taint
+from holdfast.sim.api.faults import Cut, Delay, Half, Lose, Refuse
+from holdfast.sim.api.front import Request
 from holdfast.sim.cluster import amounts, pods, timings
-from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Node, Pod
+from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Node, Pod, ReplicaSet
 from holdfast.sim.ec2 import control
 
 
@@ -164,6 +169,44 @@ def test_an_instance_that_restarts_keeps_its_node_and_shows_a_new_boot() -> None
         assert len(await world.running()) == 1
 
     run(program)
+
+
+def test_a_bad_line_to_the_api_server_makes_everything_later_and_nothing_wrong() -> None:
+    async def program(world: World) -> None:
+        dice = random.Random(7)
+        faults = (
+            Lose(),
+            Lose(after_effect=True),
+            Refuse("Conflict"),
+            Refuse("InternalError"),
+            Half(40),
+            Delay(3),
+        )
+        for fault in faults * 20:
+            world.faults.add(fault, one_write_in(dice, dice.randint(2, 9)))
+        for _ in range(10):
+            world.faults.add(Cut(2), lambda request: request.query.get("watch") == "true")
+        owner = Deployment(
+            metadata=ObjectMeta(name="web", namespace="default"), spec=workload("web", replicas=4)["spec"]
+        )
+        world.launch(count=2)
+        while await world.gone(Deployment, "web", "default"):
+            with contextlib.suppress(errors.HoldfastError):
+                await world.kube.create(owner)
+            await world.sleep(1)
+        await world.sleep(600)
+        assert len(world.faults._armed) < 30, "most of what was to go wrong never did"
+        world.faults.clear()
+        await world.until_running(4, within_s=120)
+        assert len(await world.all(Node)) == 2
+        assert [one.spec["replicas"] for one in await world.all(ReplicaSet)] == [4]
+        assert_nobody_is_crowded(await world.all(Node), await world.all(Pod))
+
+    run(program)
+
+
+def one_write_in(dice: random.Random, number: int) -> Callable[[Request], bool]:
+    return lambda request: request.method != "GET" and dice.randrange(number) == 0
 
 
 def test_an_instance_of_another_cluster_or_with_a_label_that_kubelets_refuse_is_no_node() -> None:
