@@ -54,7 +54,7 @@ class Status:
         node_class = await self._with_finalizer(node_class)
         status = await self._cloud.resolve(node_class)
         did = await verdicts.write(self._kube, node_class, _changes(node_class, status))
-        self._tell(node_class, status)
+        verdicts.tell(self._recorder, node_class, _conditions(status))
         return await self._look_again(status, did)
 
     async def _with_finalizer(self, node_class: Object) -> Object:
@@ -64,10 +64,6 @@ class Status:
             return node_class
         change = {"metadata": {"finalizers": [*there, self._terms.finalizer]}}
         return await self._kube.patch(node_class, change, only_if_unchanged=True)
-
-    def _tell(self, node_class: Object, status: Mapping[str, Any]) -> None:
-        for one in verdicts.news(conditions.of(node_class), _conditions(status)):
-            self._recorder.event(node_class, one.reason or one.type, one.message or one.type, warning=True)
 
     async def _look_again(self, status: Mapping[str, Any], did: str) -> RequeueAfter:
         ready = conditions.find(_conditions(status), conditions.READY)
