@@ -25,6 +25,7 @@ from holdfast.controllers.nodepool import hash as pool_hash
 from holdfast.controllers.nodepool import status as pool_status
 from holdfast.controllers.reservations import availability
 from holdfast.kube.client import Client
+from holdfast.kube.transport import Answer, Transport
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.manager import Manager
@@ -47,17 +48,41 @@ SETTLE_S = 2.0  # long enough for everything that needs no timer
 KINDS: tuple[type[Object], ...] = (EC2NodeClass, NodePool, NodeClaim, Node)
 
 
+class Killable:
+    """The program's way to the API server, which can be cut after some number of writes: the program has died."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.writes: list[str] = []
+        self.lives_for: int | None = None
+
+    async def request(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Answer:
+        if self.lives_for is not None and len(self.writes) >= self.lives_for:
+            raise OSError("the program is dead")
+        if method != "GET" and not path.endswith("/events"):
+            self.writes.append(f"{method} {path}")
+        return await self._transport.request(method, path, query, headers, body)
+
+
 class ClassWorld:
     def __init__(self, **aws: Any) -> None:
         self.clock = VirtualClock(START)
         self.ids = SeededIds(1)
         self.transport = InProcess(ApiServer(clock=self.clock, ids=SeededIds(2)))
-        self.kube = Client(transport=self.transport, clock=self.clock, ids=self.ids, settings=SETTINGS)
+        self.kube = self._client(self.transport)
+        self.wire = Killable(self.transport)
+        program = self._client(self.wire)
         self.metrics = Metrics(counter.METRICS, strict=False)  # AWS has metrics of its own
-        self.recorder = LiveRecorder(kube=self.kube, metrics=self.metrics, clock=self.clock, ids=self.ids)
+        self.recorder = LiveRecorder(kube=program, metrics=self.metrics, clock=self.clock, ids=self.ids)
         self.aws = LaunchWorld(clock=self.clock, recorder=self.recorder, **aws)
+        self._program = program
         self._running: list[asyncio.Task[None]] = []
         self._stop = asyncio.Event()
+
+    def _client(self, transport: Transport) -> Client:
+        return Client(transport=transport, clock=self.clock, ids=self.ids, settings=SETTINGS)
 
     # --- The program ----------------------------------------------------------------------------------
 
@@ -67,7 +92,7 @@ class ClassWorld:
         for prices in (cloud.discovery._on_demand, cloud.discovery._spot):
             prices.wanted = False  # they take longest to read, and nothing here depends on them
         caches = Caches(KINDS, clock=self.clock)
-        kube = Writer(self.kube, caches, may_write=lambda: True)
+        kube = Writer(self._program, caches, may_write=lambda: True)
         whole: dict[str, Any] = {
             "kube": kube,
             "cloud": cloud,
@@ -92,7 +117,7 @@ class ClassWorld:
             reconciler.watch(controller)
             controllers.append(controller)
         manager = Manager(
-            kube=self.kube,
+            kube=self._program,
             caches=caches,
             controllers=controllers,
             recorder=self.recorder,

@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import errors
-from holdfast.api import conditions
+from holdfast.api import conditions, kinds
 from holdfast.api.conditions import Condition
-from holdfast.api.meta import Object
+from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.nodeclass.termination import Termination
@@ -85,10 +85,11 @@ class Status:
         return [key for key, one in found.items() if one and one.metadata.deletion_timestamp]
 
 
-def _changes(node_class: Object, status: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the patch is not in the class already."""
-    there = msgspec.to_builtins(node_class).get("status", {})
-    return {field: value for field, value in status.items() if there.get(field) != value}
+def _changes(node_class: Object, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The patch, unless the class would be the same with it: a default may be written out, or left to the reader."""
+    there = to_wire(node_class)
+    patched = kinds.from_plain({**there, "status": {**there.get("status", {}), **status}}, type(node_class))
+    return {} if patched == node_class else status
 
 
 def _conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
