@@ -138,7 +138,7 @@ def test_reservation_terms_that_find_nothing_usable_are_told_and_do_not_stop_the
 def test_a_block_is_upcoming_then_active_then_expiring_then_gone_on_the_second() -> None:
     async def test(world: ClassWorld) -> None:
         began_s = world.clock.now_s()
-        start_s, end_s = began_s + 10 * MINUTE, began_s + 130 * MINUTE
+        start_s, end_s = began_s + 10 * MINUTE + 17, began_s + 130 * MINUTE + 37
         block = world.aws.reserve(
             "p5.48xlarge",
             kind="capacity-block",

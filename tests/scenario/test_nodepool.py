@@ -81,6 +81,21 @@ def test_a_pool_says_what_is_the_matter_with_its_class() -> None:
     run(test)
 
 
+@pytest.mark.fact("P-16")
+def test_a_verdict_on_an_earlier_spec_of_the_class_is_none() -> None:
+    async def test(world: ClassWorld) -> None:
+        node_class, pool = await world.node_class(), await world.pool()
+        await world.settle()
+        assert await world.verdict(pool, "Ready") == ("True", "Ready")
+        await world.stop()
+        await world.start(without="nodeclass.status")
+        await world.change(node_class, {"spec": {"userData": "echo"}})
+        assert await world.verdict(node_class, "Ready") == ("True", "Ready")
+        assert await world.verdict(pool, "NodeClassReady") == ("False", "NodeClassReadinessUnknown")
+
+    run(test)
+
+
 @pytest.mark.fact("P-16", "C-4")
 def test_what_the_api_server_let_through_and_no_node_can_be_made_from_is_a_verdict() -> None:
     async def test(world: ClassWorld) -> None:
