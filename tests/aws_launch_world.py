@@ -48,7 +48,7 @@ class LaunchWorld(World):
             around or Surroundings(cluster=JOINED, region=REGION),
             clock=self.clock,
             ids=self.ids,
-            recorder=self.records,
+            recorder=self.recorder,
             **more,
         )
         return self.cloud

@@ -1,5 +1,6 @@
 """What objects are looked up by. Callers: whoever adds an index to a cache."""
 
+from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.api.pods import Pod
 
@@ -12,3 +13,9 @@ def by_node(pod: Pod) -> tuple[str, ...]:
 def by_owner(obj: Object) -> tuple[str, ...]:
     """The uids of the objects that own it."""
     return tuple(owner.uid for owner in obj.metadata.owner_references)
+
+
+def by_node_pool(obj: Object) -> tuple[str, ...]:
+    """The NodePool of a Node or a NodeClaim."""
+    pool = obj.metadata.labels.get(names.NODEPOOL)
+    return (pool,) if pool else ()

@@ -27,7 +27,15 @@ from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
-from holdfast.ports import LaunchRequest, ReservationCounts
+from holdfast.ports import LaunchRequest, NodeClassTerms, ReservationCounts
+
+NODE_CLASSES: Final = NodeClassTerms(
+    kind=EC2NodeClass,
+    finalizer=aws_names.TERMINATION_FINALIZER,
+    hash_key=aws_names.EC2NODECLASS_HASH,
+    hash_version_key=aws_names.EC2NODECLASS_HASH_VERSION,
+    hash_version=class_hash.VERSION,
+)
 
 _TAGGED: Final = {aws_names.TAGGED: "true", aws_names.CLUSTER_NAME_TAGGED: "true"}
 
@@ -46,6 +54,7 @@ class Aws:
     ) -> None:
         self.discovery = discovery
         self._around = around
+        self._ca_bundle = around.cluster.ca_bundle
         self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
         self._machines = Machines(
             aws, cluster=around.cluster, clock=clock, recorder=recorder, selected=self._selected_by
@@ -74,6 +83,14 @@ class Aws:
     @property
     def labels(self) -> CloudLabels:
         return labels.CLOUD_LABELS
+
+    @property
+    def node_classes(self) -> NodeClassTerms:
+        return NODE_CLASSES
+
+    def fingerprint(self, node_class: Object) -> str:
+        assert isinstance(node_class, EC2NodeClass)
+        return class_hash.of(node_class, self._ca_bundle)
 
     async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
         self._note(node_class)
