@@ -137,7 +137,7 @@ def reboot(world: World, request: Request) -> dict[str, Any]:
     request.proceed()
     for instance in found:
         if not instance.silent:
-            world.put_instance(instance, impaired_s=0, event=("", 0))
+            world.put_instance(instance, impaired_s=0, event=("", 0), boots=instance.boots + 1)
     return {}
 
 

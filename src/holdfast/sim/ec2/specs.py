@@ -52,6 +52,9 @@ def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
         efas=sum(i.get("InterfaceType") in {"efa", "efa-only"} for i in interfaces),
         volumes=tuple(m["DeviceName"] for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m)
         or (image.root_device,),
+        volume_gib=max(
+            (m["Ebs"].get("VolumeSize", 0) for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m), default=0
+        ),
         monitoring=data.get("Monitoring", {}).get("Enabled", False),
         metadata=dict(data.get("MetadataOptions", {})),
         tags=tags_for(data.get("TagSpecifications", ()), "instance"),
