@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClassReference
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
@@ -121,12 +122,35 @@ class ReservationCounts:
     read_began_s: int  # a launch after this may be missing from the counts
 
 
+@dataclass(frozen=True, slots=True)
+class NodeClassTerms:
+    """The kind of node class that a cloud launches from, and what it writes on objects because of them."""
+
+    kind: type[Object]
+    finalizer: str  # of a class, until what was made for it is gone
+    hash_key: str  # annotations of classes and claims: the fingerprint of a class,
+    hash_version_key: str  # and the version of how it was made; fingerprints of two versions are not compared
+    hash_version: str
+
+    def names(self, reference: NodeClassReference) -> tuple[str, ...]:
+        """The class it refers to, by name; nothing when it is a class of another autoscaler."""
+        ours = (self.kind.api_version.partition("/")[0], self.kind.kind)
+        return (reference.name,) if (reference.group, reference.kind) == ours else ()
+
+
 class Cloud(Protocol):
     """A cloud. Answers are eventually consistent unless a line says otherwise."""
 
     @property
     def labels(self) -> CloudLabels:
         """The label keys of this cloud; they do not change."""
+
+    @property
+    def node_classes(self) -> NodeClassTerms:
+        """Its kind of node class; it does not change."""
+
+    def fingerprint(self, node_class: Object) -> str:
+        """Of what a class says about its machines: with another one, machines that were launched are out of date."""
 
     async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
         """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is

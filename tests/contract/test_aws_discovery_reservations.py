@@ -10,12 +10,13 @@ from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, condition, listed, 
 from holdfast import errors
 from holdfast.cloud.aws import discovery
 from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.resolve import RESERVATIONS, SLOTS
+from holdfast.cloud.aws.resolve import RESERVATIONS
 from holdfast.model.reservations import State
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
+from holdfast.state.reservation_condition import TYPE as SLOTS
 
 MINUTE = 60
 DESCRIBE = "DescribeCapacityReservations"

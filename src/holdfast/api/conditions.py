@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.api import patterns
-from holdfast.api.meta import Wire
+from holdfast.api.meta import Object, Wire
 from holdfast.api.schema import about, structural
 
 TRUE: Final = "True"
@@ -69,6 +69,12 @@ LenientConditions = Annotated[tuple[Condition, ...], _LIST]
 Conditions = Annotated[
     tuple[Annotated[Condition, msgspec.Meta(extra_json_schema=structural(_StrictCondition))], ...], _LIST
 ]
+
+
+def of(obj: Object) -> tuple[Condition, ...]:
+    """The conditions of an object, whatever its kind; a kind that has none has no verdicts."""
+    found: tuple[Condition, ...] = getattr(getattr(obj, "status", None), "conditions", ())
+    return found
 
 
 def find(conditions: Iterable[Condition], type_: str) -> Condition | None:

@@ -16,16 +16,25 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
 from holdfast.core.lifecycle.states import Marks, State
 from holdfast.ports import Kube
+from holdfast.state.registrations import LAUNCHED, REGISTERED
 
-LAUNCHED: Final = "Launched"
-REGISTERED: Final = "Registered"
 INITIALIZED: Final = "Initialized"
 DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
-CAPACITY_RESERVATION_AVAILABLE: Final = "CapacityReservationAvailable"
 DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 _MESSAGE_MAX: Final = 1024
+
+__all__ = [
+    "DEPENDENTS",
+    "DRAINED",
+    "INITIALIZED",
+    "INSTANCE_TERMINATING",
+    "LAUNCHED",
+    "REGISTERED",
+    "VOLUMES_DETACHED",
+    "Draft",
+]
 
 
 class Draft:

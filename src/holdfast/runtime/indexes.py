@@ -1,5 +1,6 @@
 """What objects are looked up by. Callers: whoever adds an index to a cache."""
 
+from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
@@ -20,3 +21,9 @@ def by_machine(obj: Node | NodeClaim) -> tuple[str, ...]:
     """The machine that a node runs on, or that was launched for a claim, by its provider id."""
     provider_id = obj.spec.provider_id if isinstance(obj, Node) else obj.status.provider_id
     return (provider_id,) if provider_id else ()
+
+
+def by_node_pool(obj: Object) -> tuple[str, ...]:
+    """The NodePool of a Node or a NodeClaim."""
+    pool = obj.metadata.labels.get(names.NODEPOOL)
+    return (pool,) if pool else ()

@@ -58,9 +58,6 @@ _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     StorageClass,
 )
 
-Classes = Mapping[tuple[str, str], type[Object]]
-"""The kinds of node class that we launch from, by group and kind."""
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -85,14 +82,13 @@ class Live:
         caches: Caches,
         cloud: Cloud,
         clock: Clock,
-        classes: Classes,
         key_aliases: Mapping[str, str],
         ledger_lag_s: int,
     ) -> None:
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
-        self._classes = classes
+        self._terms = cloud.node_classes
         self._ledger_lag_s = ledger_lag_s
         self.nominations = Nominations(clock)
         self._converter = _RememberingConverter(LabelRules(cloud.labels.well_known, key_aliases))
@@ -146,11 +142,11 @@ class Live:
 
     def node_class(self, reference: NodeClassReference) -> Object | None:
         """The class that a claim or a pool refers to, if it is one of ours and there."""
-        kind = self._classes.get((reference.group, reference.kind))
-        return self._caches.of(kind).get(("", reference.name)) if kind is not None else None
+        found = self._terms.names(reference)
+        return self._caches.of(self._terms.kind).get(("", found[0])) if found else None
 
     def is_ours(self, reference: NodeClassReference) -> bool:
-        return (reference.group, reference.kind) in self._classes
+        return bool(self._terms.names(reference))
 
     # --- Inside ---------------------------------------------------------------------------------------
 
@@ -252,10 +248,10 @@ class Live:
     async def _supply(self) -> _Supplied:
         found = _Supplied()
         for pool in sorted(self._of(NodePool), key=lambda p: p.metadata.name):
-            why = nodepools.why_no_nodes(pool, self._classes, needs_ready=True)
-            if why is not None:
-                continue
             reference = pool.spec.template.spec.node_class_ref
+            ours = {(reference.group, reference.kind)} if self.is_ours(reference) else frozenset()
+            if nodepools.why_no_nodes(pool, ours, needs_ready=True) is not None:
+                continue
             try:
                 found.types[pool.metadata.name] = await self._types_of(reference, found)
             except errors.HoldfastError as error:

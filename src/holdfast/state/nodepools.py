@@ -6,6 +6,9 @@ problems into the condition ValidationSucceeded instead of refusing the object.
 
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from typing import Final
+
+import msgspec
 
 from holdfast import errors, names
 from holdfast.api import conditions, metadata
@@ -18,10 +21,11 @@ from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodePoolView, NodeView
-from holdfast.state import times
+from holdfast.state import fingerprint, times
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 LABELS: Path = ("spec", "template", "metadata", "labels")
+HASH_VERSION: Final = "holdfast-v1"
 _MAX_LABEL_VALUE = 63
 
 
@@ -51,6 +55,13 @@ def template_requirements(pool: NodePool) -> Requirements:
     """
     wanted = requirements.from_expressions(map(expression, pool.spec.template.spec.requirements))
     return wanted.union(requirements.from_labels(template_labels(pool)))
+
+
+def template_hash(pool: NodePool) -> str:
+    """The fingerprint of what every node of the pool is made from. Requirements are not in it, since the labels of
+    each node are compared with those (P-14)."""
+    template = msgspec.to_builtins(pool.spec.template)
+    return fingerprint.of(template | {"spec": template["spec"] | {"requirements": None}})
 
 
 def why_no_nodes(pool: NodePool, classes: Container[tuple[str, str]], *, needs_ready: bool) -> str | None:

@@ -5,15 +5,14 @@ library of Go; ours has a version of its own, so that claims which Karpenter sta
 instead of being replaced (aws-1.6.2, aws-1.6.3a).
 """
 
-import hashlib
-import json
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws import families
+from holdfast.state import fingerprint
 
 VERSION: Final = "holdfast-v1"
 # What these select is compared with each machine, one by one; prefixes do not need a new node (aws-1.1).
@@ -27,14 +26,12 @@ _NOT_HASHED: Final = frozenset(
         "ipPrefixCount",
     }
 )
-_DIGITS: Final = 16
 
 
 def of(node_class: EC2NodeClass, ca_bundle: str) -> str:
     spec = msgspec.to_builtins(node_class.spec)
     kept = {key: value for key, value in spec.items() if key not in _NOT_HASHED}
-    content = [_canonical(kept), families.of(node_class).name, ca_bundle]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return fingerprint.of(kept, families.of(node_class).name, ca_bundle)
 
 
 def annotations(node_class: EC2NodeClass, ca_bundle: str) -> dict[str, str]:
@@ -45,13 +42,3 @@ def annotations(node_class: EC2NodeClass, ca_bundle: str) -> dict[str, str]:
         aws.EC2NODECLASS_HASH_VERSION: VERSION,
         **({aws.INSTANCE_PROFILE_NAME: profile} if profile else {}),
     }
-
-
-def _canonical(value: Any) -> Any:
-    """Lists are sets: their order says nothing. What is empty says as much as what is not there."""
-    if isinstance(value, dict):
-        found = {key: _canonical(each) for key, each in value.items()}
-        return {key: each for key, each in found.items() if each not in (None, "", [], {}, False)}
-    if isinstance(value, list | tuple):
-        return sorted((_canonical(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
-    return value

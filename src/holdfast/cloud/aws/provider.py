@@ -5,13 +5,14 @@ Built by `app`; controllers know it as `ports.Cloud`. It decides nothing itself.
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Final
 
 from holdfast import ports
+from holdfast.api import aws as aws_names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import labels
+from holdfast.cloud.aws import class_hash, labels
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
@@ -21,7 +22,15 @@ from holdfast.cloud.aws.templates import Surroundings
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import CloudLabels
-from holdfast.ports import LaunchRequest, ReservationCounts
+from holdfast.ports import LaunchRequest, NodeClassTerms, ReservationCounts
+
+NODE_CLASSES: Final = NodeClassTerms(
+    kind=EC2NodeClass,
+    finalizer=aws_names.TERMINATION_FINALIZER,
+    hash_key=aws_names.EC2NODECLASS_HASH,
+    hash_version_key=aws_names.EC2NODECLASS_HASH_VERSION,
+    hash_version=class_hash.VERSION,
+)
 
 
 class Aws:
@@ -36,6 +45,7 @@ class Aws:
         recorder: ports.Recorder,
     ) -> None:
         self.discovery = discovery
+        self._ca_bundle = around.cluster.ca_bundle
         self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
         self._machines = Machines(aws, cluster=around.cluster, clock=clock, selected=self._selected_by)
         self._launcher = Launcher(
@@ -51,6 +61,14 @@ class Aws:
     @property
     def labels(self) -> CloudLabels:
         return labels.CLOUD_LABELS
+
+    @property
+    def node_classes(self) -> NodeClassTerms:
+        return NODE_CLASSES
+
+    def fingerprint(self, node_class: Object) -> str:
+        assert isinstance(node_class, EC2NodeClass)
+        return class_hash.of(node_class, self._ca_bundle)
 
     async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
         self._note(node_class)

@@ -27,6 +27,7 @@ from holdfast.cloud.aws.placement_groups import PlacementGroups
 from holdfast.cloud.aws.profiles import Profiles
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.sources import Source
+from holdfast.state import reservation_condition
 
 AMIS: Final = "AMIsReady"
 SUBNETS: Final = "SubnetsReady"
@@ -35,7 +36,6 @@ INSTANCE_PROFILE: Final = "InstanceProfileReady"
 PLACEMENT_GROUP: Final = "PlacementGroupReady"
 RESERVATIONS: Final = "CapacityReservationsReady"
 VALIDATION: Final = "ValidationSucceeded"
-SLOTS: Final = "CapacityReservationAvailable"
 
 READY_NEEDS: Final = (
     AMIS,
@@ -136,7 +136,7 @@ class _Resolving:
 
     async def reservations(self) -> Verdict:
         if not self._class.spec.capacity_reservation_selector_terms:
-            self._conditions = conditions.drop(self._conditions, SLOTS)
+            self._conditions = conditions.drop(self._conditions, reservation_condition.TYPE)
             return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
         zones = await self._zones()  # first: subnets tell what this account calls each zone
         found = reservation_status.found(
@@ -211,13 +211,13 @@ class _Resolving:
         return patch
 
     def _slots(self, found: reservation_status.Found) -> None:
-        if not found.active:
-            self._conditions = conditions.drop(self._conditions, SLOTS)
-        elif found.free:
-            self.put(SLOTS, Verdict({}, TRUE, "Available"))
-        else:
-            why = f"all slots of {len(found.active)} selected reservations are taken"
-            self.put(SLOTS, Verdict({}, FALSE, "LimitExceeded", why))
+        self._conditions = reservation_condition.of_selected(
+            self._conditions,
+            len(found.active),
+            found.free,
+            now=self._now,
+            generation=self._class.metadata.generation,
+        )
 
     async def _zones(self) -> AbstractSet[str] | None:
         try:

@@ -21,7 +21,9 @@ from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.node import drain
-from holdfast.runtime.cache import Caches, Index
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state import nodes as node_states
@@ -46,10 +48,11 @@ _EXCLUDED: Final = {names.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
 class NodeTermination:
     name: Final = "node.termination"
 
-    def __init__(self, *, caches: Caches, pods: Index[Pod], claims: Index[NodeClaim], doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._nodes = caches.of(Node)
-        self._pods = pods  # by the node they are on
-        self._claims = claims  # by provider id
+        self._all_pods = caches.of(Pod)
+        self._pods = self._all_pods.index(indexes.by_node)
+        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
         self._attachments = caches.of(VolumeAttachment)
         self._volume_claims = caches.of(PersistentVolumeClaim)
         self._kube = doors.kube
@@ -57,13 +60,17 @@ class NodeTermination:
         self._clock = doors.clock
         self._recorder = doors.recorder
 
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._nodes, lambda node: (key_of(node),) if _is_going(node) else ())
+        controller.watch(self._all_pods, self._node_of)
+
+    def _node_of(self, pod: Pod) -> tuple[Key, ...]:
+        node = self._nodes.get(("", pod.spec.node_name))
+        return (key_of(node),) if node is not None and _is_going(node) else ()
+
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         node = self._nodes.get(key)
-        if (
-            node is None
-            or node.metadata.deletion_timestamp is None
-            or names.TERMINATION_FINALIZER not in node.metadata.finalizers
-        ):
+        if node is None or not _is_going(node):
             return Done()
         claim = await self._going_claim(node)
         if not node_states.is_ready(node) and await self._is_gone(node):
@@ -213,6 +220,13 @@ class NodeTermination:
             await self._kube.patch(node, {"metadata": {"finalizers": left}}, only_if_unchanged=True)
         self._recorder.count(TERMINATED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return Done("gone")
+
+
+def _is_going(node: Node) -> bool:
+    return (
+        node.metadata.deletion_timestamp is not None
+        and names.TERMINATION_FINALIZER in node.metadata.finalizers
+    )
 
 
 def _deadline_s(draft: Draft | None) -> int | None:

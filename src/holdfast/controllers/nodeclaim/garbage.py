@@ -16,6 +16,7 @@ from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.runtime.cache import Caches, Index
+from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
 from holdfast.state import nodes as node_states
 
@@ -33,6 +34,9 @@ class Garbage:
         self._kube = doors.kube
         self._cloud = doors.cloud
         self._clock = doors.clock
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
         claims = tuple(self._claims)  # before the machines: one that is launched meanwhile has no claim here

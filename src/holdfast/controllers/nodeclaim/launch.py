@@ -26,7 +26,7 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.backoff import Backoff
-from holdfast.state import nodepools
+from holdfast.state import nodepools, reservation_condition
 from holdfast.state.live import Live
 
 _MOVES_MAX: Final = 8  # from slot to slot in one go
@@ -167,9 +167,7 @@ def _suitable(claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[Instan
 
 
 def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
-    draft.say(
-        drafts.CAPACITY_RESERVATION_AVAILABLE, conditions.FALSE, "LimitExceeded", str(error)
-    )  # 002's word (decision 11)
+    draft.say(reservation_condition.TYPE, conditions.FALSE, reservation_condition.LIMIT_EXCEEDED, str(error))
     return End("insufficient_capacity", str(error))
 
 
@@ -189,7 +187,7 @@ def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> 
     )
     draft.say(drafts.LAUNCHED, conditions.TRUE)
     if instance.capacity_type == names.RESERVED:
-        draft.say(drafts.CAPACITY_RESERVATION_AVAILABLE, conditions.TRUE, "Available")
+        draft.say(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
 
 
 def _amounts(instance: Instance, types: tuple[InstanceType, ...]) -> tuple[Resources, Resources]:

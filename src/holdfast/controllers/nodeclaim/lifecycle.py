@@ -11,12 +11,15 @@ from typing import Final
 
 from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.stage import End, Stage, Wait
 from holdfast.controllers.nodeclaim.termination import Termination
-from holdfast.runtime.cache import Caches
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state import times
@@ -49,6 +52,8 @@ class Lifecycle:
     ) -> None:
         self._live = live
         self._claims = caches.of(NodeClaim)
+        self._by_machine = self._claims.index(indexes.by_machine)
+        self._nodes = caches.of(Node)
         self._pods = caches.of(Pod)
         self._kube = doors.kube
         self._clock = doors.clock
@@ -56,6 +61,13 @@ class Lifecycle:
         self._stages = stages
         self._termination = termination
         self._hurry = hurry
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._claims, lambda claim: (key_of(claim),))
+        controller.watch(self._nodes, self._claims_on)
+
+    def _claims_on(self, node: Node) -> list[Key]:
+        return [key_of(claim) for claim in self._by_machine.get(node.spec.provider_id)]
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)

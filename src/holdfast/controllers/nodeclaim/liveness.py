@@ -4,16 +4,11 @@ Run by `lifecycle`. A claim that waits for its slot is not late (decision 22). T
 that has registered may take to be ready (NC-18).
 """
 
-from typing import Final
-
 from holdfast import names
 from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim.stage import End, Wait
-from holdfast.state import times
-
-LAUNCH_S: Final = 300
-REGISTRATION_S: Final = 900
+from holdfast.state import registrations, times
 
 
 class Liveness:
@@ -21,9 +16,11 @@ class Liveness:
         if names.WAITS_FOR_INSTANCE in draft.annotations:
             return None
         if not draft.holds(drafts.LAUNCHED):
-            return _late(draft, drafts.LAUNCHED, LAUNCH_S, "launch_timeout")
+            return _late(draft, drafts.LAUNCHED, registrations.LAUNCH_TIMEOUT_S, "launch_timeout")
         if not draft.holds(drafts.REGISTERED):
-            return _late(draft, drafts.REGISTERED, REGISTRATION_S, "registration_timeout")
+            return _late(
+                draft, drafts.REGISTERED, registrations.REGISTRATION_TIMEOUT_S, "registration_timeout"
+            )
         return None
 
 

@@ -29,6 +29,7 @@ from holdfast.core.scheduling.plan import Plan, PlannedClaim
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state import pod_states
@@ -91,9 +92,10 @@ class Provisioner:
 
     # --- What wakes it --------------------------------------------------------------------------------
 
-    def woken_by(self, wake: Callable[[Key], None]) -> None:
-        """How it says that its key is to be looked at."""
-        self._wake = wake
+    def watch(self, controller: Controller) -> None:
+        """Everything that is there when it starts has been told to it by the caches."""
+        self._wake = controller.add
+        controller.add(KEY)
 
     def hurry(self) -> None:
         """A launch failed or a slot got free: plan now."""

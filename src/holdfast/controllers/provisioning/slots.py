@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.model import reservations
 from holdfast.ports import Clock, ReservationCounts
+from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
 from holdfast.state.live import Live
 
@@ -24,6 +25,9 @@ class Slots:
         self._clock = clock
         self._hurry = hurry
         self._free: dict[str, int] | None = None  # by reservation, as last seen
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
         free = self._launchable(await self._live.counts())

@@ -53,7 +53,8 @@ def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
         volumes=tuple(m["DeviceName"] for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m)
         or (image.root_device,),
         volume_gib=max(
-            (m["Ebs"].get("VolumeSize", 0) for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m), default=0
+            (m["Ebs"].get("VolumeSize", 0) for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m),
+            default=0,
         ),
         monitoring=data.get("Monitoring", {}).get("Enabled", False),
         metadata=dict(data.get("MetadataOptions", {})),

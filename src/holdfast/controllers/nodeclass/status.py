@@ -1,0 +1,99 @@
+"""nodeclass.status: a class gets its finalizer, then its status from the cloud, again and again; and it has an end.
+
+Run by the engine, a key a class. The rules: what could not be read stays as it was; nothing is written that did not
+change; and while a class lives it is looked at each minute, and at the very second one of the reservations starts,
+drains or ends. Living and ending are one reconciler's, so that what was released is never made anew.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast import errors
+from holdfast.api import conditions
+from holdfast.api.conditions import Condition
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.controllers import conditions as verdicts
+from holdfast.controllers.nodeclass.termination import Termination
+from holdfast.core.reservations import boundaries
+from holdfast.ports import Clock, Cloud, Kube, Recorder
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Done, Key, RequeueAfter
+
+PERIOD_S: Final = 60.0
+UNKNOWN_PERIOD_S: Final = 5.0  # while something has never been read
+
+
+class Status:
+    name: Final = "nodeclass.status"
+
+    def __init__(self, *, kube: Kube, cloud: Cloud, caches: Caches, clock: Clock, recorder: Recorder) -> None:
+        self._kube = kube
+        self._cloud = cloud
+        self._clock = clock
+        self._recorder = recorder
+        self._terms = cloud.node_classes
+        self._classes = caches.of(self._terms.kind)
+        self._claims = caches.of(NodeClaim)
+        self._termination = Termination(kube=kube, cloud=cloud, claims=self._claims, recorder=recorder)
+
+    def watch(self, controller: Controller) -> None:
+        """A class that ends waits for the last of its claims."""
+        controller.watch(self._classes, lambda node_class: (key_of(node_class),))
+        controller.watch(self._claims, self._class_that_ends)
+
+    async def reconcile(self, key: Key) -> Done | RequeueAfter:
+        node_class = self._classes.get(key)
+        if node_class is None:
+            return Done()
+        if node_class.metadata.deletion_timestamp is not None:
+            return await self._termination.end(node_class)
+        node_class = await self._with_finalizer(node_class)
+        status = await self._cloud.resolve(node_class)
+        did = await verdicts.write(self._kube, node_class, _changes(node_class, status))
+        self._tell(node_class, status)
+        return await self._look_again(status, did)
+
+    async def _with_finalizer(self, node_class: Object) -> Object:
+        """Before anything is made for the class, so that it cannot go without it."""
+        there = node_class.metadata.finalizers
+        if self._terms.finalizer in there:
+            return node_class
+        change = {"metadata": {"finalizers": [*there, self._terms.finalizer]}}
+        return await self._kube.patch(node_class, change, only_if_unchanged=True)
+
+    def _tell(self, node_class: Object, status: Mapping[str, Any]) -> None:
+        for one in verdicts.news(conditions.of(node_class), _conditions(status)):
+            self._recorder.event(node_class, one.reason or one.type, one.message or one.type, warning=True)
+
+    async def _look_again(self, status: Mapping[str, Any], did: str) -> RequeueAfter:
+        ready = conditions.find(_conditions(status), conditions.READY)
+        if ready is None or ready.status == conditions.UNKNOWN:
+            return RequeueAfter(UNKNOWN_PERIOD_S, "not everything could be read", did)
+        try:
+            counts = await self._cloud.reservations()
+        except errors.HoldfastError:
+            return RequeueAfter(PERIOD_S, "the next look", did)  # that it failed is in the status
+        now_s = self._clock.now_s()
+        at_s = boundaries.next_change_s(counts.reservations, now_s)
+        if at_s is None or at_s - now_s >= PERIOD_S:
+            return RequeueAfter(PERIOD_S, "the next look", did)
+        return RequeueAfter(at_s - now_s, "a reservation starts, drains or ends", did)
+
+    def _class_that_ends(self, claim: NodeClaim) -> list[Key]:
+        keys = [("", name) for name in self._terms.names(claim.spec.node_class_ref)]
+        found = {key: self._classes.get(key) for key in keys}
+        return [key for key, one in found.items() if one and one.metadata.deletion_timestamp]
+
+
+def _changes(node_class: Object, status: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the patch is not in the class already."""
+    there = msgspec.to_builtins(node_class).get("status", {})
+    return {field: value for field, value in status.items() if there.get(field) != value}
+
+
+def _conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
+    return msgspec.convert(status.get("conditions", ()), tuple[Condition, ...])

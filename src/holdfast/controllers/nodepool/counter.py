@@ -1,0 +1,84 @@
+"""nodepool.counter: how many nodes a NodePool has, and how much is in them, in its status and as metrics.
+
+Run by the engine, a key a pool. A node counts from its launch until it is marked for deletion (ST-14). The rule: a
+pool is counted at most every five seconds, whatever happens to its nodes, so a busy pool costs no more than a calm one.
+"""
+
+from typing import Final
+
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.model import resources
+from holdfast.model.resources import Resources
+from holdfast.ports import Clock, Cloud, Kube, Recorder
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state import nodepools, nodes
+
+PERIOD_S: Final = 5.0
+_LABELS: Final = ("nodepool", "resource_type")
+USAGE: Final = Metric("karpenter_nodepools_usage", "gauge", "What the nodes of a NodePool have.", _LABELS)
+LIMIT: Final = Metric("karpenter_nodepools_limit", "gauge", "What a NodePool may have at most.", _LABELS)
+METRICS: Final = (USAGE, LIMIT)
+
+
+class Counter:
+    name: Final = "nodepool.counter"
+
+    def __init__(self, *, kube: Kube, cloud: Cloud, caches: Caches, clock: Clock, recorder: Recorder) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._recorder = recorder
+        self._terms = cloud.node_classes
+        self._pools, self._nodes, self._claims = caches.of(NodePool), caches.of(Node), caches.of(NodeClaim)
+        self._nodes_of_pool = self._nodes.index(indexes.by_node_pool)
+        self._claims_of_pool = self._claims.index(indexes.by_node_pool)
+        self._counted_s: dict[Key, float] = {}  # when a pool was last
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._pools, lambda pool: (key_of(pool),))
+        controller.watch(self._nodes, _pool_key)
+        controller.watch(self._claims, _pool_key)
+
+    async def reconcile(self, key: Key) -> Done | RequeueAfter:
+        pool = self._pools.get(key)
+        if pool is None or not self._terms.names(pool.spec.template.spec.node_class_ref):
+            self._counted_s.pop(key, None)
+            return Done()
+        now_s = self._clock.monotonic_s()
+        wait_s = self._counted_s.get(key, now_s - PERIOD_S) + PERIOD_S - now_s
+        if wait_s > 0:
+            return RequeueAfter(wait_s, "counted a moment ago")
+        self._counted_s[key] = now_s
+        used = self._used(pool.metadata.name)
+        self._measure(pool, used)
+        return Done(await self._write(pool, used))
+
+    def _used(self, name: str) -> Resources:
+        halves = nodes.pair(self._nodes_of_pool.get(name), self._claims_of_pool.get(name))
+        return nodepools.used(map(nodes.view, halves), name)
+
+    async def _write(self, pool: NodePool, used: Resources) -> str:
+        there = pool.status.resources
+        counted = {name: resources.text(name, amount) for name, amount in used.amounts if amount}
+        if (there, pool.status.nodes) == (counted, used[resources.NODES]):
+            return ""
+        gone = dict.fromkeys(there.keys() - counted.keys())
+        status = {"nodes": used[resources.NODES], "resources": {**gone, **counted}}
+        await self._kube.patch(pool, {"status": status}, status=True)
+        return f"counted {used}"
+
+    def _measure(self, pool: NodePool, used: Resources) -> None:
+        for metric, amounts in ((USAGE, used), (LIMIT, resources.parse(pool.spec.limits))):
+            for name, amount in amounts.amounts:
+                about = {"nodepool": pool.metadata.name, "resource_type": name}
+                self._recorder.gauge(metric.name, about, amount / 1000 if name == resources.CPU else amount)
+
+
+def _pool_key(obj: Object) -> list[Key]:
+    return [("", name) for name in indexes.by_node_pool(obj)]

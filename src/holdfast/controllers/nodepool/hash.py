@@ -1,0 +1,45 @@
+"""nodepool.hash: the fingerprint of a NodePool's template, on the pool, and its version on the NodeClaims of the pool.
+
+Run by the engine, a key a pool. Claims are stamped when they are written; those of another version are moved to ours
+before the pool is, so that taking over from Karpenter drifts nobody (P-14, P-15).
+"""
+
+from typing import Final
+
+from holdfast import names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.controllers import stamps
+from holdfast.controllers.stamps import Stamp
+from holdfast.ports import Cloud, Kube
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Done, Key
+from holdfast.state import nodepools
+
+
+class Hash:
+    name: Final = "nodepool.hash"
+
+    def __init__(self, *, kube: Kube, cloud: Cloud, caches: Caches) -> None:
+        self._kube = kube
+        self._terms = cloud.node_classes
+        self._pools = caches.of(NodePool)
+        self._of_pool = caches.of(NodeClaim).index(indexes.by_node_pool)
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._pools, lambda pool: (key_of(pool),))
+
+    async def reconcile(self, key: Key) -> Done:
+        pool = self._pools.get(key)
+        if pool is None or not self._terms.names(pool.spec.template.spec.node_class_ref):
+            return Done()
+        stamp = Stamp(
+            hash_key=names.NODEPOOL_HASH,
+            version_key=names.NODEPOOL_HASH_VERSION,
+            hash=nodepools.template_hash(pool),
+            version=nodepools.HASH_VERSION,
+        )
+        claims = tuple(self._of_pool.get(pool.metadata.name))
+        return Done(await stamps.put(self._kube, pool, claims, stamp))

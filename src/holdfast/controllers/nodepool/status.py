@@ -1,0 +1,99 @@
+"""nodepool.status: whether a NodePool can be used, as conditions, written in one patch.
+
+Run by the engine, a key a pool. Ready is validation and the class together; registration health is told and decides
+nothing (P-16, C-2). What the API server let through and no node could be made from is a verdict here, never a refusal.
+"""
+
+from typing import Any, Final
+
+from holdfast.api import conditions, findings
+from holdfast.api.conditions import FALSE, TRUE, UNKNOWN
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.controllers import conditions as verdicts
+from holdfast.controllers.conditions import Verdicts
+from holdfast.controllers.nodepool.registration import RegistrationHealth
+from holdfast.ports import Clock, Cloud, Kube, Recorder
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Done, Key
+from holdfast.state import nodepools
+
+VALIDATION: Final = "ValidationSucceeded"
+NODE_CLASS: Final = "NodeClassReady"
+READY_NEEDS: Final = (VALIDATION, NODE_CLASS)
+_PROBLEMS_SHOWN: Final = 10
+
+
+class Status:
+    name: Final = "nodepool.status"
+
+    def __init__(self, *, kube: Kube, cloud: Cloud, caches: Caches, clock: Clock, recorder: Recorder) -> None:
+        self._kube = kube
+        self._cloud = cloud
+        self._clock = clock
+        self._recorder = recorder
+        self._terms = terms = cloud.node_classes
+        self._classes = caches.of(terms.kind)
+        self._pools = caches.of(NodePool)
+        self._of_class = self._pools.index(lambda pool: terms.names(pool.spec.template.spec.node_class_ref))
+        self._registrations = RegistrationHealth(pools=self._pools, claims=caches.of(NodeClaim))
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._pools, lambda pool: (key_of(pool),))
+        controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
+        self._registrations.subscribe(controller.add)
+
+    async def reconcile(self, key: Key) -> Done:
+        pool = self._pools.get(key)
+        class_names = self._terms.names(pool.spec.template.spec.node_class_ref) if pool is not None else ()
+        if pool is None or not class_names:
+            self._registrations.forget(key)
+            return Done()
+        node_class = self._classes.get(("", class_names[0]))
+        found = Verdicts(pool, now_s=self._clock.now_s())
+        self._validate(found, pool)
+        _judge_class(found, class_names[0], node_class)
+        self._registrations.judge(found, pool, node_class)
+        found.summarize(READY_NEEDS)
+        did = await verdicts.write(self._kube, pool, found.changes | _seen(pool, node_class))
+        for one in verdicts.news(found.before, found.all):
+            self._recorder.event(pool, one.reason or one.type, one.message or one.type, warning=True)
+        return Done(did)
+
+    def _validate(self, found: Verdicts, pool: NodePool) -> None:
+        wrong = [
+            f"{findings.text_of(one.path)}: {one.message}"
+            for one in nodepools.problems(pool, self._cloud.labels.well_known)
+        ]
+        if wrong:
+            message = "; ".join(wrong[:_PROBLEMS_SHOWN])
+            found.put(VALIDATION, FALSE, "NodePoolValidationFailed", message)
+        else:
+            found.put(VALIDATION, TRUE)
+
+
+def _judge_class(found: Verdicts, name: str, node_class: Object | None) -> None:
+    if node_class is None:
+        found.put(NODE_CLASS, FALSE, "NodeClassNotFound", f"there is no node class {name}")
+        return
+    if node_class.metadata.deletion_timestamp is not None:
+        found.put(NODE_CLASS, FALSE, "NodeClassTerminating", f"node class {name} is being deleted")
+        return
+    ready = conditions.find(conditions.of(node_class), conditions.READY)
+    current = ready is not None and ready.observed_generation == node_class.metadata.generation
+    if ready is None or not current or ready.status == UNKNOWN:
+        why = f"node class {name} has not been looked at yet, or could not be read"
+        found.put(NODE_CLASS, FALSE, "NodeClassReadinessUnknown", why)
+    elif ready.status == FALSE:
+        found.put(NODE_CLASS, FALSE, ready.reason or "", f"node class {name}: {ready.message}")
+    else:
+        found.put(NODE_CLASS, TRUE)
+
+
+def _seen(pool: NodePool, node_class: Object | None) -> dict[str, Any]:
+    """The generation of the class, when it is another than before."""
+    if node_class is None or pool.status.node_class_observed_generation == node_class.metadata.generation:
+        return {}
+    return {"nodeClassObservedGeneration": node_class.metadata.generation}

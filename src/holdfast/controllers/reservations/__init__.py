@@ -1,0 +1,1 @@
+"""Capacity that was paid for: what NodePools are told about it."""

@@ -1,0 +1,55 @@
+"""reservations.availability: the condition CapacityReservationAvailable of a NodePool (decision 11).
+
+Run by the engine, a key a pool. A pool may use what its class selects and its own requirements allow, so two pools of
+one class can differ. The rule: what could not be read changes nothing, and Ready is never touched. Nodes classes have
+theirs from the cloud, NodeClaims from whoever launches them.
+"""
+
+from typing import Final
+
+from holdfast.api.nodepool import NodePool
+from holdfast.controllers import conditions as verdicts
+from holdfast.controllers.conditions import Verdicts
+from holdfast.core.reservations import selected
+from holdfast.ports import Clock, Cloud, Kube, Recorder
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state import nodepools, reservation_condition
+
+PERIOD_S: Final = 15.0  # counts are read each minute; a launch that finds a reservation full is known sooner
+
+
+class Availability:
+    name: Final = "reservations.availability"
+
+    def __init__(self, *, kube: Kube, cloud: Cloud, caches: Caches, clock: Clock, recorder: Recorder) -> None:
+        self._kube = kube
+        self._cloud = cloud
+        self._clock = clock
+        self._recorder = recorder
+        self._terms = terms = cloud.node_classes
+        self._classes = caches.of(terms.kind)
+        self._pools = caches.of(NodePool)
+        self._of_class = self._pools.index(lambda pool: terms.names(pool.spec.template.spec.node_class_ref))
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._pools, lambda pool: (key_of(pool),))
+        controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
+
+    async def reconcile(self, key: Key) -> Done | RequeueAfter:
+        pool = self._pools.get(key)
+        class_names = self._terms.names(pool.spec.template.spec.node_class_ref) if pool is not None else ()
+        node_class = self._classes.get(("", class_names[0])) if class_names else None
+        if pool is None or node_class is None:
+            return Done()
+        types = await self._cloud.instance_types(node_class)
+        slots = selected.slots(nodepools.template_requirements(pool), types, self._cloud.labels.well_known)
+        found = Verdicts(pool, now_s=self._clock.now_s())
+        found.all = reservation_condition.of_selected(
+            found.all, slots.selected, slots.free, now=found.now, generation=found.generation
+        )
+        did = await verdicts.write(self._kube, pool, found.changes)
+        for one in verdicts.news(found.before, found.all):
+            self._recorder.event(pool, one.reason or one.type, one.message or one.type, warning=True)
+        return RequeueAfter(PERIOD_S, "counts change", did) if slots.selected else Done(did)

@@ -1,0 +1,55 @@
+"""What becomes of launches, read from how NodeClaims change.
+
+Called for each change of a NodeClaim. The rule: only a change that was seen counts. A claim that is known from the
+start of the program has been counted before.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from holdfast.api import conditions
+from holdfast.api.conditions import Condition
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.core.lifecycle.registration_health import SUCCESS, Outcome
+
+LAUNCHED: Final = "Launched"
+REGISTERED: Final = "Registered"
+LAUNCH_TIMEOUT_S: Final = 300
+REGISTRATION_TIMEOUT_S: Final = 900
+_FAILED: Final = "RegistrationFailed"
+
+
+def outcome(before: NodeClaim | None, after: NodeClaim | None) -> Outcome | None:
+    """What this change of a claim says about its launch; None: nothing."""
+    if before is None or after is None or _is(before, REGISTERED):
+        return None
+    if _is(after, REGISTERED):
+        return SUCCESS
+    ends = after.metadata.deletion_timestamp
+    if ends is None or before.metadata.deletion_timestamp is not None:
+        return None
+    return _timed_out(after, ends)
+
+
+def _timed_out(claim: NodeClaim, ends: datetime) -> Outcome | None:
+    """Deleted after it had its time, and not for want of capacity or because somebody wanted it gone."""
+    launched, registered = (conditions.find(claim.status.conditions, c) for c in (LAUNCHED, REGISTERED))
+    if launched is None:
+        return None
+    if launched.status != conditions.TRUE:
+        late = _age_s(launched, ends) >= LAUNCH_TIMEOUT_S
+        return Outcome(False, launched.reason or _FAILED, launched.message or "") if late else None
+    if registered is None or _age_s(registered, ends) < REGISTRATION_TIMEOUT_S:
+        return None
+    return Outcome(
+        False, _FAILED, f"{claim.metadata.name} did not become a node in time: {registered.message or ''}"
+    )
+
+
+def _is(claim: NodeClaim, condition: str) -> bool:
+    found = conditions.find(claim.status.conditions, condition)
+    return found is not None and found.status == conditions.TRUE
+
+
+def _age_s(condition: Condition, now: datetime) -> float:
+    return (now - condition.last_transition_time).total_seconds()
