@@ -11,9 +11,10 @@ from typing import Final
 
 from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance
-from holdfast.ports import Clock, Cloud, Ids, Kube, LaunchRequest
-from holdfast.runtime.cache import Cache
+from holdfast.ports import LaunchRequest
+from holdfast.runtime.cache import Caches
 
 _GATHER_S: Final = 0.05
 _MOST: Final = 1000
@@ -26,12 +27,12 @@ class _Asked:
 
 
 class Launching:
-    def __init__(self, *, cloud: Cloud, kube: Kube, clock: Clock, ids: Ids, claims: Cache[NodeClaim]) -> None:
-        self._cloud = cloud
-        self._kube = kube
-        self._clock = clock
-        self._ids = ids
-        self._claims = claims
+    def __init__(self, *, doors: Doors, caches: Caches) -> None:
+        self._cloud = doors.cloud
+        self._kube = doors.kube
+        self._clock = doors.clock
+        self._ids = doors.ids
+        self._claims = caches.of(NodeClaim)
         self._waiting: list[_Asked] = []
 
     async def launch(self, request: LaunchRequest) -> tuple[NodeClaim, Instance | Exception]:
