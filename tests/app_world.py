@@ -55,7 +55,9 @@ SETTINGS = Settings(
     strict=True,
 )
 
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(20))  # what changed the world, no more
+structlog.configure(
+    wrapper_class=structlog.make_filtering_bound_logger(20)
+)  # what changed the world, no more
 
 Program = Callable[["AppWorld"], Awaitable[None]]
 
@@ -86,7 +88,9 @@ class AppWorld(cluster_world.World):
             rules=rules,
             throttled=False,
         )
-        parameters = {path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)}
+        parameters = {
+            path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)
+        }
         self.endpoint = Endpoint(
             {
                 "ec2": self.ec2,

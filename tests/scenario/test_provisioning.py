@@ -34,7 +34,9 @@ def test_pending_pods_run_on_nodes_that_were_launched_for_them() -> None:
         claims, nodes = await world.claims(), await world.nodes()
         assert len(claims) == len(nodes) == len(world.machines) == 3
         for claim in claims:
-            assert [status_of(claim, c) for c in ("Launched", "Registered", "Initialized", "Ready")] == ["True"] * 4
+            assert [status_of(claim, c) for c in ("Launched", "Registered", "Initialized", "Ready")] == [
+                "True"
+            ] * 4
             assert claim.metadata.labels[names.INSTANCE_TYPE] == "m5.large"
             assert claim.metadata.labels["team"] == "web"
             assert claim.metadata.labels["karpenter.k8s.aws/ec2nodeclass"] == "default"
@@ -87,9 +89,7 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
         await world.until_running(2)
         claims = {c.metadata.annotations.get(names.SLOT): c for c in await world.claims()}
         assert set(claims) == {slots.id, None}
-        wanted = {
-            slot: {r.key: r.values for r in claim.spec.requirements} for slot, claim in claims.items()
-        }
+        wanted = {slot: {r.key: r.values for r in claim.spec.requirements} for slot, claim in claims.items()}
         assert wanted[slots.id][names.CAPACITY_TYPE] == ("reserved",)
         assert wanted[slots.id][RESERVATION] == (slots.id,)
         assert wanted[None][names.CAPACITY_TYPE] == ("on-demand",)
@@ -100,7 +100,10 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
                 ("NodePool", pool.metadata.uid, True)
             ]
             assert names.TERMINATION_FINALIZER in claim.metadata.finalizers
-            assert claim.metadata.annotations[names.NODEPOOL_HASH] == pool.metadata.annotations[names.NODEPOOL_HASH]
+            assert (
+                claim.metadata.annotations[names.NODEPOOL_HASH]
+                == pool.metadata.annotations[names.NODEPOOL_HASH]
+            )
             assert names.NODEPOOL_HASH_VERSION in claim.metadata.annotations
             assert claim.metadata.annotations[names.MIN_VALUES_RELAXED] == "false"
 

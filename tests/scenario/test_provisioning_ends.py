@@ -19,7 +19,9 @@ ONE_PER_NODE = {"cpu": "1500m"}
 LAST = 10_000  # seconds; nothing here takes so long
 
 
-async def running(world: AppWorld, replicas: int = 1, *, pool: dict[str, Any] | None = None, **spec: Any) -> NodeClaim:
+async def running(
+    world: AppWorld, replicas: int = 1, *, pool: dict[str, Any] | None = None, **spec: Any
+) -> NodeClaim:
     """An app that runs, one pod a node; one of its claims."""
     await world.node_class()
     await world.node_pool(**{"requirements": [LARGE]} | (pool or {}))
@@ -103,9 +105,7 @@ def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
 @pytest.mark.fact("NC-23", "NC-32")
 def test_a_termination_grace_period_ends_what_a_budget_would_hold() -> None:
     async def program(world: AppWorld) -> None:
-        claim = await running(
-            world, pool={"terminationGracePeriod": "5m"}, terminationGracePeriodSeconds=30
-        )
+        claim = await running(world, pool={"terminationGracePeriod": "5m"}, terminationGracePeriodSeconds=30)
         await budget(world, minAvailable=1)
         await world.kube.delete(claim)
         await world.sleep(200)
@@ -149,7 +149,7 @@ def test_a_machine_that_no_claim_owns_is_ended() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
         await world.app.kill()
-        change = {"metadata": {"finalizers": []}}
+        change: dict[str, Any] = {"metadata": {"finalizers": []}}
         claim = await world.kube.get(NodeClaim, claim.metadata.name)
         await world.kube.patch(claim, change, only_if_unchanged=True)
         await world.kube.delete(claim)
@@ -158,9 +158,11 @@ def test_a_machine_that_no_claim_owns_is_ended() -> None:
         await world.until_running(1)
         owned = {c.status.provider_id for c in await world.claims()}
         assert len(world.machines) == len(owned) == 1
-        assert {(one.provider_id or "").rpartition("/")[2] for one in await world.app.cloud.instances() if one.state == "running"} == {
-            (one or "").rpartition("/")[2] for one in owned
-        }
+        assert {
+            (one.provider_id or "").rpartition("/")[2]
+            for one in await world.app.cloud.instances()
+            if one.state == "running"
+        } == {(one or "").rpartition("/")[2] for one in owned}
 
     app_world.run(program)
 
