@@ -94,6 +94,7 @@ def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
         assert len(await world.running()) == 1
         assert not await world.gone(NodeClaim, claim.metadata.name)
         assert await world.events("FailedDraining")
+        assert len(world.machines) == 2  # its pod's next node is there, once
         found = (await world.kube.list(PodDisruptionBudget)).items[0]
         await world.kube.delete(found)
         await until_gone(world, claim, within_s=120)

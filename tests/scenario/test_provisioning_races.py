@@ -1,6 +1,7 @@
 """What goes wrong between a plan and a machine: lost races, lost answers, crashes; the real program, in virtual time."""
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
 
 import pytest
@@ -9,6 +10,7 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.kube.transport import Answer, Transport
+from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.entities import Reservation
 
@@ -178,3 +180,22 @@ def test_a_program_that_dies_at_any_of_its_writes_is_made_good_by_the_next(after
         app_world.run(program)
         deaths += died
     assert deaths > 20
+
+
+def test_of_two_replicas_the_second_goes_on_where_the_first_died() -> None:
+    async def program(world: AppWorld) -> None:
+        second = world.new_app()
+        second.start()
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.until_running(2)
+        assert len(world.all_machines()) == 2  # only one of them acts
+        await world.app.kill()
+        world.app = second
+        await world.scale("web", 3)
+        await world.until_running(3)
+        assert len(world.all_machines()) == 3
+
+    settings = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
+    app_world.run(program, settings=settings)

@@ -18,6 +18,9 @@ class Nominations:
         self._clock = clock
         self._promised: dict[str, tuple[str, float | None]] = {}  # uid -> node or claim, and until when
 
+    def __len__(self) -> int:
+        return len(self._promised)
+
     def promise(self, pods: Iterable[str], place: str, *, ready: bool) -> None:
         """A node that exists is waited for as long as kube-scheduler may take; one to come, until it has come."""
         until_s = self._clock.monotonic_s() + WINDOW_S if ready else None

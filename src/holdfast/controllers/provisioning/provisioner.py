@@ -45,7 +45,7 @@ METRICS: Final = (
     Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan had no place for.", ("controller",)),
 )
 
-_AGAIN_S: Final = 10.0  # pods without a place are planned for again this often (P-1)
+_AGAIN_S: Final = 10.0  # pods that are not on a node yet are looked at again this often (P-1)
 _NAMED_BY: Final = {"controller": "provisioner"}
 _NAMES_TRIED: Final = 3
 _SUFFIX: Final = 8
@@ -82,7 +82,7 @@ class Provisioner:
         self._settings = settings
         self._memory = Memory()
         self._batch = Batch(batching.idle_s, batching.longest_s)
-        self._again_s: float | None = None  # when pods without a place are looked at again
+        self._again_s: float | None = None  # when pods that are not on a node yet are looked at again
         self._wake: Callable[[Key], None] = lambda _: None
         self._room = asyncio.Semaphore(_CREATES_AT_ONCE)
         self._log = structlog.get_logger().bind(controller=self.name)
@@ -139,15 +139,16 @@ class Provisioner:
         self._again_s = now_s  # until this run has come to its end
         seen = await self._live.take()
         plan = await self._decide(seen)
-        wrote = await self._act(plan)
+        wrote = await self._act(plan, seen)
         self._again_s = None
         left = len(plan.unplaced) + len(seen.rejected)
         self._report(plan, seen)
         did = f"{wrote} NodeClaims written" if wrote else ""
-        if not left and wrote == len(plan.claims) and not seen.unserved:
+        promised = len(self._live.nominations)
+        if not left and not promised and wrote == len(plan.claims):
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
-        return RequeueAfter(_AGAIN_S, f"{left} pods have no place", did)
+        return RequeueAfter(_AGAIN_S, f"{left} pods have no place, {promised} are promised one", did)
 
     async def _decide(self, seen: Seen) -> Plan:
         began_s = self._clock.monotonic_s()
@@ -156,12 +157,13 @@ class Provisioner:
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return plan
 
-    async def _act(self, plan: Plan) -> int:
+    async def _act(self, plan: Plan, seen: Seen) -> int:
         """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
         allowed = [claim for claim in plan.claims if claim.node_pool not in refused]
+        ready = {node.name for node in seen.snapshot.nodes if node.initialized}
         for placed in plan.placed:
-            self._live.nominations.promise(placed.pods, placed.node, ready=True)
+            self._live.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
         return sum(await asyncio.gather(*(self._write(claim) for claim in allowed)))
 
     def _refused(self, pools: Iterable[str]) -> set[str]:
