@@ -48,7 +48,7 @@ class LaunchWorld(World):
             Surroundings(cluster=cluster, region=REGION),
             clock=self.clock,
             ids=self.ids,
-            recorder=self.records,
+            recorder=self.recorder,
         )
         return self.cloud
 

@@ -18,6 +18,7 @@ from holdfast.api.meta import to_wire
 from holdfast.cloud.aws.calls import Calls, Clients, Inline
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.ports import Recorder
 from holdfast.sim.aws import iam, pricing, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.faults import Fault, NoFaults
@@ -60,11 +61,15 @@ class World:
         rules: Sequence[faults.Fault] = (),
         settings: Settings | None = None,
         kubernetes: str = KUBERNETES,
+        clock: Any = None,
+        recorder: Recorder | None = None,
         **setup: Any,
     ) -> None:
-        self.clock = ManualClock()
+        """Without a clock or a recorder of the test's own, time stands still and everything is kept."""
+        self.clock: ManualClock = clock or ManualClock()
         self.ids = SeededIds()
         self.records = KeptRecords()
+        self.recorder = recorder or self.records
         plain = replace(ec2_setup.plain(REGION, accounts=(ACCOUNT, OTHER)), images=images(kubernetes))
         self.ec2 = Ec2(
             clock=self.clock, ids=self.ids, setup=replace(plain, **setup), rules=rules, throttled=False
@@ -87,7 +92,7 @@ class World:
             executor=Inline(),
             clock=self.clock,
             ids=self.ids,
-            recorder=self.records,
+            recorder=self.recorder,
         )
         self.settings = settings or Settings()
         self.kubernetes = kubernetes
@@ -101,7 +106,7 @@ class World:
             kubernetes=lambda: self.kubernetes,
             settings=self.settings,
         )
-        return Discovery(self.calls, told, clock=self.clock, recorder=self.records)
+        return Discovery(self.calls, told, clock=self.clock, recorder=self.recorder)
 
     def reserve(
         self, instance_type: str = "m5.large", total: int = 2, zone_id: str = ZONE_A, **fields: Any

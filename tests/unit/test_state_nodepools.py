@@ -123,3 +123,36 @@ def test_a_wait_that_is_no_duration_is_named_and_does_not_make_pods_wait() -> No
     (found,) = nodepools.problems(pool, WELL_KNOWN_LABELS)
     assert found.path == ("metadata", "annotations", names.RESERVATION_WAIT)
     assert nodepools.view(pool, (), NOTHING).reservation_wait_s is None
+
+
+@pytest.mark.fact("P-14")
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"labels": {"team": "ml"}},
+        {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+        {"startupTaints": [{"key": "a", "effect": "NoSchedule"}]},
+        {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "another"}},
+        {"terminationGracePeriod": "1h"},
+        {"expireAfter": "Never"},
+    ],
+)
+def test_what_nodes_are_made_from_changes_the_fingerprint(template: dict[str, Any]) -> None:
+    assert nodepools.template_hash(nodepool(**template)) != nodepools.template_hash(nodepool())
+
+
+@pytest.mark.fact("P-14")
+def test_requirements_budgets_limits_and_the_order_of_lists_do_not() -> None:
+    taints = [{"key": key, "effect": "NoSchedule"} for key in ("a", "b")]
+    first, second = nodepool(taints=taints), nodepool(taints=taints[::-1])
+    plain = nodepools.template_hash(first)
+    assert nodepools.template_hash(second) == plain
+    assert (
+        nodepools.template_hash(nodepool(taints=taints, requirements=[requirement("a", "Exists")])) == plain
+    )
+    assert nodepools.template_hash(nodepool(taints=taints, startupTaints=[], expireAfter="720h")) == plain
+    document = nodepool_document(taints=taints)
+    document["spec"] |= {"weight": 3, "limits": {"cpu": "5"}, "disruption": {"consolidateAfter": "5m"}}
+    other = kinds.from_plain(document, NodePool)
+    assert isinstance(other, NodePool)
+    assert nodepools.template_hash(other) == plain

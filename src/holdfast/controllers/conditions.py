@@ -13,7 +13,7 @@ import msgspec
 from holdfast.api import conditions
 from holdfast.api.conditions import Condition
 from holdfast.api.meta import Object
-from holdfast.ports import Kube
+from holdfast.ports import Kube, Recorder
 
 K = TypeVar("K", bound=Object)
 
@@ -49,17 +49,15 @@ class Verdicts:
         return {} if self.all == self.before else {"conditions": msgspec.to_builtins(self.all)}
 
 
-def news(before: Sequence[Condition], after: Sequence[Condition]) -> tuple[Condition, ...]:
-    """What is worth telling people: verdicts that are not good, or good with a but, and that were not there before.
-    Ready only sums up the others."""
-    known = {(c.type, c.status, c.reason, c.message) for c in before}
-    return tuple(
-        c
-        for c in after
-        if c.type != conditions.READY
-        and (c.status == conditions.FALSE or (c.status == conditions.TRUE and c.message))
-        and (c.type, c.status, c.reason, c.message) not in known
-    )
+def tell(recorder: Recorder, obj: Object, after: Sequence[Condition]) -> None:
+    """An event for each verdict that is worth one: it is not good, or good with a but, and it was not there when the
+    object was read. Ready only sums up the others."""
+    known = {(c.type, c.status, c.reason, c.message) for c in conditions.of(obj)}
+    for one in after:
+        worth_it = one.status == conditions.FALSE or (one.status == conditions.TRUE and one.message)
+        is_news = (one.type, one.status, one.reason, one.message) not in known
+        if worth_it and is_news and one.type != conditions.READY:
+            recorder.event(obj, one.reason or one.type, one.message or one.type, warning=True)
 
 
 async def write(kube: Kube, obj: K, changes: Mapping[str, Any]) -> str:

@@ -101,6 +101,17 @@ def view(
     )
 
 
+def counts_for(halves: Halves) -> tuple[str, Resources] | None:
+    """The NodePool that the node counts for, and what it has; None: it counts for none, or no longer (ST-14)."""
+    node, claim = halves.node, halves.claim
+    pool = _labels(halves).get(names.NODEPOOL)
+    if not pool or _is_deleting(halves):
+        return None
+    has = node.status.capacity if node is not None else {}
+    promised = claim.status.capacity if claim is not None else {}
+    return pool, _amounts(has, promised, initialized=halves.initialized)
+
+
 def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
     """What the node's drivers report; of one that has not reported, what its instance type states (S-95).
 

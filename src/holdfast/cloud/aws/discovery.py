@@ -138,7 +138,7 @@ class Discovery:
         """Where no class has terms nobody may use any, and EC2 is not asked."""
         if not self._selecting:
             return ReservationCounts((), self._clock.now_s())
-        return self._counts(await self._reservations.fresh())
+        return self._counts(await self._newest())
 
     async def count_again(self) -> ReservationCounts:
         """From a reading that begins now: for whoever was told that a reservation is full."""
@@ -216,10 +216,19 @@ class Discovery:
     async def _visible_to(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
         """What the terms of a class are matched against. An id that no reading was asked about is worth one."""
         ids = {term.id for term in node_class.spec.capacity_reservation_selector_terms if term.id}
-        reading = await self._reservations.fresh()
+        reading = await self._newest()
         if reading.without(ids):
             reading = await self._reservations.read()
         return self._named(reading)
+
+    async def _newest(self) -> Reading:
+        """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
+        another minute."""
+        reading, now_s = await self._reservations.fresh(), self._clock.now_s()
+        started_s = reading.last_start_s(now_s)
+        if started_s is None or started_s <= reading.read_began_s:
+            return reading
+        return await self._reservations.fresh(now_s - started_s)
 
     def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:
         return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))

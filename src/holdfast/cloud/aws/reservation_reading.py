@@ -32,6 +32,11 @@ class Reading:
         """Of these ids, those that this reading says nothing about."""
         return frozenset(ids) - {one.id for one in self.reservations} - self.unknown
 
+    def last_start_s(self, now_s: int) -> int | None:
+        """When the last of those that have begun did so."""
+        starts = (one.start_s for one in self.reservations if one.start_s is not None)
+        return max((start_s for start_s in starts if start_s <= now_s), default=None)
+
 
 class Reader:
     def __init__(self, aws: Calls, clock: ports.Clock) -> None:

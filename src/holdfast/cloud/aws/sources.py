@@ -62,11 +62,12 @@ class Source(Generic[T]):
         """The value as it is; read only where there is none."""
         return self._value if self._value is not None else await self.fresh()
 
-    async def fresh(self) -> T:
-        """The value, no older than its period. Who asks right after a failure is told of that failure: when AWS
+    async def fresh(self, max_age_s: float | None = None) -> T:
+        """The value, no older than its period, or than that. Who asks right after a failure is told of that failure: when AWS
         is in trouble it is not asked the more for it."""
         async with self._lock:
-            if self._value is not None and self.age_s is not None and self.age_s < self.period_s:
+            limit_s = self.period_s if max_age_s is None else max_age_s
+            if self._value is not None and self.age_s is not None and self.age_s < limit_s:
                 return self._value
             if self._failures and self._clock.monotonic_s() < self._again_s:
                 raise self._failures[-1].with_traceback(None)

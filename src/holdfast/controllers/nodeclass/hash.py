@@ -1,7 +1,7 @@
 """nodeclass.hash: the fingerprint of a class, on the class, and its version on the NodeClaims of the class.
 
 Run by the engine, a key a class. A fleet that another autoscaler stamped is stamped anew when we take it over, instead
-of being replaced (aws-1.6.2).
+of being replaced.
 """
 
 from typing import Final

@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import errors
-from holdfast.api import conditions
+from holdfast.api import conditions, kinds
 from holdfast.api.conditions import Condition
-from holdfast.api.meta import Object
+from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.nodeclass.termination import Termination
@@ -54,7 +54,7 @@ class Status:
         node_class = await self._with_finalizer(node_class)
         status = await self._cloud.resolve(node_class)
         did = await verdicts.write(self._kube, node_class, _changes(node_class, status))
-        self._tell(node_class, status)
+        verdicts.tell(self._recorder, node_class, _conditions(status))
         return await self._look_again(status, did)
 
     async def _with_finalizer(self, node_class: Object) -> Object:
@@ -64,10 +64,6 @@ class Status:
             return node_class
         change = {"metadata": {"finalizers": [*there, self._terms.finalizer]}}
         return await self._kube.patch(node_class, change, only_if_unchanged=True)
-
-    def _tell(self, node_class: Object, status: Mapping[str, Any]) -> None:
-        for one in verdicts.news(conditions.of(node_class), _conditions(status)):
-            self._recorder.event(node_class, one.reason or one.type, one.message or one.type, warning=True)
 
     async def _look_again(self, status: Mapping[str, Any], did: str) -> RequeueAfter:
         ready = conditions.find(_conditions(status), conditions.READY)
@@ -89,10 +85,11 @@ class Status:
         return [key for key, one in found.items() if one and one.metadata.deletion_timestamp]
 
 
-def _changes(node_class: Object, status: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the patch is not in the class already."""
-    there = msgspec.to_builtins(node_class).get("status", {})
-    return {field: value for field, value in status.items() if there.get(field) != value}
+def _changes(node_class: Object, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The patch, unless the class would be the same with it: a default may be written out, or left to the reader."""
+    there = to_wire(node_class)
+    patched = kinds.from_plain({**there, "status": {**there.get("status", {}), **status}}, type(node_class))
+    return {} if patched == node_class else status
 
 
 def _conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:

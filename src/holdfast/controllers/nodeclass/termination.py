@@ -1,7 +1,7 @@
 """How a node class ends: not before its NodeClaims, and with everything that was made for it.
 
 Called by `status`, for a class that is being deleted. The rule: the finalizer goes last, so a crash at any point is
-made good by doing it all once more (aws-1.6.4).
+made good by doing it all once more.
 """
 
 from typing import Final

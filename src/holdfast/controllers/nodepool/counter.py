@@ -18,7 +18,7 @@ from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import nodepools, nodes
+from holdfast.state.pool_usage import PoolUsage
 
 PERIOD_S: Final = 5.0
 _LABELS: Final = ("nodepool", "resource_type")
@@ -36,8 +36,7 @@ class Counter:
         self._recorder = recorder
         self._terms = cloud.node_classes
         self._pools, self._nodes, self._claims = caches.of(NodePool), caches.of(Node), caches.of(NodeClaim)
-        self._nodes_of_pool = self._nodes.index(indexes.by_node_pool)
-        self._claims_of_pool = self._claims.index(indexes.by_node_pool)
+        self._usage = PoolUsage(nodes=self._nodes, claims=self._claims, clock=clock)
         self._counted_s: dict[Key, float] = {}  # when a pool was last
 
     def watch(self, controller: Controller) -> None:
@@ -55,13 +54,9 @@ class Counter:
         if wait_s > 0:
             return RequeueAfter(wait_s, "counted a moment ago")
         self._counted_s[key] = now_s
-        used = self._used(pool.metadata.name)
+        used = await self._usage.of(pool.metadata.name)
         self._measure(pool, used)
         return Done(await self._write(pool, used))
-
-    def _used(self, name: str) -> Resources:
-        halves = nodes.pair(self._nodes_of_pool.get(name), self._claims_of_pool.get(name))
-        return nodepools.used(map(nodes.view, halves), name)
 
     async def _write(self, pool: NodePool, used: Resources) -> str:
         there = pool.status.resources

@@ -58,8 +58,7 @@ class Status:
         self._registrations.judge(found, pool, node_class)
         found.summarize(READY_NEEDS)
         did = await verdicts.write(self._kube, pool, found.changes | _seen(pool, node_class))
-        for one in verdicts.news(found.before, found.all):
-            self._recorder.event(pool, one.reason or one.type, one.message or one.type, warning=True)
+        verdicts.tell(self._recorder, pool, found.all)
         return Done(did)
 
     def _validate(self, found: Verdicts, pool: NodePool) -> None:

@@ -1,12 +1,13 @@
 """reservations.availability: the condition CapacityReservationAvailable of a NodePool (decision 11).
 
 Run by the engine, a key a pool. A pool may use what its class selects and its own requirements allow, so two pools of
-one class can differ. The rule: what could not be read changes nothing, and Ready is never touched. Nodes classes have
+one class can differ. The rule: what could not be read changes nothing, and Ready is never touched. Node classes have
 theirs from the cloud, NodeClaims from whoever launches them.
 """
 
 from typing import Final
 
+from holdfast import errors
 from holdfast.api.nodepool import NodePool
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
@@ -43,13 +44,15 @@ class Availability:
         node_class = self._classes.get(("", class_names[0])) if class_names else None
         if pool is None or node_class is None:
             return Done()
-        types = await self._cloud.instance_types(node_class)
+        try:
+            types = await self._cloud.instance_types(node_class)
+        except errors.NotReady:
+            return Done()  # until the class has its status, which is watched
         slots = selected.slots(nodepools.template_requirements(pool), types, self._cloud.labels.well_known)
         found = Verdicts(pool, now_s=self._clock.now_s())
         found.all = reservation_condition.of_selected(
             found.all, slots.selected, slots.free, now=found.now, generation=found.generation
         )
         did = await verdicts.write(self._kube, pool, found.changes)
-        for one in verdicts.news(found.before, found.all):
-            self._recorder.event(pool, one.reason or one.type, one.message or one.type, warning=True)
+        verdicts.tell(self._recorder, pool, found.all)
         return RequeueAfter(PERIOD_S, "counts change", did) if slots.selected else Done(did)

@@ -1,0 +1,342 @@
+"""Node classes as the API server has them, after the program looked at AWS."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aws_world import ZONE_B
+from class_world import TERMS, ClassWorld, listed, run
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import NoFaults
+from holdfast.sim.ec2 import control
+from objects import nodeclaim
+
+MINUTE = 60
+HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
+VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+FINALIZER = "karpenter.k8s.aws/termination"
+NOTHING_HAS_IT = [{"tags": {"nobody": "has-this"}}]
+CONDITIONS = [
+    "AMIsReady",
+    "CapacityReservationsReady",
+    "PlacementGroupReady",
+    "SubnetsReady",
+    "SecurityGroupsReady",
+    "InstanceProfileReady",
+    "ValidationSucceeded",
+    "Ready",
+]
+
+
+class Broken(NoFaults):
+    """Some operations fail; with `paged` only from their second page on."""
+
+    def __init__(self, *operations: str, paged: bool = False) -> None:
+        self._operations = operations
+        self._paged = paged
+
+    def fault(self, _: str, operation: str, params: Mapping[str, Any]) -> ApiError | None:
+        hit = operation in self._operations and (not self._paged or "NextToken" in params)
+        return ApiError("InternalError", "try later", 500) if hit else None
+
+
+# --- What is found ----------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.4.1", "aws-1.3.4")
+def test_a_class_whose_selectors_find_everything_becomes_ready() -> None:
+    async def test(world: ClassWorld) -> None:
+        made = await world.node_class()
+        await world.settle()
+        found = await world.read(made)
+        assert [(c.type, c.status) for c in found.status.conditions] == [(c, "True") for c in CONDITIONS]
+        assert {c.observed_generation for c in found.status.conditions} == {found.metadata.generation}
+        assert found.status.subnets
+        assert found.status.security_groups
+        assert found.status.amis
+        assert found.status.instance_profile in world.profiles()
+        assert found.metadata.finalizers == (FINALIZER,)
+        assert await world.events(made) == []
+
+    run(test)
+
+
+@pytest.mark.fact("aws-1.4.2")
+def test_an_hour_in_which_nothing_changes_writes_nothing() -> None:
+    async def test(world: ClassWorld) -> None:
+        reserved = world.aws.reserve()
+        made = await world.node_class(capacityReservationSelectorTerms=[{"id": reserved.id}])
+        await world.settle()
+        before, writes = await world.read(made), list(world.wire.writes)
+        await world.settle(60 * MINUTE)
+        assert await world.read(made) == before
+        assert world.wire.writes == writes
+
+    run(test)
+
+
+@pytest.mark.fact("aws-1.4.1")
+@pytest.mark.parametrize(
+    ("terms", "right", "condition", "reason", "field"),
+    [
+        ("subnetSelectorTerms", TERMS, "SubnetsReady", "SubnetsNotFound", "subnets"),
+        (
+            "securityGroupSelectorTerms",
+            TERMS,
+            "SecurityGroupsReady",
+            "SecurityGroupsNotFound",
+            "security_groups",
+        ),
+        ("amiSelectorTerms", [{"alias": "al2023@latest"}], "AMIsReady", "AMINotFound", "amis"),
+    ],
+)
+def test_a_selector_that_finds_nothing_is_told_and_can_be_mended(
+    terms: str, right: list[dict[str, Any]], condition: str, reason: str, field: str
+) -> None:
+    async def test(world: ClassWorld) -> None:
+        made = await world.node_class(amiFamily="AL2023")
+        await world.settle()
+        await world.change(made, {"spec": {terms: NOTHING_HAS_IT}})
+        assert await world.verdict(made, condition) == ("False", reason)
+        assert await world.verdict(made, "ValidationSucceeded") == ("False", "DependenciesNotReady")
+        assert await world.verdict(made, "Ready") == ("False", "UnhealthyDependents")
+        assert getattr((await world.read(made)).status, field) == ()
+        assert reason in {told for told, _ in await world.events(made)}
+        await world.change(made, {"spec": {terms: right}})
+        assert await world.verdict(made, "Ready") == ("True", "Ready")
+
+    run(test)
+
+
+@pytest.mark.fact("Q-2", "aws-1.4.3", "AW-05")
+def test_reservation_terms_that_find_nothing_usable_are_told_and_do_not_stop_the_class() -> None:
+    async def test(world: ClassWorld) -> None:
+        windows, unknown = world.aws.reserve(platform="Windows"), "cr-0a1b2c3d4e5f60718"
+        terms = [{"id": windows.id}, {"id": unknown}]
+        made = await world.node_class(capacityReservationSelectorTerms=terms)
+        await world.settle()
+        assert await world.verdict(made, "Ready") == ("True", "Ready")
+        assert await world.verdict(made, "CapacityReservationAvailable") is None
+        found = await world.condition(made, "CapacityReservationsReady")
+        assert found is not None
+        assert (found.status, found.reason) == ("True", "NoCapacityReservations")
+        ((reason, message),) = await world.events(made)
+        assert (reason, message) == (found.reason, found.message)
+        assert f"{windows.id} cannot be used: it is for Windows" in message
+        assert f"EC2 knows no reservation {unknown}" in message
+        await world.settle(10 * MINUTE)
+        assert len(await world.events(made)) == 1
+
+    run(test)
+
+
+# --- Reservations and time --------------------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-3", "Q-4", "Q-37", "aws-2.5.1")
+def test_a_block_is_upcoming_then_active_then_expiring_then_gone_on_the_second() -> None:
+    async def test(world: ClassWorld) -> None:
+        began_s = world.clock.now_s()
+        start_s, end_s = began_s + 10 * MINUTE + 17, began_s + 130 * MINUTE + 37
+        block = world.aws.reserve(
+            "p5.48xlarge",
+            kind="capacity-block",
+            criteria="targeted",
+            zone_id=ZONE_B,
+            start_s=start_s,
+            end_s=end_s,
+        )
+        made = await world.node_class(capacityReservationSelectorTerms=[{"id": block.id}])
+
+        async def at(moment_s: int) -> tuple[list[str], list[str]]:
+            """Ids of upcoming ones and states of those that can be used, at that moment."""
+            await world.settle(moment_s - world.clock.now_s())
+            status = (await world.read(made)).status
+            upcoming = [entry.id for entry in status.upcoming_capacity_reservations]
+            return upcoming, [entry.state for entry in status.capacity_reservations]
+
+        assert await at(began_s + 30) == ([block.id], [])
+        assert await at(start_s - 1) == ([block.id], [])
+        assert await at(start_s + 1) == ([], ["active"])
+        assert await at(end_s - 30 * MINUTE - 1) == ([], ["active"])
+        assert await at(end_s - 30 * MINUTE + 1) == ([], ["expiring"])
+        assert await at(end_s - 1) == ([], ["expiring"])
+        assert await at(end_s + 1) == ([], [])
+
+    run(test)
+
+
+@pytest.mark.fact("Q-42")
+def test_a_class_says_when_its_slots_are_taken_and_when_one_is_free_again() -> None:
+    async def test(world: ClassWorld) -> None:
+        one, two = world.aws.reserve(total=1), world.aws.reserve("c5.large", total=2)
+        made = await world.node_class(capacityReservationSelectorTerms=[{"id": one.id}, {"id": two.id}])
+        await world.settle()
+        assert await world.verdict(made, "CapacityReservationAvailable") == ("True", "Available")
+        ec2 = world.aws.ec2.world
+        control.take(ec2, one.id, 1)
+        await world.settle(2 * MINUTE)
+        assert await world.verdict(made, "CapacityReservationAvailable") == ("True", "Available")
+        control.take(ec2, two.id, 2)
+        await world.settle(2 * MINUTE)
+        assert await world.verdict(made, "CapacityReservationAvailable") == ("False", "LimitExceeded")
+        assert await world.verdict(made, "Ready") == ("True", "Ready")
+        assert "LimitExceeded" in {reason for reason, _ in await world.events(made)}
+        control.give(ec2, two.id, 1)
+        await world.settle(2 * MINUTE)
+        assert await world.verdict(made, "CapacityReservationAvailable") == ("True", "Available")
+        await world.change(made, {"spec": {"capacityReservationSelectorTerms": None}})
+        assert await world.verdict(made, "CapacityReservationAvailable") is None
+        assert listed(await world.read(made)) == []
+
+    run(test)
+
+
+# --- When AWS does not answer -----------------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-4")
+def test_half_a_listing_leaves_the_status_as_it_was() -> None:
+    async def test(world: ClassWorld) -> None:
+        for _ in range(1001):  # a page is a thousand
+            world.aws.reserve(total=1, tags={"team": "ml"})
+        made = await world.node_class(capacityReservationSelectorTerms=[{"tags": {"team": "ml"}}])
+        await world.settle()
+        before = await world.read(made)
+        assert len(listed(before)) == 1001
+        world.aws.endpoint.faults = Broken("DescribeCapacityReservations", paged=True)
+        for reservation in world.aws.ec2.world.reservations:
+            control.set_state(world.aws.ec2.world, reservation.id, "cancelled")
+        await world.settle(2 * MINUTE)
+        assert (await world.read(made)).status == before.status
+        world.aws.endpoint.faults = NoFaults()
+        await world.settle(2 * MINUTE)
+        assert listed(await world.read(made)) == []
+
+    run(test)
+
+
+@pytest.mark.fact("aws-1.4.2")
+def test_what_cannot_be_read_stays_and_everything_else_goes_on() -> None:
+    async def test(world: ClassWorld) -> None:
+        made = await world.node_class()
+        await world.settle()
+        before = await world.read(made)
+        world.aws.endpoint.faults = Broken("DescribeSubnets", "DescribeSecurityGroups", "DescribeImages")
+        await world.change(made, {"spec": {"tags": {"team": "ml"}, "subnetSelectorTerms": NOTHING_HAS_IT}})
+        await world.settle(10 * MINUTE)
+        found = await world.read(made)
+        assert found.status.security_groups == before.status.security_groups
+        assert found.status.amis == before.status.amis
+        assert "CouldNotRead" in {reason for reason, _ in await world.events(made)}
+
+    run(test)
+
+
+def test_a_class_that_could_not_be_read_at_first_is_ready_soon_after_aws_is_back() -> None:
+    async def test(world: ClassWorld) -> None:
+        world.aws.endpoint.faults = Broken("DescribeSubnets")
+        made = await world.node_class()
+        await world.settle(10 * MINUTE)
+        assert await world.verdict(made, "SubnetsReady") == ("Unknown", "CouldNotRead")
+        assert await world.verdict(made, "Ready") == ("Unknown", "ReconcilingDependents")
+        world.aws.endpoint.faults = NoFaults()
+        await world.settle(MINUTE + 10)
+        assert await world.verdict(made, "Ready") == ("True", "Ready")
+
+    run(test)
+
+
+# --- The end of a class -----------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.6.4")
+def test_a_class_ends_after_its_claims_and_takes_with_it_what_was_made_for_it() -> None:
+    async def test(world: ClassWorld) -> None:
+        made, other = await world.node_class(), await world.node_class("other")
+        await world.settle()
+        claim = await world.kube.create(nodeclaim("user"))
+        profile = (await world.read(made)).status.instance_profile
+        await world.kube.delete(made)
+        await world.settle(20 * MINUTE)
+        assert not await world.is_gone(made)
+        ((reason, message), *_) = await world.events(made)
+        assert (reason, message) == ("WaitingOnNodeClaimTermination", "NodeClaims use this class: user")
+        assert profile in world.profiles()
+        await world.kube.delete(claim)
+        await world.settle()
+        assert await world.is_gone(made)
+        assert world.profiles() == {(await world.read(other)).status.instance_profile}
+
+    run(test)
+
+
+@pytest.mark.fact("aws-1.6.4")
+def test_a_class_whose_release_fails_stays_until_it_succeeds() -> None:
+    async def test(world: ClassWorld) -> None:
+        made = await world.node_class()
+        await world.settle()
+        world.aws.endpoint.faults = Broken("ListInstanceProfiles")
+        await world.kube.delete(made)
+        await world.settle(MINUTE)
+        assert not await world.is_gone(made)
+        world.aws.endpoint.faults = NoFaults()
+        await world.settle(6 * MINUTE)
+        assert await world.is_gone(made)
+        assert world.profiles() == set()
+
+    run(test)
+
+
+# --- The fingerprint --------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-1.6.1", "aws-1.6.3")
+def test_the_fingerprint_follows_what_the_class_says_about_instances() -> None:
+    async def test(world: ClassWorld) -> None:
+        made = await world.node_class()
+        await world.settle()
+        first = (await world.read(made)).metadata.annotations
+        claim = await world.kube.create(nodeclaim("c", {"annotations": first}))
+        await world.change(made, {"spec": {"capacityReservationSelectorTerms": [{"id": "cr-1"}]}})
+        assert (await world.read(made)).metadata.annotations == first
+        await world.change(made, {"spec": {"userData": "echo"}})
+        second = (await world.read(made)).metadata.annotations
+        assert second[HASH] != first[HASH]
+        assert second[VERSION] == first[VERSION]
+        assert (await world.read(claim)).metadata.annotations == first  # it drifts, and that is the point
+
+    run(test)
+
+
+@pytest.mark.fact("aws-1.6.2", "aws-1.6.3a", "X-2")
+def test_claims_that_another_version_stamped_are_moved_to_ours() -> None:
+    async def test(world: ClassWorld) -> None:
+        await world.stop()
+        theirs = {HASH: "14253671", VERSION: "v6"}
+        drifted = {
+            "conditions": [
+                {"type": "Drifted", "status": "True", "lastTransitionTime": "2026-11-15T09:00:00Z"}
+            ]
+        }
+        plain = await world.create(nodeclaim("plain", {"annotations": theirs}))
+        keeps = await world.create(nodeclaim("drifted", {"annotations": theirs}, drifted))
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "another"}
+        stranger = await world.create(nodeclaim("stranger", {"annotations": theirs}, nodeClassRef=reference))
+        made = await world.node_class()
+        await world.change(made, {"metadata": {"annotations": theirs}})
+        await world.start()
+        ours = {key: (await world.read(made)).metadata.annotations[key] for key in (HASH, VERSION)}
+        assert ours[VERSION] != "v6"
+        assert (await world.read(plain)).metadata.annotations == ours
+        assert (await world.read(keeps)).metadata.annotations == {
+            HASH: theirs[HASH],
+            VERSION: ours[VERSION],
+        }
+        assert (await world.read(stranger)).metadata.annotations == theirs
+        await world.stop()
+        await world.start()
+        assert (await world.read(plain)).metadata.annotations == ours
+
+    run(test)

@@ -1,0 +1,56 @@
+"""When reservations change by themselves, and which of them a NodePool may use."""
+
+import pytest
+
+from holdfast import names
+from holdfast.core.reservations import boundaries, selected
+from holdfast.core.reservations.selected import Slots
+from holdfast.model import requirements
+from holdfast.model.requirement import Requirement
+from holdfast.model.reservations import Reservation, State
+from planner_builders import RESERVATION_ID, WELL_KNOWN, instance_type, is_in, reservation
+
+BLOCK = {"start_s": 1000, "end_s": 9000, "drain_lead_s": 2400, "reclaim_lead_s": 1800}
+
+
+def block(**more: object) -> Reservation:
+    return reservation("cr-1", "small", **(BLOCK | more))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("now_s", "next_s"),
+    [(0, 1000), (999, 1000), (1000, 6600), (6599, 6600), (6600, 7200), (7200, 9000), (9000, None)],
+)
+def test_a_reservation_changes_when_it_starts_drains_is_reclaimed_and_ends(
+    now_s: int, next_s: int | None
+) -> None:
+    assert boundaries.next_change_s([block()], now_s) == next_s
+
+
+def test_the_first_of_several_changes_counts_and_what_is_gone_has_none() -> None:
+    assert boundaries.next_change_s([], 0) is None
+    assert boundaries.next_change_s([block(start_s=None, end_s=None)], 0) is None
+    assert boundaries.next_change_s([block(), block(start_s=500)], 0) == 500
+    assert boundaries.next_change_s([block(state=State.GONE), block()], 0) == 1000
+
+
+@pytest.mark.fact("Q-42")
+@pytest.mark.parametrize(
+    ("wanted", "slots"),
+    [
+        ((), Slots(2, 3)),
+        ((is_in(names.CAPACITY_TYPE, "reserved"),), Slots(2, 3)),
+        ((is_in(names.CAPACITY_TYPE, "spot", "on-demand"),), Slots(0, 0)),
+        ((is_in(RESERVATION_ID, "cr-full"),), Slots(1, 0)),
+        ((is_in(names.ZONE, "z2"),), Slots(1, 3)),
+        ((is_in(names.INSTANCE_TYPE, "big"),), Slots(0, 0)),
+        ((is_in(names.ARCH, "arm64"),), Slots(0, 0)),
+    ],
+)
+def test_a_pool_may_use_what_its_requirements_leave(wanted: tuple[Requirement, ...], slots: Slots) -> None:
+    known = [
+        reservation("cr-full", "small", "z1", available=0),
+        reservation("cr-free", "small", "z2", available=3),
+    ]
+    types = [instance_type("small", 2, 8, 0.1, known), instance_type("big", 8, 32, 0.4, known)]
+    assert selected.slots(requirements.of(*wanted), types, WELL_KNOWN) == slots
