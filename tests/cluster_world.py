@@ -4,15 +4,14 @@ A test is a program that gets a `World`. Nodes come the way they come in life: b
 data, and whatever is in there makes a node of it.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import aws_world
 import msgspec
 
+import aws_world
 from holdfast import errors
 from holdfast.api.meta import Object
 from holdfast.cloud.aws import userdata
@@ -24,7 +23,7 @@ from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
 from holdfast.sim.aws import endpoint
-from holdfast.sim.cluster import Cluster, kinds, pods
+from holdfast.sim.cluster import Cluster, pods
 from holdfast.sim.cluster.kinds import Deployment, Node, Pod
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup
@@ -43,7 +42,6 @@ JOINS = Endpoint(
     service_cidr="10.96.0.0/16",
     dns_ip="10.96.0.10",
 )
-IMAGES = {"AL2023": "amazon-linux-2023", "AL2": "amazon-linux-2", "Bottlerocket": "bottlerocket", "Windows2022": "Windows"}
 
 
 class World:
@@ -99,9 +97,7 @@ class World:
     ) -> list[str]:
         """Instances with user data as the autoscaler writes it; their ids."""
         joins = bootstrap.pop("cluster", JOINS)
-        told = Bootstrap(
-            cluster=joins, max_pods=max_pods, labels=labels or {}, taints=taints, **bootstrap
-        )
+        told = Bootstrap(cluster=joins, max_pods=max_pods, labels=labels or {}, taints=taints, **bootstrap)
         self._launches += 1
         answer = self.aws.run_instances(
             ImageId=self.image(family, instance_type),
@@ -126,7 +122,8 @@ class World:
     async def nodes_ready(self, count: int) -> None:
         async def ready() -> bool:
             nodes = await self.all(Node)
-            return sum(pods.condition(n.status, "Ready").get("status") == "True" for n in nodes) >= count
+            ready = [node for node in nodes if pods.condition(node.status, "Ready").get("status") == "True"]
+            return len(ready) >= count
 
         await self.until(ready)
         await self.sleep(5)
@@ -147,7 +144,9 @@ class World:
         return (await self.kube.list(kind)).items
 
     async def deploy(self, name: str = "web", replicas: int = 1, **spec: Any) -> None:
-        await self.create("/apis/apps/v1/namespaces/default/deployments", workload(name, replicas=replicas, **spec))
+        await self.create(
+            "/apis/apps/v1/namespaces/default/deployments", workload(name, replicas=replicas, **spec)
+        )
 
     async def scale(self, name: str, replicas: int) -> None:
         deployment = await self.kube.get(Deployment, name, "default")
@@ -177,7 +176,15 @@ class World:
 
 def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     """What makes pods of an app; fields of the owner's spec and of the pod's in one list."""
-    own = ("replicas", "parallelism", "completions", "strategy", "podManagementPolicy", "volumeClaimTemplates", "backoffLimit")
+    own = (
+        "replicas",
+        "parallelism",
+        "completions",
+        "strategy",
+        "podManagementPolicy",
+        "volumeClaimTemplates",
+        "backoffLimit",
+    )
     owner = {key: spec.pop(key) for key in own if key in spec}
     selector = {} if "completions" in owner else {"selector": {"matchLabels": {"app": name}}}
     return {
@@ -193,16 +200,23 @@ def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec:
     }
 
 
-def pod_spec(cpu: str = "500m", memory: str = "128Mi", limits: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def pod_spec(
+    cpu: str = "500m", memory: str = "128Mi", limits: Mapping[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "main",
         "image": "example/app:1",
-        "resources": {"requests": {"cpu": cpu, "memory": memory}, **({"limits": dict(limits)} if limits else {})},
+        "resources": {
+            "requests": {"cpu": cpu, "memory": memory},
+            **({"limits": dict(limits)} if limits else {}),
+        },
     }
     return {"containers": [container | spec.pop("container", {})], **spec}
 
 
-def run(program: Callable[[World], Awaitable[None]], *, seed: int = 1, timings: Timings | None = None) -> World:
+def run(
+    program: Callable[[World], Awaitable[None]], *, seed: int = 1, timings: Timings | None = None
+) -> World:
     """The program's world after it has ended well."""
 
     async def main() -> World:
@@ -215,21 +229,16 @@ def run(program: Callable[[World], Awaitable[None]], *, seed: int = 1, timings: 
     return time.run(main())
 
 
-def history(world: World) -> str:
-    """Everything the API server stores, as text."""
-    found = {
-        name: [json.loads(stored.body) for stored in bucket.sorted()]
+def history(world: World) -> list[str]:
+    """Every write that the API server took, in order, as it was stored."""
+    written = {
+        change.after.version: f"{name} {'ends' if change.deleted else 'is'} {change.after.body.decode()}"
         for name, bucket in world.server.registry.store.buckets()
+        for change in bucket.changes(0)
     }
-    return json.dumps(found, indent=1)
+    return [written[version] for version in sorted(written)]
 
 
 def reason(pod: Pod) -> tuple[str, str]:
     condition = pods.condition(pod.status, "PodScheduled")
     return condition.get("reason", ""), condition.get("message", "")
-
-
-def owner_of(pod: Pod) -> str:
-    owner = kinds.controller_of(pod)
-    assert owner is not None
-    return owner.kind

@@ -119,7 +119,7 @@ def test_spot_instances_are_the_cheapest_of_the_deep_pools_and_have_a_request_id
         SpotOptions={"AllocationStrategy": "price-capacity-optimized"},
     )
     (instance,) = region.launched(answer)
-    cheapest = min(deep, key=lambda z: prices.spot("us-west-2", "m5.large", z) or 0)
+    cheapest = min(deep, key=lambda z: prices.spot(region.setup, "m5.large", z) or 0)
     assert instance.zone_id == cheapest
     assert instance.lifecycle == "spot"
     assert instance.spot_request_id.startswith("sir-")
@@ -138,7 +138,7 @@ def test_each_spot_strategy_has_an_order_of_its_own(strategy: str) -> None:
     deepest = [name for name in names if depths[name] == max(depths.values())]
     assert len(deepest) > 1, "the test needs two pools that are equally deep"
     expected = {
-        "lowest-price": min(names, key=lambda name: prices.spot("us-west-2", name, ZONES["a"]) or 0),
+        "lowest-price": min(names, key=lambda name: prices.spot(region.setup, name, ZONES["a"]) or 0),
         "capacity-optimized": deepest[0],
         "capacity-optimized-prioritized": deepest[-1],
     }

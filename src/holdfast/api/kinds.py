@@ -10,6 +10,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.scenario import Catalog
+from holdfast.api.world import World
 
 OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass)
 BUILT_IN: Final[tuple[type[Object], ...]] = (
@@ -36,8 +37,8 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     storage.VolumeAttachment,
 )
 BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
-# What a file may hold: also a kind that no API server knows.
-IN_FILES: Final = BY_NAME | {(Catalog.api_version, Catalog.kind): Catalog}
+# What a file may hold: also kinds that no API server knows.
+IN_FILES: Final = BY_NAME | {(kind.api_version, kind.kind): kind for kind in (Catalog, World)}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:

@@ -22,7 +22,7 @@ K = TypeVar("K", bound=Object)
 
 Handler = Callable[[K | None, K | None], None]  # before and after; None where there was or is none
 
-_SLICE: Final = 500  # objects that a relist puts in before others have their turn
+_SLICE: Final = 500  # objects that a relist takes out before others have their turn
 _BELIEVED_S: Final = 60.0  # how long the end of an object is taken for granted before the watch has said so
 
 
@@ -117,24 +117,18 @@ class Cache(Generic[K]):
     # --- The reflector ------------------------------------------------------------------------------
 
     async def replace(self, pages: AsyncIterator[Listing[K]]) -> str:
-        """Takes in everything there is, and answers the version to watch from. Others run in between: each
-        object moves forward by itself. Pages that break off leave what was there."""
+        """Takes in everything there is, and answers the version to watch from. Page by page, so that it is never
+        held twice, with others running in between: each object moves forward by itself. Pages that break off
+        have brought what they brought, and end nothing."""
         there: set[Key] = set()
-        new: list[K] = []
         version = ""
         async for page in pages:
+            await self._clock.sleep(0)  # to decode a page took its time already
             version = page.resource_version
             for obj in page.items:
-                key = key_of(obj)
-                there.add(key)
-                known = self._objects.get(key)
-                if known is None or known.metadata.resource_version != obj.metadata.resource_version:
-                    new.append(obj)
+                there.add(key_of(obj))
+                self._put(obj)
             await self._clock.sleep(0)
-        for number, obj in enumerate(new, start=1):
-            self._put(obj)
-            if number % _SLICE == 0:
-                await self._clock.sleep(0)
         gone = [key for key in self._objects if key not in there]
         for number, key in enumerate(gone, start=1):
             self._remove(key, version_of(version))

@@ -41,6 +41,10 @@ def causes(definition: Json) -> Iterator[Cause]:
         )
         return
     for n, version in enumerate(versions):
+        missing = list(_missing(version, f"spec.versions[{n}]"))
+        yield from missing
+        if missing:
+            continue
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not schema:
             yield Cause(
@@ -51,6 +55,25 @@ def causes(definition: Json) -> Iterator[Cause]:
             yield Cause("FieldValueInvalid", at, f'"{schema.get("type", "")}": must be object at the root')
         else:
             yield from _of_schema(definition, version, n)
+
+
+def _missing(version: Json, at: str) -> Iterator[Cause]:
+    """Fields without which a version cannot be served."""
+    subresources = version.get("subresources") or {}
+    parts: list[tuple[str, Json, tuple[str, ...]]] = [("", version, ("name",))]
+    for name, fields in (
+        ("additionalPrinterColumns", ("name", "type", "jsonPath")),
+        ("selectableFields", ("jsonPath",)),
+    ):
+        parts += [(f".{name}[{i}]", part, fields) for i, part in enumerate(version.get(name) or ())]
+    if "scale" in subresources:
+        parts.append(
+            (".subresources.scale", subresources["scale"], ("specReplicasPath", "statusReplicasPath"))
+        )
+    for place, part, fields in parts:
+        yield from (
+            Cause("FieldValueRequired", f"{at}{place}.{field}") for field in fields if not part.get(field)
+        )
 
 
 def _of_schema(definition: Json, version: Json, n: int) -> Iterator[Cause]:

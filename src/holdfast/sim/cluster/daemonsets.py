@@ -36,12 +36,13 @@ class DaemonSets:
         spec = _bearing(owner.spec["template"].get("spec") or {})
         nodes = sorted(self._engine.caches.of(Node), key=lambda node: node.metadata.name)
         wanted = {node.metadata.name: node for node in nodes if _may_run(spec, node)}
+        may_stay = _may_stay(spec, nodes)
         there: dict[str, Pod] = {}
         for pod in list(self._engine.pods_by_owner.get(owner.metadata.uid)):
             node = _meant_for(pod)
             if pods.leaving(pod):
                 there.setdefault(node, pod)  # the next one waits until it is gone
-            elif node in there or node not in self._alive(spec, nodes) or pods.ended(pod):
+            elif node in there or node not in may_stay or pods.ended(pod):
                 await self._engine.kube.delete(pod)
             else:
                 there[node] = pod
@@ -52,15 +53,6 @@ class DaemonSets:
         mine = [pod for name, pod in there.items() if name in wanted and pods.active(pod)]
         await self._report(owner, len(wanted), mine)
         return None
-
-    @staticmethod
-    def _alive(spec: Json, nodes: list[Node]) -> set[str]:
-        """Nodes where a pod that runs already may stay: a NoSchedule taint that came later drives nobody away."""
-        return {
-            node.metadata.name
-            for node in nodes
-            if labels.selects(spec, node) and labels.untolerated(spec, node, ("NoExecute",)) is None
-        }
 
     async def _report(self, owner: DaemonSet, wanted: int, mine: list[Pod]) -> None:
         ready = sum(pods.ready(pod) for pod in mine)
@@ -96,6 +88,15 @@ def _bearing(spec: Json) -> Json:
 
 def _may_run(spec: Json, node: Node) -> bool:
     return labels.selects(spec, node) and labels.untolerated(spec, node) is None
+
+
+def _may_stay(spec: Json, nodes: list[Node]) -> frozenset[str]:
+    """Where a pod that runs already may stay: a NoSchedule taint that came later drives nobody away."""
+    return frozenset(
+        node.metadata.name
+        for node in nodes
+        if labels.selects(spec, node) and labels.untolerated(spec, node, ("NoExecute",)) is None
+    )
 
 
 def _pinned(spec: Json, node: str) -> Json:

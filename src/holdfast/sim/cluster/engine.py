@@ -100,14 +100,16 @@ class Worker:
 
 
 async def persist(call: Callable[[], Awaitable[None]], *, clock: Clock, ids: Ids) -> None:
-    """Makes a call until it is answered, for programs that go step by step."""
+    """Makes a call until it is done, for programs that go step by step. What is gone needs nothing done to it."""
     failures = 0
     while True:
         try:
             return await call()
-        except errors.Retryable as error:
+        except errors.NotFound:
+            return None
+        except errors.HoldfastError:
             failures += 1
-            await clock.sleep(max(error.retry_after_s or 0, _BACKOFF.delay_s(failures, ids)))
+            await clock.sleep(_BACKOFF.delay_s(failures, ids))
 
 
 async def run_together(programs: Iterable[Awaitable[None]]) -> None:

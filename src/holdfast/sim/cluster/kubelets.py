@@ -5,7 +5,7 @@ or goes silent loses its kubelet at once, in the middle of whatever it did.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.sim.cluster import userdata
@@ -31,6 +31,7 @@ class Kubelets:
         self._timings = timings
         self._cluster = cluster
         self._running: dict[str, Running] = {}  # by instance id
+        self._by_node: dict[str, Kubelet] = {}
         self._announced: set[str] = set()  # instances whose node was told about
         self._listeners: list[Callable[[str], None]] = []
         self.failed: dict[str, str] = {}  # instances that never become a node, and why
@@ -41,7 +42,8 @@ class Kubelets:
 
     def of_node(self, name: str) -> Kubelet | None:
         """The kubelet that works on a node now."""
-        return next((k for k in self._working() if k.node == name), None)
+        kubelet = self._by_node.get(name)
+        return kubelet if kubelet is not None and kubelet.registered else None
 
     async def run(self) -> None:
         try:
@@ -54,9 +56,6 @@ class Kubelets:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _working(self) -> Iterator[Kubelet]:
-        return (running.kubelet for running in self._running.values() if running.kubelet.registered)
-
     def _look(self) -> None:
         self._cloud.advance()
         found = {instance.id: instance for instance in control.running(self._cloud.world)}
@@ -66,7 +65,7 @@ class Kubelets:
                 running.task.result()  # a bug of ours
             if instance is None or instance.boots != running.boots:
                 running.task.cancel()
-                del self._running[instance_id]
+                del self._running[instance_id], self._by_node[running.kubelet.node]
                 self._announced.discard(instance_id)
             elif running.kubelet.registered and instance_id not in self._announced:
                 self._announced.add(instance_id)
@@ -97,3 +96,4 @@ class Kubelets:
         )
         task = asyncio.create_task(kubelet.live())
         self._running[instance.id] = Running(kubelet, task, instance.boots)
+        self._by_node[kubelet.node] = kubelet

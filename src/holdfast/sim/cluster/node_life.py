@@ -72,7 +72,7 @@ class NodeLife:
                 "reason": "NodeStatusUnknown",
                 "message": "Kubelet stopped posting node status.",
             }
-            for condition in node.status.get("conditions") or ()
+            for condition in ({"type": pods.READY}, *(node.status.get("conditions") or ()))
             if condition["type"] == pods.READY or condition["type"].endswith("Pressure")
         ]
         conditions = pods.with_conditions(node.status, self._engine.now(), *unknown)

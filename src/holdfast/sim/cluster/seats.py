@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from holdfast.runtime.cache import Caches
-from holdfast.sim.cluster import amounts, pods
+from holdfast.sim.cluster import amounts, kinds, pods
 from holdfast.sim.cluster.amounts import Amounts
 from holdfast.sim.cluster.kinds import Json, Node, Pod
 
@@ -24,20 +24,36 @@ class Guest:
     requests: Amounts
     ports: tuple[Port, ...]
 
+    @property
+    def owner(self) -> str:
+        owner = kinds.controller_of(self.pod)
+        return owner.uid if owner is not None else ""
+
+    @property
+    def is_averse(self) -> bool:
+        return "podAntiAffinity" in (self.pod.spec.get("affinity") or {})
+
 
 @dataclass(slots=True)
 class Seat:
     guests: dict[str, Guest] = field(default_factory=dict)  # by uid
+    averse: dict[str, Guest] = field(default_factory=dict)  # those of them that keep others away
+    owners: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     ports: Counter[Port] = field(default_factory=Counter)
 
     def add(self, guest: Guest) -> None:
         self.guests[guest.pod.metadata.uid] = guest
+        if guest.is_averse:
+            self.averse[guest.pod.metadata.uid] = guest
+        self.owners[guest.owner] += 1
         self.used.update(guest.requests)
         self.ports.update(guest.ports)
 
     def remove(self, uid: str) -> None:
         guest = self.guests.pop(uid)
+        self.averse.pop(uid, None)
+        self.owners[guest.owner] -= 1
         self.used.subtract(guest.requests)
         self.ports.subtract(guest.ports)
 

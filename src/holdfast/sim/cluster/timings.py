@@ -25,3 +25,7 @@ class Timings:
     grace_s: float = 50  # a node that says nothing for so long is not reachable
     poll_s: float = 1  # how often EC2 is looked at
     orphan_s: float = 40  # how long a pod outlives its node
+
+
+# For long runs: heartbeats are most of what happens in a quiet cluster.
+SPARSE: Final = Timings(heartbeat_s=60, grace_s=180, poll_s=5)

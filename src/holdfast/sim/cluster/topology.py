@@ -87,8 +87,8 @@ class Neighbours:
         """Keys and domains that pods with an anti-affinity to this one keep it from."""
         found = set()
         for place in self._places:
-            for guest in place.guests():
-                for term in _terms(guest, "podAntiAffinity", _REQUIRED, self._spaces):
+            for guest in place.seat.averse.values():
+                for term in _terms(guest.pod, "podAntiAffinity", _REQUIRED, self._spaces):
                     domain = term.domain(place)
                     if domain is not None and term.matches(self._pod):
                         found.add((term.key, domain))
@@ -152,13 +152,10 @@ class Neighbours:
 
     def _with_siblings(self, key: str, max_skew: int) -> Spread:
         owner = kinds.controller_of(self._pod)
-
-        def sibling(pod: Pod) -> bool:
-            other = kinds.controller_of(pod)
-            return owner is not None and other is not None and owner.uid == other.uid
-
-        counts = {place.node.metadata.labels.get(key, ""): 0 for place in self._places}
-        counts.update(self._counts(key, sibling, self._places))
+        counts: Counter[str] = Counter()
+        for place in self._places:
+            siblings = place.seat.owners[owner.uid] if owner is not None else 0
+            counts[place.node.metadata.labels.get(key, "")] += siblings
         return Spread(key, max_skew, counts, min(counts.values(), default=0), 1)
 
 

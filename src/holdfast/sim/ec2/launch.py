@@ -61,11 +61,12 @@ def _make_one(
 
 
 def _address(world: World, subnet_id: str) -> str:
-    """The next address of the subnet; once they have all been given out, the next that no instance has."""
+    """The next address of the subnet that no instance has; after the last comes the first."""
     subnet = world.subnets[subnet_id]
-    first = ipaddress.ip_network(subnet.cidr).network_address + _RESERVED_ADDRESSES
-    world.addresses[subnet_id] += 1
-    if world.addresses[subnet_id] <= subnet.addresses:
-        return str(first + world.addresses[subnet_id])
-    used = {each.private_ip for each in world.instances if each.state != "terminated"}
-    return next(str(first + n) for n in range(1, subnet.addresses + 1) if str(first + n) not in used)
+    first = int(ipaddress.ip_address(subnet.cidr.partition("/")[0])) + _RESERVED_ADDRESSES + 1
+    for _ in range(subnet.addresses):
+        address = str(ipaddress.IPv4Address(first + world.addresses[subnet_id] % subnet.addresses))
+        world.addresses[subnet_id] += 1
+        if not world.usage.places[subnet_id, address]:
+            return address
+    raise AssertionError(f"{subnet_id} has no address left, and something is launched there")
