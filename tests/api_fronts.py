@@ -5,6 +5,7 @@ sees must be the same.
 """
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 
 START_S: Final = 1_800_000_000
 TOKEN: Final = "a-token"
+PATIENCE_S: Final = 20.0
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -147,7 +149,7 @@ class Events:
 
     async def next(self) -> Json:
         while b"\n" not in self._buffer:
-            self._buffer += await asyncio.wait_for(anext(self._chunks), 5)
+            self._buffer += await asyncio.wait_for(anext(self._chunks), PATIENCE_S)
         line, _, self._buffer = self._buffer.partition(b"\n")
         event: Json = json.loads(line)
         return event
@@ -182,7 +184,7 @@ def each_front(test: Test) -> Callable[[str], None]:
 
 async def _run(test: Test, front: str) -> None:
     async with line(front) as opened:
-        await asyncio.wait_for(test(opened), 30)
+        await asyncio.wait_for(test(opened), 3 * PATIENCE_S)
 
 
 @asynccontextmanager
@@ -218,7 +220,7 @@ async def _https(front: Front) -> AsyncIterator[Send]:
                 answer = await session.request(
                     request.method,
                     f"{address.url}{request.path}{query}",
-                    data=request.body,
+                    data=io.BytesIO(request.body) if request.body else None,
                     headers=request.headers,
                 )
                 headers = {name.lower(): value for name, value in answer.headers.items()}

@@ -47,7 +47,7 @@ _TYPES: Final = (
     "text/plain",
     "",
 )
-_ODD: Final = (
+_ODD: Final[tuple[Any, ...]] = (
     None,
     True,
     -1,
@@ -262,7 +262,7 @@ def _bad_header(dice: Random) -> Case:
 
 
 def _bad_options(dice: Random) -> Case:
-    body = dice.choice(
+    body: Any = dice.choice(
         (
             {"gracePeriodSeconds": "x"},
             {"preconditions": {"uid": 3}},
@@ -460,6 +460,7 @@ _MAKERS: Final[tuple[Callable[[Random], Case], ...]] = (
     _bad_query,
     _wrong_type,
     _nested,
+    _too_big,
     _bad_header,
     _bad_options,
     _bad_crd,

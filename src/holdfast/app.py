@@ -32,6 +32,7 @@ from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
 from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
 from holdfast.controllers.nodeclaim.registration import Registration
+from holdfast.controllers.nodeclaim.tagging import Tagging
 from holdfast.controllers.nodeclass import hash as nodeclass_hash
 from holdfast.controllers.nodeclass import status as nodeclass_status
 from holdfast.controllers.nodepool import counter
@@ -325,6 +326,7 @@ class App:
                 Launch(live=self.live, launching=launching, doors=doors),
                 Registration(nodes=nodes, doors=doors),
                 Initialization(nodes=nodes, doors=doors),
+                Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
                 Expiration(),
             ),

@@ -23,6 +23,7 @@ from aiohttp import web
 
 from bench import workloads
 from holdfast.api.pods import Pod
+from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.kube import decoding
 from holdfast.kube.client import Client, ClientSettings
@@ -55,7 +56,7 @@ def main() -> None:
     print("| what | measured | goal |\n| --- | --- | --- |")
     decode()
     asyncio.run(watch())
-    asyncio.run(large_cluster())
+    asyncio.run(large_cluster(plan_to_make()))
 
 
 def decode() -> None:
@@ -87,7 +88,7 @@ async def watch() -> None:
     print(f"| watch events a second, into the cache | {rate:,.0f} | 10,000 |", flush=True)
 
 
-async def large_cluster() -> None:
+async def large_cluster(asked: SolveRequest) -> None:
     before_mb = resident_mb()
     async with server() as transport:
         clock, ids = RealClock(), RealIds()
@@ -107,24 +108,18 @@ async def large_cluster() -> None:
         await report("relist, nothing new", cache.replace(kube.pages(Pod)))
         await report("relist, every pod new", cache.replace(kube.pages(Pod)))
         print(f"| peak memory | {peak_mb():,.0f} MB | |", flush=True)
-        await plan_beside()
+        compute = ThreadCompute()
+        await report(f"a plan of {PLANNED:,} pods in the Compute door", compute.run(solve, asked))
+        compute.close()
         print(f"| lease kept through all of it | {'yes' if not holding.done() else 'NO'} | yes |", flush=True)
         holding.cancel()
 
 
-async def plan_beside() -> None:
-    pods = workloads.views(workloads.mix(PLANNED))
-    asked = request([pool("default", fake_types(400))], pods, well_known=workloads.KNOWN)
-    solve(
-        request(
-            [pool("default", fake_types(400))],
-            workloads.views(workloads.mix(2_000)),
-            well_known=workloads.KNOWN,
-        )
-    )
-    compute = ThreadCompute()
-    await report(f"a plan of {PLANNED:,} pods in the Compute door", compute.run(solve, asked))
-    compute.close()
+def plan_to_make() -> SolveRequest:
+    """What is to be decided, with the kernel compiled already, as it is before a program is ready."""
+    wanted = [pool("default", fake_types(400))]
+    solve(request(wanted, workloads.views(workloads.mix(2_000)), well_known=workloads.KNOWN))
+    return request(wanted, workloads.views(workloads.mix(PLANNED)), well_known=workloads.KNOWN)
 
 
 async def report(what: str, work: Awaitable[Any], inline: Any = None) -> None:

@@ -301,3 +301,16 @@ async def test_whoever_brings_no_token_is_turned_away(line: Line) -> None:
     answer = await line.ask("GET", NODES, token=OTHER)
     assert (answer.status, answer.value["reason"]) == (401, "Unauthorized")
     assert (await line.ask("GET", "/readyz", token=OTHER)).body == b"ok"
+
+
+@each_front
+async def test_a_body_that_is_too_big_is_refused(line: Line) -> None:
+    answer = await line.ask("POST", PODS, b" " * (3 * 1024 * 1024 + 1))
+    assert (answer.status, answer.value["reason"]) == (413, "RequestEntityTooLarge")
+
+
+@each_front
+async def test_yaml_bodies_are_read_like_json(line: Line) -> None:
+    text = b"apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\n  labels: {on: 'yes'}\n"
+    answer = await line.ask("POST", NODES, text, type_="application/yaml")
+    assert (answer.status, answer.value["metadata"]["labels"]) == (201, {"on": "yes"})

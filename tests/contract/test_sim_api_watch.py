@@ -2,7 +2,7 @@
 
 import asyncio
 
-from api_fronts import NODES, PODS, Line, each_front, line, node, pod
+from api_fronts import NODES, PATIENCE_S, PODS, Line, each_front, line, node, pod
 
 
 @each_front
@@ -75,7 +75,7 @@ async def test_a_change_that_changes_nothing_is_no_event(line: Line) -> None:
 async def test_a_watch_ends_when_its_time_is_over(line: Line) -> None:
     version = (await line.got(NODES))["metadata"]["resourceVersion"]
     async with line.watching(f"{NODES}?watch=true&resourceVersion={version}&timeoutSeconds=30") as events:
-        assert await asyncio.wait_for(events.ends(), 5) == b""
+        assert await asyncio.wait_for(events.ends(), PATIENCE_S) == b""
 
 
 @each_front
@@ -127,7 +127,7 @@ async def test_a_watch_of_a_kind_that_is_served_no_more_ends(line: Line) -> None
         )
         assert await events.seen(1) == [("ADDED", "a")]
         await line.ask("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.x.dev")
-        await asyncio.wait_for(events.ends(), 5)
+        await asyncio.wait_for(events.ends(), PATIENCE_S)
     assert (await line.ask("GET", "/apis/x.dev/v1/things")).status == 404
 
 

@@ -122,6 +122,7 @@ def test_nothing_is_decided_before_everything_was_read() -> None:
     time.run(program())
 
 
+@pytest.mark.fact("aws-9.4.2")
 def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
     async def program() -> None:
         cluster = Cluster()

@@ -406,6 +406,22 @@ def test_a_reservation_in_a_placement_group_takes_only_instances_of_that_group()
     assert (outside.reservation_id, inside.reservation_id) == ("", reservation.id)
 
 
+def test_instances_are_dealt_out_evenly_over_the_partitions_of_their_group() -> None:
+    region = Region()
+    wide = PlacementGroup(id="pg-1", account=ACCOUNT, name="wide", strategy="partition", partitions=3)
+    region.world.setup = replace(region.setup, placement_groups=(wide,))
+    made = [region.launch(Placement={"GroupName": "wide"})[0] for _ in range(6)]
+    region.call("TerminateInstances", InstanceIds=[made[1].id])
+    (next_one,) = region.launch(Placement={"GroupName": "wide"})
+    assert [each.partition for each in (*made, next_one)] == [1, 2, 3, 1, 2, 3, 2]
+    (outside,) = region.launch()
+    answer = region.call("DescribeInstances", InstanceIds=[made[0].id, outside.id])
+    places = {i["InstanceId"]: i["Placement"] for r in answer["Reservations"] for i in r["Instances"]}
+    assert places[made[0].id]["GroupId"] == "pg-1"
+    assert places[made[0].id]["PartitionNumber"] == 1
+    assert "PartitionNumber" not in places[outside.id]
+
+
 def test_a_single_type_is_the_one_that_gives_all() -> None:
     region = Region()
     control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)

@@ -46,12 +46,13 @@ def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:
 
     An explicit null means unset, as it does to the API server.
     """
-    return msgspec.convert(_without_nulls(value), kind)
+    return msgspec.convert(without_nulls(value), kind)
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """The same value without the keys that have none."""
     if isinstance(value, dict):
-        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+        return {key: without_nulls(child) for key, child in value.items() if child is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value

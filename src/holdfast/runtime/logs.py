@@ -4,6 +4,7 @@ Callers: `app`, once. The time of a line comes from the Clock door, so the log o
 """
 
 import sys
+from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -19,7 +20,7 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def configure(*, clock: Clock, level: Level = "info", as_json: bool | None = None) -> None:
     """Lines of that level and above go to standard error, away from what a command prints for its user."""
 
-    def add_time(_logger: Any, _method: str, line: dict[str, Any]) -> dict[str, Any]:
+    def add_time(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         line["time"] = datetime.fromtimestamp(clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return line
 

@@ -2,14 +2,25 @@
 
 from typing import Final
 
-from holdfast.cloud.aws import bookkeeping, calls, discovery, queue, sources
+from holdfast.cloud.aws import batching, bookkeeping, calls, discovery, offering_gauges, queue, sources
 from holdfast.runtime.metrics import Metric
 
+_OFFERING: Final = offering_gauges.Pool._fields
 _RESERVATION: Final = ("reservation", "instance_type", "zone")
 
 METRICS: Final = (
     Metric(calls.CALLS_TOTAL, "counter", "Calls of AWS.", ("service", "operation", "outcome")),
     Metric(calls.CALL_SECONDS, "histogram", "Time a call of AWS took.", ("service", "operation")),
+    Metric(
+        batching.BATCH_SIZE,
+        "histogram",
+        "Requests that shared a call.",
+        ("batcher",),
+        (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000),
+    ),
+    Metric(batching.BATCH_TIME, "histogram", "Time a call waited for more requests.", ("batcher",)),
+    Metric(offering_gauges.AVAILABLE, "gauge", "Whether an offering can be launched.", _OFFERING),
+    Metric(offering_gauges.PRICE, "gauge", "What an offering costs an hour, in USD.", _OFFERING),
     Metric(
         bookkeeping.LAUNCH_FAILURES,
         "counter",

@@ -59,17 +59,18 @@ def causes(definition: Json) -> Iterator[Cause]:
 
 def _missing(version: Json, at: str) -> Iterator[Cause]:
     """Fields without which a version cannot be served."""
-    subresources = version.get("subresources") or {}
-    parts: list[tuple[str, Json, tuple[str, ...]]] = [("", version, ("name",))]
-    for name, fields in (
-        ("additionalPrinterColumns", ("name", "type", "jsonPath")),
-        ("selectableFields", ("jsonPath",)),
-    ):
-        parts += [(f".{name}[{i}]", part, fields) for i, part in enumerate(version.get(name) or ())]
-    if "scale" in subresources:
-        parts.append(
-            (".subresources.scale", subresources["scale"], ("specReplicasPath", "statusReplicasPath"))
-        )
+    columns, selected = version.get("additionalPrinterColumns") or (), version.get("selectableFields") or ()
+    scale = (version.get("subresources") or {}).get("scale")
+    parts: list[tuple[str, Json, tuple[str, ...]]] = [
+        ("", version, ("name",)),
+        *(
+            (f".additionalPrinterColumns[{i}]", c, ("name", "type", "jsonPath"))
+            for i, c in enumerate(columns)
+        ),
+        *((f".selectableFields[{i}]", field, ("jsonPath",)) for i, field in enumerate(selected)),
+    ]
+    if scale is not None:
+        parts.append((".subresources.scale", scale, ("specReplicasPath", "statusReplicasPath")))
     for place, part, fields in parts:
         yield from (
             Cause("FieldValueRequired", f"{at}{place}.{field}") for field in fields if not part.get(field)

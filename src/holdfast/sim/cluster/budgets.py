@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from holdfast.runtime.cache import key_of
 from holdfast.runtime.results import Key
 from holdfast.sim.api import selectors
 from holdfast.sim.cluster import kinds, pods
@@ -59,7 +60,7 @@ class Budgets:
         ]
 
     def _of_space(self, namespace: str) -> list[Key]:
-        return [key for key in self._budgets.keys() if key[0] == namespace]  # noqa: SIM118 - iterating gives objects
+        return [key for key in map(key_of, self._budgets) if key[0] == namespace]
 
     def _spec(self, key: Key) -> Json:
         budget = self._budgets.get(key)

@@ -6,6 +6,7 @@ fail or move; a claim whose class is not known waits.
 
 from holdfast import errors, names
 from holdfast.api.meta import ObjectMeta
+from holdfast.runtime.cache import key_of
 from holdfast.runtime.results import Key
 from holdfast.sim.cluster import kinds, pods, scheduling_volumes
 from holdfast.sim.cluster.engine import Engine, Worker
@@ -20,7 +21,7 @@ class Volumes:
         self._zones = zones
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Claim, lambda one: [(one.metadata.namespace, one.metadata.name)])
-        self.worker.watch(StorageClass, lambda _: list(engine.caches.of(Claim).keys()))
+        self.worker.watch(StorageClass, lambda _: [key_of(claim) for claim in engine.caches.of(Claim)])
 
     async def reconcile(self, key: Key) -> float | None:
         claim = self._engine.caches.of(Claim).get(key)

@@ -120,6 +120,7 @@ class Instance:
     interface_id: str
     volume_ids: tuple[str, ...] = ()
     agent: str = ""  # user agent of whoever launched it
+    partition: int = 0  # of its placement group; 0: the group has none
     silent: bool = False  # it runs, and nothing on it ever answers
     impaired_s: int = 0  # since when its status check fails
     boots: int = 1  # how often it was started

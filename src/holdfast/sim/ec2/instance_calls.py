@@ -189,6 +189,7 @@ def render(world: World, instance: Instance) -> dict[str, Any]:
             "AvailabilityZoneId": instance.zone_id,
             "Tenancy": spec.tenancy,
             "GroupName": spec.placement_group,
+            **_group(world, instance),
         },
         "PrivateDnsName": "" if gone else dns,
         "PublicDnsName": "",
@@ -287,3 +288,12 @@ def _interfaces(
 
 def state(name: str) -> dict[str, Any]:
     return {"Code": STATE_CODES[name], "Name": name}
+
+
+def _group(world: World, instance: Instance) -> dict[str, Any]:
+    name = instance.spec.placement_group
+    known = {(group.account, group.name): group.id for group in world.setup.placement_groups}
+    if not name:
+        return {}
+    partition = {"PartitionNumber": instance.partition} if instance.partition else {}
+    return {"GroupId": known[instance.account, name], **partition}

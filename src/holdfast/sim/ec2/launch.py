@@ -4,6 +4,7 @@ The rule: a slot is taken in the same moment as its instance is made.
 """
 
 import ipaddress
+from collections import Counter
 
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.capacity import Part
@@ -49,6 +50,7 @@ def _make_one(
             interface_id=world.new_id("eni"),
             volume_ids=tuple(world.new_id("vol") for _ in spec.volumes),
             agent=request.agent,
+            partition=_partition(world, request.account, spec.placement_group),
             silent=world.faults.strikes(faults.Silent, world.now_s) is not None,
             tags=spec.tags | tags,
         )
@@ -58,6 +60,16 @@ def _make_one(
     if dies := world.faults.strikes(faults.Dies, world.now_s):
         world.at(world.now_s + dies.after_s, "instance.die", instance.id)
     return instance
+
+
+def _partition(world: World, account: str, group: str) -> int:
+    """EC2 deals instances out evenly over the partitions of a group."""
+    found = (g for g in world.setup.placement_groups if group and (g.account, g.name) == (account, group))
+    count = next((g.partitions for g in found), 0)
+    used = Counter(
+        each.partition for each in world.instances if each.spec.placement_group == group and each.live
+    )
+    return min(range(1, count + 1), key=lambda number: used[number], default=0)
 
 
 def _address(world: World, subnet_id: str) -> str:
