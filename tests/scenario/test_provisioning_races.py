@@ -61,10 +61,11 @@ def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() ->
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved", "on-demand"))
         world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, times=1))
+        before = world.asked("CreateFleet")
         await world.deploy("web", 1, **ONE_PER_NODE)
 
         async def refused() -> bool:
-            return world.asked("CreateFleet") > 0
+            return world.asked("CreateFleet") > before
 
         await world.until(refused, within_s=10)
         assert await until_launched(world) <= 1
@@ -86,7 +87,6 @@ def test_a_lost_answer_launches_one_machine() -> None:
         world.ec2.world.faults.add(faults.Lost(operation="CreateFleet", times=1))
         await world.deploy("web", 2, **ONE_PER_NODE)
         await world.until_running(2)
-        assert world.asked("CreateFleet") >= 1
         assert len(world.all_machines()) == 2
         owned = {claim.status.provider_id for claim in await world.claims()}
         assert len(owned) == 2
