@@ -31,6 +31,7 @@ from holdfast.controllers.nodeclaim.launch import Launch
 from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
 from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
+from holdfast.controllers.nodeclaim.pod_events import PodEvents
 from holdfast.controllers.nodeclaim.registration import Registration
 from holdfast.controllers.nodeclaim.tagging import Tagging
 from holdfast.controllers.nodeclass import hash as nodeclass_hash
@@ -305,6 +306,7 @@ class App:
             (Slots(live=self.live, clock=doors.clock, hurry=planning.hurry), 1),
             (self._lifecycle(planning), _CLAIMS_AT_ONCE),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_machine), doors=doors), 1),
+            (PodEvents(caches=caches, doors=doors), _NODES_AT_ONCE),
             (node_termination.NodeTermination(caches=caches, doors=doors), _NODES_AT_ONCE),
             (nodeclass_status.Status(**timed), 10),
             (nodeclass_hash.Hash(**told), 10),
