@@ -5,31 +5,27 @@ A test is a program that gets an `AppWorld`. The checkers of the simulated EC2 r
 """
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import msgspec
 import structlog
 
 import aws_world
 import builders
 import cluster_world
 import kube_worlds
-from aws_launch_world import LISTINGS
 from holdfast.api.cluster import Event
-from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.app import App, Settings
 from holdfast.app import World as AppDoors
-from holdfast.cloud.aws import type_listing
 from holdfast.cloud.aws.calls import Inline
 from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.runtime.compute import InlineCompute
 from holdfast.sim import time
-from holdfast.sim.api.front import Front, Request
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
 from holdfast.sim.aws import iam, pricing, ssm
@@ -59,6 +55,7 @@ structlog.configure(
     wrapper_class=structlog.make_filtering_bound_logger(20)
 )  # what changed the world, no more
 
+READ: dict[str, Any] = {}
 Program = Callable[["AppWorld"], Awaitable[None]]
 
 
@@ -121,15 +118,8 @@ class AppWorld(cluster_world.World):
             compute=InlineCompute(),
         )
         app = App(self.settings, doors)
-        calls = app.discovery._aws
-
-        async def listing() -> type_listing.TypeListing:
-            """The same in every world, and reading it takes longer than a test."""
-            if not LISTINGS:
-                LISTINGS.append(await type_listing.read(calls))
-            return LISTINGS[0]
-
-        app.discovery._types._read = listing
+        for source in (app.discovery._types, app.discovery._on_demand, app.discovery._spot):
+            source._read = functools.partial(read_once, source.name, source._read)
         return app
 
     async def restart(self, transport: Transport | None = None) -> None:
@@ -144,8 +134,7 @@ class AppWorld(cluster_world.World):
 
     # --- What there is --------------------------------------------------------------------------------
 
-    async def install(self, front: Front | None = None) -> None:
-        del front
+    async def install(self) -> None:
         await kube_worlds.install_crds(self.transport, self.clock)
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
@@ -173,9 +162,6 @@ class AppWorld(cluster_world.World):
     async def nodes(self) -> list[Node]:
         return list((await self.kube.list(Node)).items)
 
-    async def classes(self) -> list[EC2NodeClass]:
-        return list((await self.kube.list(EC2NodeClass)).items)
-
     async def events(self, reason: str) -> list[Event]:
         return [event for event in (await self.kube.list(Event)).items if event.reason == reason]
 
@@ -201,6 +187,13 @@ class AppWorld(cluster_world.World):
         return sum(call.operation == operation for call in self.endpoint.log)
 
 
+async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
+    """What is the same in every world, and takes longer to read than a test."""
+    if name not in READ:
+        READ[name] = await read()
+    return READ[name]
+
+
 def capacity_types(*values: str) -> dict[str, Any]:
     return builders.requirement("karpenter.sh/capacity-type", "In", *values)
 
@@ -224,11 +217,3 @@ def run(program: Program, **fields: Any) -> AppWorld:
         return world
 
     return time.run(main())
-
-
-def labels(node: Node | NodeClaim) -> Mapping[str, str]:
-    return node.metadata.labels
-
-
-def body(request: Request) -> Any:
-    return msgspec.json.decode(request.body) if request.body else None
