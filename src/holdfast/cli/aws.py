@@ -7,7 +7,6 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws import catalog, labels, reservations
@@ -31,7 +30,7 @@ TERMS: Final = CloudTerms(
         ReservationKind(reservations.DEFAULT, reservations.TIE_RANKS[reservations.DEFAULT]),
     ),
     node_classes=frozenset({(aws.GROUP, EC2NodeClass.kind)}),
-    key_aliases={"topology.ebs.csi.aws.com/zone": names.ZONE},  # as the EBS driver spells it
+    key_aliases=labels.KEY_ALIASES,
 )
 
 

@@ -2,6 +2,8 @@
 
 from holdfast import names
 from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 
 
@@ -13,6 +15,12 @@ def by_node(pod: Pod) -> tuple[str, ...]:
 def by_owner(obj: Object) -> tuple[str, ...]:
     """The uids of the objects that own it."""
     return tuple(owner.uid for owner in obj.metadata.owner_references)
+
+
+def by_machine(obj: Node | NodeClaim) -> tuple[str, ...]:
+    """The machine that a node runs on, or that was launched for a claim, by its provider id."""
+    provider_id = obj.spec.provider_id if isinstance(obj, Node) else obj.status.provider_id
+    return (provider_id,) if provider_id else ()
 
 
 def by_node_pool(obj: Object) -> tuple[str, ...]:

@@ -123,6 +123,11 @@ def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
     return tuple(sorted((stated | counts).items()))
 
 
+def is_ready(node: Node) -> bool:
+    """Whether its kubelet says that it can run pods."""
+    return any(c.type == conditions.READY and c.status == conditions.TRUE for c in node.status.conditions)
+
+
 def _labels(halves: Halves) -> dict[str, str]:
     half = halves.node if halves.node is not None and halves.registered else halves.claim
     assert half is not None

@@ -83,7 +83,7 @@ def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted
         node_selector=_node_selector(spec.node_selector, rules, found),
         required_terms=_required_terms(affinity.node_affinity, rules, found),
         preferred_terms=_preferred_terms(affinity.node_affinity, rules),
-        tolerations=found.part((), lambda: _tolerations(spec.tolerations)),
+        tolerations=found.part((), lambda: tolerations(spec.tolerations)),
         spreads=found.part((), lambda: _spreads(spec.topology_spread_constraints, pod.metadata.labels))
         or default_spreads.of(pod, around.spreads),
         affinity=together.required,
@@ -225,7 +225,7 @@ def _preferred_terms(affinity: wire.NodeAffinity | None, rules: LabelRules) -> t
     return tuple(preferred)
 
 
-def _tolerations(wires: Iterable[wire.Toleration]) -> tuple[taints.Toleration, ...]:
+def tolerations(wires: Iterable[wire.Toleration]) -> tuple[taints.Toleration, ...]:
     read = {
         taints.Toleration(
             t.key,

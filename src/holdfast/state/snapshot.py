@@ -42,6 +42,7 @@ class Cluster:
     daemon_sets: tuple[DaemonSet, ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
     csi_nodes: tuple[CSINode, ...] = ()
+    to_come: tuple[NodeView, ...] = ()  # claims that were not launched yet, as the nodes they will be
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ def take(
 ) -> Taken:
     """The snapshot, and the pending pods that are not in it."""
     pending, bound, rejected = _sorted_out(cluster.pods, converter, now_s, is_pending, uid_of)
-    node_views = _nodes(cluster, supply, bound, marks)
+    there = node_views(cluster, supply, bound, marks)
+    seen = tuple(sorted((*there, *cluster.to_come), key=lambda node: node.name))
     newest = daemonsets.newest_pods(cluster.pods) if cluster.daemon_sets else {}
     daemon_sets = [
         daemonsets.view(d, newest.get((d.metadata.namespace or "default", d.metadata.name)), converter)[0]
@@ -97,12 +99,12 @@ def take(
             nodepools.view(
                 pool,
                 supply.instance_types[pool.metadata.name],
-                nodepools.used(node_views, pool.metadata.name),
+                nodepools.used(seen, pool.metadata.name),
             )
             for pool in sorted(cluster.node_pools, key=lambda p: p.metadata.name)
             if pool.metadata.name in supply.instance_types
         ),
-        nodes=node_views,
+        nodes=seen,
         claims=tuple(
             sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
         ),
@@ -143,9 +145,10 @@ def _sorted_out(
     return tuple(pending), bound, tuple(unplaced for _, unplaced in rejected)
 
 
-def _nodes(
+def node_views(
     cluster: Cluster, supply: Supply, bound: Mapping[str, list[PodView]], marks: Marks
 ) -> tuple[NodeView, ...]:
+    """Nodes that are there, and claims that were launched; `bound` are pods by the node they are on."""
     csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
     of_types = {t.name: t.volume_limits for types in supply.instance_types.values() for t in types}
 

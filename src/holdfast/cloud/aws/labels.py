@@ -5,6 +5,7 @@ command line loads it to check a manifest.
 """
 
 import functools
+from types import MappingProxyType
 from typing import Final
 
 from holdfast import names
@@ -19,6 +20,8 @@ CLOUD_LABELS: Final = CloudLabels(
     reservation_id=aws.CAPACITY_RESERVATION_ID,
     reserved=frozenset(aws.RESERVED_CAPACITY_LABELS),
 )
+# Other spellings of a label: this is the storage driver's for a zone.
+KEY_ALIASES: Final = MappingProxyType({"topology.ebs.csi.aws.com/zone": names.ZONE})
 
 
 @functools.lru_cache(maxsize=65536)

@@ -1,0 +1,378 @@
+"""The composition root: settings and a world become a running program.
+
+Callers: `holdfast run` and `holdfast demo`, simulations and tests. Nobody else knows which world is behind the doors.
+The order is fixed: metrics and the recorder first, then the doors, then what is derived from the caches, then the
+controllers; each is made once and handed down by name.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from holdfast import errors
+from holdfast.api.nodes import Node
+from holdfast.api.storage import VolumeAttachment
+from holdfast.cloud.aws import labels as aws_labels
+from holdfast.cloud.aws import metrics as aws_metrics
+from holdfast.cloud.aws.calls import Calls, Clients, Executor
+from holdfast.cloud.aws.capacity import Settings as CapacitySettings
+from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
+from holdfast.cloud.aws.templates import Surroundings
+from holdfast.controllers.doors import Doors
+from holdfast.controllers.node import termination as node_termination
+from holdfast.controllers.nodeclaim import lifecycle, registration
+from holdfast.controllers.nodeclaim import termination as claim_termination
+from holdfast.controllers.nodeclaim.garbage import Garbage
+from holdfast.controllers.nodeclaim.initialization import Initialization
+from holdfast.controllers.nodeclaim.launch import Launch
+from holdfast.controllers.nodeclaim.launching import Launching
+from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
+from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
+from holdfast.controllers.nodeclaim.pod_events import PodEvents
+from holdfast.controllers.nodeclaim.registration import Registration
+from holdfast.controllers.nodeclaim.tagging import Tagging
+from holdfast.controllers.nodeclass import hash as nodeclass_hash
+from holdfast.controllers.nodeclass import status as nodeclass_status
+from holdfast.controllers.nodepool import counter
+from holdfast.controllers.nodepool import hash as nodepool_hash
+from holdfast.controllers.nodepool import status as nodepool_status
+from holdfast.controllers.provisioning import provisioner
+from holdfast.controllers.provisioning.provisioner import BatchSettings, Provisioner
+from holdfast.controllers.provisioning.slots import Slots
+from holdfast.controllers.reservations.availability import Availability
+from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
+from holdfast.core.scheduling.request import Settings as PlanSettings
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.kube.transport import Transport
+from holdfast.ports import Clock, Compute, Ids
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.lease import Election, LeaseSettings
+from holdfast.runtime.manager import Manager
+from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.results import Reconciler
+from holdfast.runtime.writes import Writer
+from holdfast.state import live, times
+from holdfast.state.live import Live
+
+GATES: Final[Mapping[str, bool]] = {"ReservedCapacity": True}  # those that are acted on, with their defaults
+GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapacity"}
+_CLAIMS_AT_ONCE: Final = 1000
+_NODES_AT_ONCE: Final = 100
+_METRICS: Final = (
+    *provisioner.METRICS,
+    *lifecycle.METRICS,
+    *registration.METRICS,
+    *claim_termination.METRICS,
+    *node_termination.METRICS,
+    *counter.METRICS,
+    *aws_metrics.METRICS,
+)
+
+
+# --- Settings -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that a user may set; read once, when the program starts."""
+
+    cluster_name: str
+    cluster_endpoint: str = ""
+    cluster_ca_bundle: str = ""
+    service_cidr: str | None = None
+    dns_ip: str | None = None
+    kubernetes_version: str = ""  # the minor version, such as 1.34
+    isolated_vpc: bool = False
+    batching: BatchSettings = field(default_factory=BatchSettings)
+    planning: PlanSettings = field(default_factory=PlanSettings)
+    capacity: CapacitySettings = field(default_factory=CapacitySettings)
+    client: ClientSettings = field(default_factory=ClientSettings)
+    election: LeaseSettings | None = None  # None: it leads without asking
+    strict: bool = False  # a bug of ours ends the program: for simulations and CI
+
+
+def from_environment(environ: Mapping[str, str]) -> Settings:
+    """The settings that environment variables stand for: Karpenter's names where it has them, and ours."""
+    read = _Environment(environ)
+    gates = feature_gates(environ.get("FEATURE_GATES", ""))
+    reserved = gates["ReservedCapacity"]
+    plain = PlanSettings()
+    namespace = environ.get("LEADER_ELECTION_NAMESPACE", "") or "kube-system"
+    name = environ.get("LEADER_ELECTION_NAME", "") or LeaseSettings(namespace).name
+    return Settings(
+        cluster_name=environ.get("CLUSTER_NAME", ""),
+        cluster_endpoint=environ.get("CLUSTER_ENDPOINT", ""),
+        cluster_ca_bundle=environ.get("CLUSTER_CA_BUNDLE", ""),
+        isolated_vpc=read.flag("ISOLATED_VPC", default=False),
+        batching=BatchSettings(
+            read.seconds("BATCH_IDLE_DURATION", 1), read.seconds("BATCH_MAX_DURATION", 10)
+        ),
+        planning=PlanSettings(
+            packing=Packing(read.word("PACKING", plain.packing, tuple(Packing))),
+            packing_candidates=read.number("PACKING_CANDIDATES", plain.packing_candidates),
+            reserved_capacity=reserved,
+            reserved_before_weight=read.flag("RESERVED_BEFORE_WEIGHT", default=plain.reserved_before_weight),
+            reservation_wait_s=read.seconds("RESERVATION_WAIT", plain.reservation_wait_s),
+            preference_policy=PreferencePolicy(
+                read.word("PREFERENCE_POLICY", plain.preference_policy, tuple(PreferencePolicy))
+            ),
+            min_values_policy=MinValuesPolicy(
+                read.word("MIN_VALUES_POLICY", plain.min_values_policy, tuple(MinValuesPolicy))
+            ),
+            ledger_lag_s=read.seconds("LEDGER_LAG", plain.ledger_lag_s),
+        ),
+        capacity=CapacitySettings(reserved_capacity=reserved),
+        client=ClientSettings(
+            per_second=read.number("KUBE_CLIENT_QPS", 200), burst=read.number("KUBE_CLIENT_BURST", 300)
+        ),
+        election=None
+        if read.flag("DISABLE_LEADER_ELECTION", default=False)
+        else LeaseSettings(namespace, name),
+    )
+
+
+def feature_gates(written: str) -> dict[str, bool]:
+    """Gates as `Name=true,Other=false`; those that are not named keep their defaults, unknown ones are ignored."""
+    found = dict(GATES)
+    for part in filter(None, (one.strip() for one in written.split(","))):
+        name, separator, value = part.partition("=")
+        if not separator or value.lower() not in ("true", "false"):
+            raise errors.InvalidInput(f"FEATURE_GATES: {part!r} is not of the form Name=true")
+        gate = GATE_ALIASES.get(name, name)
+        if gate in found:
+            found[gate] = value.lower() == "true"
+    return found
+
+
+class _Environment:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def seconds(self, name: str, default: int) -> int:
+        written = self._environ.get(name)
+        if not written:
+            return default
+        seconds = times.duration_s(written)
+        if seconds is None:
+            raise errors.InvalidInput(f"{name}: {written!r} is not a duration such as 90s or 5m")
+        return seconds
+
+    def number(self, name: str, default: int) -> int:
+        written = self._environ.get(name)
+        if not written:
+            return default
+        if not written.isdecimal():
+            raise errors.InvalidInput(f"{name}: {written!r} is not a whole number")
+        return int(written)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        return self.word(name, str(default).lower(), ("true", "false")) == "true"
+
+    def word(self, name: str, default: str, allowed: Sequence[str]) -> str:
+        written = self._environ.get(name) or default
+        if written not in allowed:
+            raise errors.InvalidInput(f"{name}: {written!r} is none of {', '.join(allowed)}")
+        return written
+
+
+# --- The program --------------------------------------------------------------------------------------
+
+
+class Watching(Reconciler, Protocol):
+    """A reconciler that says what wakes it."""
+
+    def watch(self, controller: Controller) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the program stands on: a cluster, a cloud, time, chance, and where long thoughts are thought."""
+
+    transport: Transport
+    aws: Clients
+    executor: Executor
+    clock: Clock
+    ids: Ids
+    compute: Compute
+
+
+class App:
+    """One replica. `start` returns at once; `stop` when everything has ended."""
+
+    def __init__(self, settings: Settings, world: World) -> None:
+        self.settings = settings
+        self.metrics = Metrics(_METRICS, strict=settings.strict)
+        clock, ids = world.clock, world.ids
+        client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
+        self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
+        self._election = _election(settings, world)
+        self.caches = Caches((*live.KINDS, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
+        leads = self._election.leads if self._election is not None else lambda: True
+        self.discovery, self.cloud = _cloud(settings, world, self.recorder)
+        self.doors = Doors(
+            kube=Writer(client, self.caches, may_write=leads),
+            cloud=self.cloud,
+            compute=world.compute,
+            clock=clock,
+            ids=ids,
+            recorder=self.recorder,
+        )
+        self.live = Live(
+            caches=self.caches,
+            cloud=self.cloud,
+            clock=clock,
+            key_aliases=aws_labels.KEY_ALIASES,
+            ledger_lag_s=settings.planning.ledger_lag_s,
+        )
+        self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
+        self.manager = Manager(
+            kube=client,
+            caches=self.caches,
+            controllers=self.controllers,
+            recorder=self.recorder,
+            election=self._election,
+            clock=clock,
+            ids=ids,
+        )
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        assert self._task is None, "a program is started once"
+        self._task = asyncio.create_task(self.run())
+
+    async def stop(self) -> None:
+        """Ends it in order, and raises what it ended with before, if it did."""
+        assert self._task is not None, "it was never started"
+        self._stop.set()
+        await self._task
+
+    async def kill(self) -> None:
+        """Ends it as a crash does: nothing is brought to its end."""
+        assert self._task is not None, "it was never started"
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def check(self) -> None:
+        """Raises what it ended with, if it ended."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    async def run(self) -> None:
+        """Until `stop`."""
+        reading = asyncio.create_task(self.discovery.schedule.run())
+        managing = asyncio.create_task(self.manager.run(self._stop))
+        try:
+            ended, _ = await asyncio.wait({reading, managing}, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in (reading, managing):
+                task.cancel()
+            await asyncio.gather(reading, managing, return_exceptions=True)
+
+    def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
+        made = Controller(
+            reconciler,
+            clock=self.doors.clock,
+            ids=self.doors.ids,
+            recorder=self.recorder,
+            concurrency=concurrency,
+            strict=self.settings.strict,
+        )
+        reconciler.watch(made)
+        return made
+
+    def _reconcilers(self) -> list[tuple[Watching, int]]:
+        """Every reconciler, with how many keys it works on at a time."""
+        doors, caches = self.doors, self.caches
+        planning = Provisioner(
+            live=self.live,
+            caches=caches,
+            doors=doors,
+            settings=self.settings.planning,
+            batching=self.settings.batching,
+        )
+        told: dict[str, Any] = {"kube": doors.kube, "cloud": doors.cloud, "caches": caches}
+        timed = told | {"clock": doors.clock, "recorder": doors.recorder}
+        return [
+            (planning, 1),
+            (Slots(live=self.live, clock=doors.clock, hurry=planning.hurry), 1),
+            (self._lifecycle(planning), _CLAIMS_AT_ONCE),
+            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_machine), doors=doors), 1),
+            (PodEvents(caches=caches, doors=doors), _NODES_AT_ONCE),
+            (node_termination.NodeTermination(caches=caches, doors=doors), _NODES_AT_ONCE),
+            (nodeclass_status.Status(**timed), 10),
+            (nodeclass_hash.Hash(**told), 10),
+            (nodepool_status.Status(**timed), 10),
+            (nodepool_hash.Hash(**told), 10),
+            (counter.Counter(**timed), 10),
+            (Availability(**timed), 10),
+        ]
+
+    def _lifecycle(self, planning: Provisioner) -> Lifecycle:
+        doors, caches = self.doors, self.caches
+        nodes = caches.of(Node).index(indexes.by_machine)
+        launching = Launching(doors=doors, caches=caches)
+        return Lifecycle(
+            live=self.live,
+            caches=caches,
+            doors=doors,
+            stages=(
+                Launch(live=self.live, launching=launching, doors=doors),
+                Registration(nodes=nodes, doors=doors),
+                Initialization(nodes=nodes, doors=doors),
+                Tagging(live=self.live, nodes=nodes, doors=doors),
+                Liveness(),
+                Expiration(),
+            ),
+            termination=claim_termination.Termination(nodes=nodes, doors=doors),
+            hurry=planning.hurry,
+        )
+
+
+def _election(settings: Settings, world: World) -> Election | None:
+    """With a client of its own: a lease must not wait behind a thousand evictions."""
+    if settings.election is None:
+        return None
+    client = Client(
+        transport=world.transport, clock=world.clock, ids=world.ids, settings=ClientSettings(attempts=1)
+    )
+    return Election(
+        kube=client,
+        clock=world.clock,
+        ids=world.ids,
+        settings=settings.election,
+        identity=world.ids.token(),
+    )
+
+
+def _cloud(settings: Settings, world: World, recorder: LiveRecorder) -> tuple[Discovery, Aws]:
+    calls = Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
+    cluster = Cluster(
+        name=settings.cluster_name,
+        endpoint=settings.cluster_endpoint,
+        ca_bundle=settings.cluster_ca_bundle,
+        service_cidr=settings.service_cidr,
+        dns_ip=settings.dns_ip,
+    )
+    setup = Setup(
+        cluster=settings.cluster_name,
+        tags=cluster.tags,
+        kubernetes=lambda: settings.kubernetes_version,
+        settings=settings.capacity,
+        isolated_vpc=settings.isolated_vpc,
+        service_cidr_known=settings.service_cidr is not None,
+    )
+    discovery = Discovery(calls, setup, clock=world.clock, recorder=recorder)
+    around = Surroundings(
+        cluster=cluster, region=world.aws.region, reserved_capacity=settings.planning.reserved_capacity
+    )
+    aws = Aws(calls, discovery, around, clock=world.clock, ids=world.ids, recorder=recorder)
+    return discovery, aws

@@ -1,0 +1,39 @@
+"""The metrics that this room counts. Read by `app`, which declares them all."""
+
+from typing import Final
+
+from holdfast.cloud.aws import batching, bookkeeping, calls, discovery, offering_gauges, queue, sources
+from holdfast.runtime.metrics import Metric
+
+_OFFERING: Final = offering_gauges.Pool._fields
+_RESERVATION: Final = ("reservation", "instance_type", "zone")
+
+METRICS: Final = (
+    Metric(calls.CALLS_TOTAL, "counter", "Calls of AWS.", ("service", "operation", "outcome")),
+    Metric(calls.CALL_SECONDS, "histogram", "Time a call of AWS took.", ("service", "operation")),
+    Metric(
+        batching.BATCH_SIZE,
+        "histogram",
+        "Requests that shared a call.",
+        ("batcher",),
+        (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000),
+    ),
+    Metric(batching.BATCH_TIME, "histogram", "Time a call waited for more requests.", ("batcher",)),
+    Metric(offering_gauges.AVAILABLE, "gauge", "Whether an offering can be launched.", _OFFERING),
+    Metric(offering_gauges.PRICE, "gauge", "What an offering costs an hour, in USD.", _OFFERING),
+    Metric(
+        bookkeeping.LAUNCH_FAILURES,
+        "counter",
+        "Launches that EC2 refused.",
+        ("zone", "zone_id", "capacity_type", "reason"),
+    ),
+    Metric(bookkeeping.UNKNOWN_CODES, "counter", "Error codes that nobody has met.", ("code",)),
+    Metric(sources.REFRESHES_FAILED, "counter", "Readings that failed.", ("source", "error")),
+    Metric(sources.REFRESH_AGE, "gauge", "Age of what was read.", ("source",)),
+    Metric(discovery.SLOTS_TOTAL, "gauge", "Slots of a reservation.", _RESERVATION),
+    Metric(discovery.SLOTS_FREE, "gauge", "Free slots of a reservation.", _RESERVATION),
+    Metric(queue.RECEIVED, "counter", "Messages of the interruption queue.", ("message_type",)),
+    Metric(queue.DELETED, "counter", "Messages that were dealt with."),
+    Metric(queue.AGE, "histogram", "Age of messages when they were read."),
+    Metric(queue.MALFORMED, "counter", "Messages that nobody understands."),
+)

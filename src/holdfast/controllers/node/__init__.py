@@ -1,0 +1,1 @@
+"""Nodes: how one is emptied and ended."""

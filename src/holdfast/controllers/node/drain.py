@@ -1,0 +1,93 @@
+"""Which pods of a node that is being emptied are to go now, and how; pure.
+
+Called by `termination`. The rules: pods leave tier by tier, ordinary ones first and those the node itself needs last
+(NC-30); a pod that must not be disrupted is waited for (NC-29); when the node's time is nearly up, a pod whose own
+grace period would outlast it is deleted, whatever anybody says (NC-32).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api.pods import Pod
+from holdfast.model.taints import Effect, Taint
+from holdfast.state import pod_shapes, pod_states, times
+
+_DISRUPTED: Final = Taint(names.DISRUPTED_TAINT, Effect.NO_SCHEDULE)
+_STUCK_S: Final = 60
+_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What to do with the pods of a node now."""
+
+    evict: tuple[Pod, ...]  # by the eviction API, which asks their disruption budgets
+    delete: tuple[tuple[Pod, int], ...]  # at once, with so many seconds to end
+    waiting: int  # pods that are still to go, those above included
+
+    @property
+    def done(self) -> bool:
+        return not self.waiting
+
+
+def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
+    """`until_s`: when the node's termination grace period is over; None: it has none."""
+    leaving = [pod for pod in pods if is_drainable(pod, now_s)]
+    delete = tuple(
+        (pod, max(1, (until_s or now_s) - now_s)) for pod in leaving if _is_forced(pod, now_s, until_s)
+    )
+    forced = {pod.metadata.uid for pod, _ in delete}
+    tiers: dict[int, list[Pod]] = {}
+    for pod in leaving:
+        if pod.metadata.uid not in forced:
+            tiers.setdefault(_tier(pod), []).append(pod)
+    first = tiers[min(tiers)] if tiers else []
+    evict = [
+        pod
+        for pod in first
+        if not pod_states.is_terminating(pod) and not pod_states.is_not_to_be_disrupted(pod, now_s)
+    ]
+    return Drain(
+        tuple(sorted(evict, key=_name)), tuple(sorted(delete, key=lambda d: _name(d[0]))), len(leaving)
+    )
+
+
+def is_drainable(pod: Pod, now_s: int) -> bool:
+    """Whether a node waits for this pod to leave (NC-29)."""
+    if pod_states.is_terminal(pod) or pod_states.owner(pod) == pod_states.MIRROR:
+        return False
+    return not _tolerates_disruption(pod) and not _is_stuck(pod, now_s)
+
+
+def _is_stuck(pod: Pod, now_s: int) -> bool:
+    ends = pod.metadata.deletion_timestamp
+    return ends is not None and now_s > times.epoch_s(ends) + _STUCK_S
+
+
+def _tolerates_disruption(pod: Pod) -> bool:
+    try:
+        tolerations = pod_shapes.tolerations(pod.spec.tolerations)
+    except errors.InvalidInput:
+        return False
+    return any(toleration.tolerates(_DISRUPTED) for toleration in tolerations)
+
+
+def _is_forced(pod: Pod, now_s: int, until_s: int | None) -> bool:
+    grace_s = pod.spec.termination_grace_period_seconds
+    if until_s is None or grace_s is None:
+        return False
+    ends = pod.metadata.deletion_timestamp
+    if ends is not None:
+        return times.epoch_s(ends) > until_s
+    return now_s > until_s - grace_s
+
+
+def _tier(pod: Pod) -> int:
+    critical = pod.spec.priority_class_name in _CRITICAL
+    return 2 * critical + (pod_states.owner(pod) == pod_states.DAEMON_SET)
+
+
+def _name(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name

@@ -1,0 +1,238 @@
+"""The end of a node: tainted, drained, its volumes detached, its machine ended, its finalizer removed.
+
+Run by the engine, a key a node, while a node that carries our finalizer is being deleted; woken by its pods. The rule
+(NC-28): each step is over before the next begins, and what is over is written on the claim, so a restart goes on
+where it was.
+"""
+
+import contextlib
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from holdfast import errors, names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node, NodeTaint
+from holdfast.api.pods import Pod
+from holdfast.api.storage import PersistentVolumeClaim, VolumeAttachment
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.controllers.node import drain
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state import nodes as node_states
+from holdfast.state import times, volumes
+
+DRAINED: Final = "karpenter_nodes_drained_total"
+TERMINATED: Final = "karpenter_nodes_terminated_total"
+EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
+METRICS: Final = (
+    Metric(DRAINED, "counter", "Nodes that were emptied.", ("nodepool",)),
+    Metric(TERMINATED, "counter", "Nodes that ended.", ("nodepool",)),
+    Metric(EVICTIONS, "counter", "Evictions asked for, by the answer.", ("code",)),
+)
+
+_CHECK_S: Final = 5.0
+_SOON_S: Final = 1.0
+_SETTLES_S: Final = 5.0  # pods that were bound in the last moment appear within this (NC-34)
+_TAINT: Final = NodeTaint(key=names.DISRUPTED_TAINT, effect="NoSchedule")
+_EXCLUDED: Final = {names.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
+
+
+class NodeTermination:
+    name: Final = "node.termination"
+
+    def __init__(self, *, caches: Caches, doors: Doors) -> None:
+        self._nodes = caches.of(Node)
+        self._all_pods = caches.of(Pod)
+        self._pods = self._all_pods.index(indexes.by_node)
+        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
+        self._attachments = caches.of(VolumeAttachment)
+        self._volume_claims = caches.of(PersistentVolumeClaim)
+        self._kube = doors.kube
+        self._cloud = doors.cloud
+        self._clock = doors.clock
+        self._recorder = doors.recorder
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._nodes, lambda node: (key_of(node),) if _is_going(node) else ())
+        controller.watch(self._all_pods, self._node_of)
+
+    def _node_of(self, pod: Pod) -> tuple[Key, ...]:
+        node = self._nodes.get(("", pod.spec.node_name))
+        return (key_of(node),) if node is not None and _is_going(node) else ()
+
+    async def reconcile(self, key: Key) -> Done | RequeueAfter:
+        node = self._nodes.get(key)
+        if node is None or not _is_going(node):
+            return Done()
+        claim = await self._going_claim(node)
+        if not node_states.is_ready(node) and await self._is_gone(node):
+            return await self._release(node)
+        node = await self._tainted(node)
+        draft = Draft(claim, self._clock.now_s()) if claim is not None else None
+        wait = await self._steps(node, draft)
+        if draft is not None:
+            await draft.write(self._kube)
+        return wait or await self._release(node)
+
+    async def _steps(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
+        """What is still to be waited for; None: nothing."""
+        until_s = _deadline_s(draft)
+        return (
+            await self._drain(node, draft, until_s)
+            or self._detach(node, draft, until_s)
+            or await self._end(node, draft)
+        )
+
+    async def _going_claim(self, node: Node) -> NodeClaim | None:
+        """The claim of the node, which ends with it (NC-25). None: there is none, or more than one."""
+        found = list(self._claims.get(node.spec.provider_id))
+        if len(found) != 1:
+            return None
+        if found[0].metadata.deletion_timestamp is None:
+            with contextlib.suppress(errors.NotFound):
+                await self._kube.delete(found[0])
+        return self._claims_now(node)
+
+    def _claims_now(self, node: Node) -> NodeClaim | None:
+        return next(iter(self._claims.get(node.spec.provider_id)), None)
+
+    async def _is_gone(self, node: Node) -> bool:
+        try:
+            await self._cloud.instance(node.spec.provider_id)
+        except errors.NotFound:
+            return True
+        return False
+
+    async def _tainted(self, node: Node) -> Node:
+        others = [t for t in node.spec.taints if t.key != _TAINT.key]
+        labels = node.metadata.labels
+        if _EXCLUDED.items() <= labels.items() and len(others) + 1 == len(node.spec.taints):
+            found = next(t for t in node.spec.taints if t.key == _TAINT.key)
+            if found.effect == _TAINT.effect:
+                return node
+        change: dict[str, Any] = {
+            "metadata": {"labels": _EXCLUDED},
+            "spec": {"taints": [msgspec.to_builtins(t) for t in (*others, _TAINT)]},
+        }
+        return await self._kube.patch(node, change, only_if_unchanged=True)
+
+    # --- Drain ----------------------------------------------------------------------------------------
+
+    async def _drain(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
+        if draft is not None and draft.holds(drafts.DRAINED):
+            return None
+        decided = drain.drain(self._pods.get(node.metadata.name), now_s=self._clock.now_s(), until_s=until_s)
+        for pod, grace_s in decided.delete:
+            with contextlib.suppress(errors.NotFound):
+                await self._kube.delete(pod, grace_period_s=grace_s)
+            said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
+            self._recorder.event(pod, "Disrupted", said)
+        for pod in decided.evict:
+            await self._evict(node, pod)
+        if draft is not None and draft.condition(drafts.DRAINED) is None:
+            draft.say(drafts.DRAINED, conditions.UNKNOWN, "Draining")
+        if not decided.done:
+            return RequeueAfter(_SOON_S, f"{decided.waiting} pods are still there")
+        if draft is not None:
+            left_s = _SETTLES_S - draft.since_s(drafts.DRAINED)
+            if left_s > 0:
+                return RequeueAfter(left_s, "whether no pod comes any more")
+            draft.say(drafts.DRAINED, conditions.TRUE)
+        self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
+        return None
+
+    async def _evict(self, node: Node, pod: Pod) -> None:
+        try:
+            await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        except errors.NotFound:
+            code = "404"
+        except (errors.Throttled, errors.Rejected) as error:
+            code = "429"
+            said = f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be evicted: {error}"
+            self._recorder.event(node, "FailedDraining", said, warning=True)
+        except errors.Conflict:
+            code = "409"
+        else:
+            code = "200"
+            self._recorder.event(pod, "Evicted", f"node {node.metadata.name} is being emptied")
+        self._recorder.count(EVICTIONS, {"code": code})
+
+    # --- Volumes --------------------------------------------------------------------------------------
+
+    def _detach(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
+        if draft is not None and draft.condition(drafts.VOLUMES_DETACHED) is not None:
+            found = draft.condition(drafts.VOLUMES_DETACHED)
+            if found is not None and found.status != conditions.UNKNOWN:
+                return None
+        if not self._attached(node):
+            if draft is not None:
+                draft.say(drafts.VOLUMES_DETACHED, conditions.TRUE)
+            return None
+        if until_s is not None and self._clock.now_s() >= until_s:
+            if draft is not None:
+                draft.say(drafts.VOLUMES_DETACHED, conditions.FALSE, "TerminationGracePeriodElapsed")
+            return None
+        if draft is not None:
+            draft.say(drafts.VOLUMES_DETACHED, conditions.UNKNOWN, "AwaitingVolumeDetachment")
+        self._recorder.event(node, "AwaitingVolumeDetachment", "volumes are still attached to it")
+        return RequeueAfter(_SOON_S, "volumes are still attached")
+
+    def _attached(self, node: Node) -> bool:
+        """Whether volumes are attached, those of pods that stay to the end apart (NC-35)."""
+        now_s = self._clock.now_s()
+        staying = {
+            claim.spec.volume_name
+            for pod in self._pods.get(node.metadata.name)
+            if not drain.is_drainable(pod, now_s)
+            for name in volumes.claim_names(pod.metadata.name, pod.spec.volumes)
+            if (claim := self._volume_claims.get((pod.metadata.namespace, name))) is not None
+        }
+        return any(
+            one.spec.node_name == node.metadata.name and one.spec.source.persistent_volume_name not in staying
+            for one in self._attachments
+        )
+
+    # --- The machine ----------------------------------------------------------------------------------
+
+    async def _end(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
+        if not node.spec.provider_id:
+            return None
+        try:
+            await self._cloud.terminate(node.spec.provider_id)
+        except errors.NotFound:
+            return None
+        if draft is not None:
+            draft.say(drafts.INSTANCE_TERMINATING, conditions.TRUE)
+            draft.moved()
+        return RequeueAfter(_CHECK_S, "its machine is ending")
+
+    async def _release(self, node: Node) -> Done:
+        left = [one for one in node.metadata.finalizers if one != names.TERMINATION_FINALIZER]
+        with contextlib.suppress(errors.NotFound):
+            await self._kube.patch(node, {"metadata": {"finalizers": left}}, only_if_unchanged=True)
+        self._recorder.count(TERMINATED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
+        return Done("gone")
+
+
+def _is_going(node: Node) -> bool:
+    return (
+        node.metadata.deletion_timestamp is not None
+        and names.TERMINATION_FINALIZER in node.metadata.finalizers
+    )
+
+
+def _deadline_s(draft: Draft | None) -> int | None:
+    """When the drain has to be over, as the claim says."""
+    written = draft.annotations.get(names.TERMINATION_TIMESTAMP) if draft is not None else None
+    try:
+        return times.epoch_s(datetime.fromisoformat(written)) if written else None
+    except ValueError:
+        return None

@@ -1,0 +1,88 @@
+"""Garbage collection, both ways: machines without a NodeClaim are ended, claims without a machine are deleted.
+
+Run by the engine under one key, every two minutes, from one list of all machines. The rules: a machine that a claim
+may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
+everybody, and a claim whose node still says that it is Ready (NC-20).
+"""
+
+import contextlib
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.doors import Doors
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.runtime.cache import Caches, Index
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state import nodes as node_states
+
+KEY: Final[Key] = ("", "garbage")
+_EVERY_S: Final = 120.0
+_YOUNG_S: Final = 30
+
+
+class Garbage:
+    name: Final = "nodeclaim.garbagecollection"
+
+    def __init__(self, *, caches: Caches, nodes: Index[Node], doors: Doors) -> None:
+        self._claims = caches.of(NodeClaim)
+        self._nodes = nodes  # by provider id
+        self._kube = doors.kube
+        self._cloud = doors.cloud
+        self._clock = doors.clock
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
+
+    async def reconcile(self, _key: Key) -> RequeueAfter:
+        claims = tuple(self._claims)  # before the machines: one that is launched meanwhile has no claim here
+        machines = await self._cloud.instances()
+        lost = self._without_claim(machines)
+        for machine in lost:
+            with contextlib.suppress(errors.NotFound):
+                await self._cloud.terminate(machine.provider_id)
+        dead = self._without_machine(claims, machines)
+        for claim in dead:
+            with contextlib.suppress(errors.NotFound):
+                await self._kube.delete(claim)
+        did = f"{len(lost)} machines ended, {len(dead)} claims deleted" if lost or dead else ""
+        return RequeueAfter(_EVERY_S, "looking for garbage", did)
+
+    def _without_claim(self, machines: tuple[Instance, ...]) -> list[Instance]:
+        owned = {claim.status.provider_id for claim in self._claims}
+        tokens = {
+            claim.metadata.annotations.get(names.LAUNCH_TOKEN)
+            for claim in self._claims
+            if not claim.status.provider_id
+        }
+        return [
+            machine
+            for machine in machines
+            if machine.state in (InstanceState.STARTING, InstanceState.RUNNING)
+            and machine.provider_id not in owned
+            and (machine.launch_token is None or machine.launch_token not in tokens)
+            and self._clock.now_s() - machine.launched_s > _YOUNG_S
+        ]
+
+    def _without_machine(
+        self, claims: tuple[NodeClaim, ...], machines: tuple[Instance, ...]
+    ) -> list[NodeClaim]:
+        there = {machine.provider_id for machine in machines if machine.state is not InstanceState.GONE}
+        return [
+            claim
+            for claim in claims
+            if claim.status.provider_id
+            and claim.status.provider_id not in there
+            and claim.metadata.deletion_timestamp is None
+            and _is_registered(claim)
+            and not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id))
+        ]
+
+
+def _is_registered(claim: NodeClaim) -> bool:
+    found = conditions.find(claim.status.conditions, drafts.REGISTERED)
+    return found is not None and found.status == conditions.TRUE

@@ -1,0 +1,56 @@
+"""The initialization stage: a registered node is ready for the pods it was made for.
+
+Run by `lifecycle` while the claim is Registered and not Initialized. What is missing is said in the condition, in the
+order in which it usually arrives (NC-16); once it is all there, that is never taken back (NC-17).
+"""
+
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodes import Node
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.model import resources, taints
+from holdfast.runtime.cache import Index
+from holdfast.state import nodes as node_states
+
+
+class Initialization:
+    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+        self._nodes = nodes  # by provider id
+        self._kube = doors.kube
+
+    async def run(self, draft: Draft) -> None:
+        if not draft.holds(drafts.REGISTERED) or draft.holds(drafts.INITIALIZED):
+            return
+        node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
+        missing = why_not(node, draft)
+        if missing is not None:
+            draft.say(drafts.INITIALIZED, conditions.UNKNOWN, *missing)
+            return
+        assert node is not None
+        await self._kube.patch(node, {"metadata": {"labels": {names.INITIALIZED: "true"}}})
+        draft.say(drafts.INITIALIZED, conditions.TRUE)
+
+
+def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
+    """Why a node is not ready for its pods: a reason and words; None: it is."""
+    if node is None:
+        return "NodeNotFound", "its node is not there"
+    if not node_states.is_ready(node):
+        return "NodeNotReady", f"node {node.metadata.name} is not Ready"
+    startup = {(t.key, t.effect) for t in draft.claim.spec.startup_taints}
+    left = [t for t in node.spec.taints if (t.key, t.effect) in startup]
+    if left:
+        return "StartupTaintsExist", f"taint {left[0].key} is still there"
+    passing = [
+        t for t in node.spec.taints if taints.is_ephemeral(node_states.taint(t.key, t.effect, t.value))
+    ]
+    if passing:
+        return "KnownEphemeralTaintsExist", f"taint {passing[0].key} is still there"
+    wanted = draft.claim.spec.resources
+    has = resources.parse(node.status.allocatable)
+    for name, amount in resources.parse(wanted.requests if wanted else {}).amounts:
+        if amount and not has[name]:
+            return "ResourceNotRegistered", f"node {node.metadata.name} has no {name} yet"
+    return None

@@ -1,0 +1,206 @@
+"""The launch stage: a claim gets its machine, or a reason why not.
+
+Run by `lifecycle` while the claim is not Launched. The rules: a claim that holds a slot is launched into it; when that
+reservation turns out to be full, another one that the claim lists and the ledger calls free is taken at once, by
+moving the annotation first (decision 13); when there is none the claim ends, and its pods are planned again. A claim
+that waits for an instance to leave its slot is not launched before the count says that it has (decision 22).
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api import conditions
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.controllers.nodeclaim.launching import Launching
+from holdfast.controllers.nodeclaim.stage import End, Wait
+from holdfast.model import requirements, resources
+from holdfast.model.instances import Instance
+from holdfast.model.offerings import InstanceType
+from holdfast.model.requirements import Requirements
+from holdfast.model.resources import Resources
+from holdfast.ports import LaunchRequest
+from holdfast.runtime.backoff import Backoff
+from holdfast.state import nodepools, reservation_condition
+from holdfast.state.live import Live
+
+_MOVES_MAX: Final = 8  # from slot to slot in one go
+_BACKOFF: Final = Backoff(base_s=1, cap_s=60)
+_SLOT_CHECK_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """It is tried again; how often it failed decides when."""
+
+    error: Exception
+
+
+class Launch:
+    def __init__(self, *, live: Live, launching: Launching, doors: Doors) -> None:
+        self._live = live
+        self._launching = launching
+        self._cloud = doors.cloud
+        self._kube = doors.kube
+        self._ids = doors.ids
+        self._moving = asyncio.Lock()  # two claims must not move to one slot
+        self._failures: dict[str, int] = {}  # in a row, by uid
+
+    async def run(self, draft: Draft) -> Wait | End | None:
+        if draft.holds(drafts.LAUNCHED):
+            self._failures.pop(draft.claim.metadata.uid, None)
+            return None
+        if names.WAITS_FOR_INSTANCE in draft.annotations and not await self._slot_is_free(draft.claim):
+            draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", "its slot is not free yet")
+            return Wait(_SLOT_CHECK_S, "its slot is not free yet")
+        node_class = self._live.node_class(draft.claim.spec.node_class_ref)
+        if node_class is None or node_class.metadata.deletion_timestamp is not None:
+            return End("nodeclass_not_ready", "its node class is not there, or is being deleted")
+        try:
+            known = await self._cloud.instance_types(node_class)
+        except errors.NotReady as error:
+            return End("nodeclass_not_ready", str(error))
+        types = _suitable(draft.claim, known)
+        return self._answered(draft, types, await self._launched(draft, node_class, types))
+
+    async def _launched(
+        self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
+    ) -> Instance | _Failed | End:
+        for _ in range(_MOVES_MAX):
+            slot = draft.annotations.get(names.SLOT)
+            request = LaunchRequest(draft.claim, node_class, "", slot, types)
+            claim, outcome = await self._launching.launch(request)
+            draft.refresh(claim)
+            match outcome:
+                case Instance():
+                    return outcome
+                case errors.ReservationExhausted() if slot is not None:
+                    if not await self._move(draft, slot):
+                        return _full(draft, outcome)
+                case errors.ReservationExhausted():
+                    return _full(draft, outcome)
+                case errors.InsufficientCapacity():
+                    return End("insufficient_capacity", str(outcome))
+                case errors.Unreachable() | errors.Conflict():
+                    return _Failed(outcome)  # nobody knows what happened: the token stays
+                case errors.HoldfastError():
+                    await self._spend_token(draft)
+                    return _Failed(outcome)
+                case _:
+                    raise outcome
+        return End("insufficient_capacity", "every slot it moved to was taken meanwhile")
+
+    def _answered(
+        self, draft: Draft, types: tuple[InstanceType, ...], outcome: Instance | _Failed | End
+    ) -> Wait | End | None:
+        match outcome:
+            case Instance():
+                _fill(draft, outcome, types)
+                return None
+            case End():
+                return outcome
+            case _Failed(error):
+                draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error))
+                uid = draft.claim.metadata.uid
+                self._failures[uid] = failures = self._failures.get(uid, 0) + 1
+                return Wait(_BACKOFF.delay_s(failures, self._ids), f"launch failed: {error}")
+
+    # --- Slots ----------------------------------------------------------------------------------------
+
+    async def _move(self, draft: Draft, full: str) -> bool:
+        """Whether the claim holds another slot now, one that it lists and that is free. Its token is spent."""
+        key = self._cloud.labels.reservation_id
+        wanted = _requirements(draft.claim).get(key or "")
+        async with self._moving:
+            entries = await self._live.ledger()
+            free = [
+                id_
+                for id_, entry in entries.items()
+                if id_ != full and entry.free > 0 and id_ in wanted.values and not wanted.complement
+            ]
+            if not free:
+                return False
+            annotations = {names.SLOT: free[0], names.LAUNCH_TOKEN: None}
+            draft.refresh(
+                await self._kube.patch(
+                    draft.claim, {"metadata": {"annotations": annotations}}, only_if_unchanged=True
+                )
+            )
+        return True
+
+    async def _spend_token(self, draft: Draft) -> None:
+        """An answer was read: the next call is another call."""
+        change = {"metadata": {"annotations": {names.LAUNCH_TOKEN: None}}}
+        draft.refresh(await self._kube.patch(draft.claim, change, only_if_unchanged=True))
+
+    async def _slot_is_free(self, claim: NodeClaim) -> bool:
+        """Whether the instance it waits for has left, and the count shows a slot for everybody who holds one."""
+        annotations = claim.metadata.annotations
+        try:
+            await self._cloud.instance(annotations[names.WAITS_FOR_INSTANCE])
+        except errors.NotFound:
+            entry = (await self._live.ledger()).get(annotations.get(names.SLOT, ""))
+            return entry is None or entry.reservation.available >= entry.held
+        return False
+
+
+def _requirements(claim: NodeClaim) -> Requirements:
+    return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
+
+
+def _suitable(claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    """By name: prices change, and a call that is made again has to be the same call."""
+    wanted = _requirements(claim)
+    needs = resources.parse(claim.spec.resources.requests) if claim.spec.resources else resources.NOTHING
+    allowed = wanted.get(names.INSTANCE_TYPE)
+    found = [
+        one
+        for one in known
+        if allowed.has(one.name) and one.requirements.intersects(wanted) and needs.fits(one.allocatable)
+    ]
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
+    draft.say(reservation_condition.TYPE, conditions.FALSE, reservation_condition.LIMIT_EXCEEDED, str(error))
+    return End("insufficient_capacity", str(error))
+
+
+def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
+    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9)."""
+    draft.labels = dict(instance.labels) | draft.labels
+    draft.annotations |= dict(instance.annotations)
+    if names.SLOT in draft.annotations and instance.reservation_id is not None:
+        draft.annotations[names.SLOT] = instance.reservation_id
+    draft.annotations.pop(names.WAITS_FOR_INSTANCE, None)
+    capacity, allocatable = _amounts(instance, types)
+    draft.fill(
+        provider_id=instance.provider_id,
+        image_id=instance.image_id or None,
+        capacity=_wire(capacity),
+        allocatable=_wire(allocatable),
+    )
+    draft.say(drafts.LAUNCHED, conditions.TRUE)
+    if instance.capacity_type == names.RESERVED:
+        draft.say(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
+
+
+def _amounts(instance: Instance, types: tuple[InstanceType, ...]) -> tuple[Resources, Resources]:
+    known = next((one for one in types if one.name == instance.instance_type), None)
+    if known is None:
+        return resources.NOTHING, resources.NOTHING
+    reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
+    where = (instance.zone, instance.capacity_type, reserved)
+    for offering in known.offerings:
+        if (offering.zone, offering.capacity_type, offering.reservation_id) == where:
+            return known.capacity.replace(offering.capacity_override), known.allocatable_of(offering)
+    return known.capacity, known.allocatable
+
+
+def _wire(amounts: Resources) -> dict[str, str | int]:
+    return {name: resources.text(name, amount) for name, amount in amounts.amounts}

@@ -1,0 +1,93 @@
+"""Launches that are asked for at the same time, as one call of the Cloud door.
+
+Called by the launch stage, one claim at a time; claims that come within a moment go together, so that a plan of a
+hundred nodes is a few calls. The rule (decision 24): before the call each claim of it carries the same token, and one
+that carries a token already keeps it, because what an earlier call launched is found by it.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.controllers.doors import Doors
+from holdfast.model.instances import Instance
+from holdfast.ports import LaunchRequest
+from holdfast.runtime.cache import Caches
+
+_GATHER_S: Final = 0.05
+_MOST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    request: LaunchRequest
+    answer: "asyncio.Future[tuple[NodeClaim, Instance | Exception]]"
+
+
+class Launching:
+    def __init__(self, *, doors: Doors, caches: Caches) -> None:
+        self._cloud = doors.cloud
+        self._kube = doors.kube
+        self._clock = doors.clock
+        self._ids = doors.ids
+        self._claims = caches.of(NodeClaim)
+        self._waiting: list[_Asked] = []
+
+    async def launch(self, request: LaunchRequest) -> tuple[NodeClaim, Instance | Exception]:
+        """The claim as it is now, with its token, and its machine or why there is none."""
+        asked = _Asked(request, asyncio.get_running_loop().create_future())
+        self._waiting.append(asked)
+        if len(self._waiting) == 1:
+            await self._gathered()
+        return await asked.answer
+
+    async def _gathered(self) -> None:
+        """Whoever came first makes the call for all, so what goes wrong with it is not lost."""
+        await self._clock.sleep(_GATHER_S)
+        waiting, self._waiting = self._waiting, []
+        try:
+            for start in range(0, len(waiting), _MOST):
+                await self._call(waiting[start : start + _MOST])
+        finally:
+            for asked in waiting:
+                if not asked.answer.done():
+                    asked.answer.set_result((_claim(asked.request), errors.Unreachable("nobody answered")))
+
+    async def _call(self, asked: list[_Asked]) -> None:
+        token = self._ids.token()
+        ready = []
+        for one, request in zip(
+            asked, await asyncio.gather(*(self._stamped(one.request, token) for one in asked)), strict=True
+        ):
+            if isinstance(request, LaunchRequest):
+                ready.append(replace(one, request=request))
+            elif not one.answer.done():
+                one.answer.set_result((_claim(one.request), request))
+        if not ready:
+            return
+        owned = {claim.status.provider_id for claim in self._claims if claim.status.provider_id}
+        outcomes = await self._cloud.launch([one.request for one in ready], owned=owned)
+        for one, outcome in zip(ready, outcomes, strict=True):
+            if not one.answer.done():
+                one.answer.set_result((_claim(one.request), outcome))
+
+    async def _stamped(self, request: LaunchRequest, token: str) -> LaunchRequest | errors.HoldfastError:
+        """The token is on the claim before anything is launched for it."""
+        claim = _claim(request)
+        known = claim.metadata.annotations.get(names.LAUNCH_TOKEN)
+        if known:
+            return replace(request, token=known)
+        try:
+            claim = await self._kube.patch(
+                claim, {"metadata": {"annotations": {names.LAUNCH_TOKEN: token}}}, only_if_unchanged=True
+            )
+        except errors.HoldfastError as error:
+            return error
+        return replace(request, claim=claim, token=token)
+
+
+def _claim(request: LaunchRequest) -> NodeClaim:
+    assert isinstance(request.claim, NodeClaim)
+    return request.claim

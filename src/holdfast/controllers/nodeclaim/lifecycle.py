@@ -1,0 +1,146 @@
+"""The life of a NodeClaim: stages run in order, one patch at the end.
+
+Run by the engine, a key a claim, woken by the claim and its node. The rules: a stage that fails keeps the others from
+nothing (NC-2); every move is in the table of `core.lifecycle`; a claim that ends because it could not be launched
+wakes provisioning at once, so its pods are planned again in the same second.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.controllers.nodeclaim.stage import End, Stage, Wait
+from holdfast.controllers.nodeclaim.termination import Termination
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state import times
+from holdfast.state.live import Live
+
+DISRUPTED: Final = "karpenter_nodeclaims_disrupted_total"
+METRICS: Final = (
+    Metric(
+        DISRUPTED,
+        "counter",
+        "NodeClaims that were deleted by us, and why.",
+        ("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"),
+    ),
+)
+_REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
+
+
+class Lifecycle:
+    name: Final = "nodeclaim.lifecycle"
+
+    def __init__(
+        self,
+        *,
+        live: Live,
+        caches: Caches,
+        doors: Doors,
+        stages: Sequence[Stage],
+        termination: Termination,
+        hurry: Callable[[], None],
+    ) -> None:
+        self._live = live
+        self._claims = caches.of(NodeClaim)
+        self._by_machine = self._claims.index(indexes.by_machine)
+        self._nodes = caches.of(Node)
+        self._pods = caches.of(Pod)
+        self._kube = doors.kube
+        self._clock = doors.clock
+        self._recorder = doors.recorder
+        self._stages = stages
+        self._termination = termination
+        self._hurry = hurry
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._claims, lambda claim: (key_of(claim),))
+        controller.watch(self._nodes, self._claims_on)
+
+    def _claims_on(self, node: Node) -> list[Key]:
+        return [key_of(claim) for claim in self._by_machine.get(node.spec.provider_id)]
+
+    async def reconcile(self, key: Key) -> Done | RequeueAfter:
+        claim = self._claims.get(key)
+        if claim is None or not self._live.is_ours(claim.spec.node_class_ref):
+            return Done()
+        if claim.metadata.deletion_timestamp is not None:
+            return await self._termination.finalize(claim)
+        draft = Draft(await self._held(claim), self._clock.now_s())
+        before = draft.state
+        end, waits, failed = await self._run(draft)
+        wrote = await draft.write(self._kube)
+        if end is not None:
+            await self._end(draft, end)
+            return Done(f"deleted: {end.reason}")
+        if failed is not None:
+            raise failed
+        did = f"{before} -> {draft.state}" if wrote and draft.state is not before else ""
+        soonest = min(waits, key=lambda wait: wait.seconds, default=None)
+        return RequeueAfter(soonest.seconds, soonest.why, did) if soonest is not None else Done(did)
+
+    async def _run(self, draft: Draft) -> tuple[End | None, list[Wait], errors.HoldfastError | None]:
+        waits: list[Wait] = []
+        failed: errors.HoldfastError | None = None
+        for stage in self._stages:
+            try:
+                verdict = await stage.run(draft)
+            except errors.HoldfastError as error:
+                failed = failed or error
+                continue
+            draft.moved()
+            match verdict:
+                case End():
+                    return verdict, waits, failed
+                case Wait():
+                    waits.append(verdict)
+        return None, waits, failed
+
+    async def _held(self, claim: NodeClaim) -> NodeClaim:
+        """Before anything is launched for a claim, nobody can take it away without us (NC-1)."""
+        finalizers = claim.metadata.finalizers
+        if names.TERMINATION_FINALIZER in finalizers:
+            return claim
+        change = {"metadata": {"finalizers": [*finalizers, names.TERMINATION_FINALIZER]}}
+        return await self._kube.patch(claim, change, only_if_unchanged=True)
+
+    async def _end(self, draft: Draft, end: End) -> None:
+        claim = draft.claim
+        if end.reason == "insufficient_capacity":
+            self._recorder.event(claim, "InsufficientCapacityError", end.message, warning=True)
+            promised = frozenset(self._live.nominations.pods_of(draft.name))
+            for pod in self._pods:
+                if pod.metadata.uid in promised:
+                    said = f"{end.message}; it is planned again"
+                    self._recorder.event(pod, "InsufficientCapacityError", said, warning=True)
+        self._recorder.count(
+            DISRUPTED,
+            {
+                "reason": end.reason,
+                "nodepool": draft.labels.get(names.NODEPOOL, ""),
+                "capacity_type": draft.labels.get(names.CAPACITY_TYPE, ""),
+                "consolidation_policy": "",
+                "termination_mode": termination_mode(claim),
+            },
+        )
+        with contextlib.suppress(errors.NotFound):
+            await self._kube.delete(claim)
+        if end.reason in _REPLANNED:
+            self._hurry()
+
+
+def termination_mode(claim: NodeClaim) -> str:
+    """As Karpenter's metrics say it (M-9)."""
+    period = claim.spec.termination_grace_period
+    if period is None:
+        return "graceful"
+    return "eventual" if times.duration_s(period) else "forceful"

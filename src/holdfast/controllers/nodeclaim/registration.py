@@ -1,0 +1,99 @@
+"""The registration stage: the node that a machine became is made ours.
+
+Run by `lifecycle` while the claim is Launched and not Registered; it runs once, so taints that somebody removes later
+are not put back (NC-13). The rule: the node gets everything in one write, under an optimistic lock, and only then does
+the claim say that it is registered.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.meta import OwnerReference
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node, NodeTaint
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.runtime.cache import Index
+from holdfast.runtime.metrics import Metric
+
+CREATED: Final = "karpenter_nodes_created_total"
+METRICS: Final = (Metric(CREATED, "counter", "Nodes that joined.", ("nodepool", "zone")),)
+_UNREGISTERED: Final = (names.UNREGISTERED_TAINT, "NoExecute")
+
+
+class Registration:
+    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+        self._nodes = nodes  # by provider id
+        self._kube = doors.kube
+        self._recorder = doors.recorder
+
+    async def run(self, draft: Draft) -> None:
+        if not draft.holds(drafts.LAUNCHED) or draft.holds(drafts.REGISTERED):
+            return
+        found = list(self._nodes.get(draft.status.provider_id or ""))
+        if not found:
+            draft.say(
+                drafts.REGISTERED,
+                conditions.UNKNOWN,
+                "NodeNotFound",
+                "its machine has not joined the cluster",
+            )
+            return
+        if len(found) > 1:
+            said = ", ".join(sorted(node.metadata.name for node in found))
+            draft.say(drafts.REGISTERED, conditions.FALSE, "MultipleNodesFound", said)
+            return
+        node = await self._registered(found[0], draft)
+        draft.say(drafts.REGISTERED, conditions.TRUE)
+        draft.fill(node_name=node.metadata.name)
+        zone = draft.labels.get(names.ZONE, "")
+        about = {"nodepool": draft.labels.get(names.NODEPOOL, ""), "zone": zone}
+        self._recorder.count(CREATED, about)
+
+    async def _registered(self, node: Node, draft: Draft) -> Node:
+        has_taint = any((t.key, t.effect) == _UNREGISTERED for t in node.spec.taints)
+        if not has_taint and node.metadata.labels.get(names.REGISTERED) != "true":
+            said = f"node {node.metadata.name} joined without the taint {names.UNREGISTERED_TAINT}"
+            self._recorder.event(draft.claim, "UnregisteredTaintMissing", said, warning=True)
+        change = registered(node, draft)
+        return await self._kube.patch(node, change, only_if_unchanged=True)
+
+
+def registered(node: Node, draft: Draft) -> dict[str, Any]:
+    """What a node of ours has from the moment it registers (NC-11)."""
+    claim = draft.claim
+    owner = OwnerReference(
+        api_version=claim.api_version,
+        kind=claim.kind,
+        name=claim.metadata.name,
+        uid=claim.metadata.uid,
+        block_owner_deletion=True,
+    )
+    others = [one for one in node.metadata.owner_references if one.uid != owner.uid]
+    finalizers = dict.fromkeys((*node.metadata.finalizers, names.TERMINATION_FINALIZER))
+    return {
+        "metadata": {
+            "labels": draft.labels | {names.REGISTERED: "true"},
+            "annotations": draft.annotations,
+            "finalizers": list(finalizers),
+            "ownerReferences": [msgspec.to_builtins(one) for one in (*others, owner)],
+        },
+        "spec": {"taints": [msgspec.to_builtins(one) for one in _taints(node, claim, draft.labels)]},
+    }
+
+
+def _taints(node: Node, claim: NodeClaim, labels: dict[str, str]) -> list[NodeTaint]:
+    kept = [t for t in node.spec.taints if (t.key, t.effect) != _UNREGISTERED]
+    if (labels | node.metadata.labels).get(names.DO_NOT_SYNC_TAINTS) == "true":
+        return kept
+    there = {(t.key, t.effect) for t in kept}
+    ours = (*claim.spec.taints, *claim.spec.startup_taints)
+    return kept + [
+        NodeTaint(key=t.key, effect=t.effect, value=t.value or "")
+        for t in ours
+        if (t.key, t.effect) not in there
+    ]

@@ -1,0 +1,91 @@
+"""The end of a NodeClaim: its nodes go first, then its machine, then the claim itself.
+
+Called by `lifecycle` for claims that are being deleted. The rule: our finalizer stays until the cloud says that the
+machine is gone, so a slot that it held is `releasing` and never forgotten. A machine that a lost launch may have left
+behind is found by its token, by garbage collection.
+"""
+
+import contextlib
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.runtime.cache import Index
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Done, RequeueAfter
+from holdfast.state import times
+
+TERMINATED: Final = "karpenter_nodeclaims_terminated_total"
+METRICS: Final = (
+    Metric(TERMINATED, "counter", "NodeClaims that ended.", ("nodepool", "capacity_type", "zone")),
+)
+_CHECK_S: Final = 5.0
+
+
+class Termination:
+    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+        self._nodes = nodes  # by provider id
+        self._kube = doors.kube
+        self._cloud = doors.cloud
+        self._clock = doors.clock
+        self._recorder = doors.recorder
+
+    async def finalize(self, claim: NodeClaim) -> Done | RequeueAfter:
+        if names.TERMINATION_FINALIZER not in claim.metadata.finalizers:
+            return Done()
+        draft = Draft(claim, self._clock.now_s())
+        self._set_deadline(draft)
+        await draft.write(self._kube)
+        if draft.holds(drafts.REGISTERED) and await self._nodes_are_there(draft):
+            return RequeueAfter(_CHECK_S, "its node is still there")
+        if draft.status.provider_id and not await self._instance_is_gone(draft):
+            return RequeueAfter(_CHECK_S, "its machine is still there")
+        await self._release(draft)
+        return Done("gone")
+
+    def _set_deadline(self, draft: Draft) -> None:
+        """When a drain has to be over, written once (NC-23)."""
+        claim = draft.claim
+        ends = claim.metadata.deletion_timestamp
+        grace_s = times.duration_s(claim.spec.termination_grace_period or "")
+        if grace_s is None or ends is None or names.TERMINATION_TIMESTAMP in draft.annotations:
+            return
+        until = times.text(times.epoch_s(ends) + grace_s)
+        draft.annotations[names.TERMINATION_TIMESTAMP] = until
+        said = f"its pods are deleted at {until}, whatever their disruption budgets say"
+        self._recorder.event(claim, "TerminationGracePeriodExpiring", said, warning=True)
+
+    async def _nodes_are_there(self, draft: Draft) -> bool:
+        found = list(self._nodes.get(draft.status.provider_id or ""))
+        for node in found:
+            if node.metadata.deletion_timestamp is None:
+                with contextlib.suppress(errors.NotFound):
+                    await self._kube.delete(node)
+        return bool(found)
+
+    async def _instance_is_gone(self, draft: Draft) -> bool:
+        assert draft.status.provider_id is not None
+        try:
+            await self._cloud.terminate(draft.status.provider_id)
+        except errors.NotFound:
+            return True
+        draft.say(drafts.INSTANCE_TERMINATING, conditions.TRUE)
+        draft.moved()
+        await draft.write(self._kube)
+        return False
+
+    async def _release(self, draft: Draft) -> None:
+        left = [one for one in draft.claim.metadata.finalizers if one != names.TERMINATION_FINALIZER]
+        with contextlib.suppress(errors.NotFound):
+            await self._kube.patch(draft.claim, {"metadata": {"finalizers": left}}, only_if_unchanged=True)
+        about = {
+            "nodepool": draft.labels.get(names.NODEPOOL, ""),
+            "capacity_type": draft.labels.get(names.CAPACITY_TYPE, ""),
+            "zone": draft.labels.get(names.ZONE, ""),
+        }
+        self._recorder.count(TERMINATED, about)

@@ -1,0 +1,1 @@
+"""Provisioning: pods that wait for a node become NodeClaims."""

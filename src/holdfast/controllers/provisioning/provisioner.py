@@ -1,0 +1,234 @@
+"""Pods that wait for a node become NodeClaims: batch, snapshot, plan, write, tell.
+
+Run by the engine under one key, so one plan is made at a time. Woken by pods that kube-scheduler found no place for,
+by nodes that are on their way out, and at once, without waiting for more, by `hurry`: a launch failed or a slot got
+free. The rule: a claim is written only for what a plan decided, and what is on its way is part of the next plan, so a
+slow launch stalls nobody and no pod is planned for twice.
+"""
+
+import asyncio
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from holdfast import errors, names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.controllers.doors import Doors
+from holdfast.controllers.provisioning import writing
+from holdfast.controllers.provisioning.batch import Batch
+from holdfast.core.scheduling import admission, report
+from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.plan import Plan, PlannedClaim
+from holdfast.core.scheduling.request import Settings, SolveRequest
+from holdfast.core.scheduling.solve import solve
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state import pod_states
+from holdfast.state.live import Live, Seen
+
+KEY: Final[Key] = ("", "provisioning")
+CREATED: Final = "karpenter_nodeclaims_created_total"
+SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
+UNSCHEDULABLE: Final = "karpenter_scheduler_unschedulable_pods_count"
+METRICS: Final = (
+    Metric(CREATED, "counter", "NodeClaims written.", ("reason", "nodepool", "min_values_relaxed")),
+    Metric(SOLVE_SECONDS, "histogram", "Time a plan took.", ("controller",)),
+    Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan had no place for.", ("controller",)),
+)
+
+_AGAIN_S: Final = 10.0  # pods that are not on a node yet are looked at again this often (P-1)
+_NAMED_BY: Final = {"controller": "provisioner"}
+_NAMES_TRIED: Final = 3
+_SUFFIX: Final = 8
+_CREATES_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    idle_s: float = 1.0
+    longest_s: float = 10.0
+
+
+class Provisioner:
+    name: Final = "provisioner"
+
+    def __init__(
+        self,
+        *,
+        live: Live,
+        caches: Caches,
+        doors: Doors,
+        settings: Settings,
+        batching: BatchSettings,
+    ) -> None:
+        self._live = live
+        self._pods = caches.of(Pod)
+        self._pools = caches.of(NodePool)
+        self._kube = doors.kube
+        self._labels = doors.cloud.labels
+        self._compute = doors.compute
+        self._clock = doors.clock
+        self._ids = doors.ids
+        self._recorder = doors.recorder
+        self._settings = settings
+        self._memory = Memory()
+        self._batch = Batch(batching.idle_s, batching.longest_s)
+        self._again_s: float | None = None  # when pods that are not on a node yet are looked at again
+        self._wake: Callable[[Key], None] = lambda _: None
+        self._room = asyncio.Semaphore(_CREATES_AT_ONCE)
+        self._log = structlog.get_logger().bind(controller=self.name)
+        self._pods.subscribe(self._on_pod)
+        caches.of(Node).subscribe(self._on_node)
+        caches.of(NodeClaim).subscribe(self._on_claim)
+
+    # --- What wakes it --------------------------------------------------------------------------------
+
+    def watch(self, controller: Controller) -> None:
+        """Everything that is there when it starts has been told to it by the caches."""
+        self._wake = controller.add
+        controller.add(KEY)
+
+    def hurry(self) -> None:
+        """A launch failed or a slot got free: plan now."""
+        self._batch.hurry()
+        self._wake(KEY)
+
+    def _on_pod(self, _before: Pod | None, after: Pod | None) -> None:
+        if after is not None and pod_states.is_provisionable(after):
+            self._add(after.metadata.uid)
+
+    def _on_node(self, _before: Node | None, after: Node | None) -> None:
+        if after is not None and any(t.key == names.DISRUPTED_TAINT for t in after.spec.taints):
+            self._add(after.metadata.uid)
+
+    def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
+        """Pods of a node that goes need another; those of a claim that never got a machine, at once."""
+        if before is None or before.metadata.deletion_timestamp is not None:
+            return
+        if after is None or after.metadata.deletion_timestamp is not None:
+            if before.status.provider_id:
+                self._add(before.metadata.uid)
+            else:
+                self.hurry()
+
+    def _add(self, element: str) -> None:
+        self._batch.add(element, self._clock.monotonic_s())
+        self._wake(KEY)
+
+    # --- One run --------------------------------------------------------------------------------------
+
+    async def reconcile(self, _key: Key) -> Done | RequeueAfter:
+        now_s = self._clock.monotonic_s()
+        due_s = min(
+            (at_s for at_s in (self._batch.ends_s(), self._again_s) if at_s is not None), default=None
+        )
+        if due_s is None:
+            return Done()
+        if now_s < due_s:
+            return RequeueAfter(due_s - now_s, "waiting for more pods")
+        self._batch.close()
+        self._again_s = now_s  # until this run has come to its end
+        seen = await self._live.take()
+        plan = await self._decide(seen)
+        wrote = await self._act(plan, seen)
+        self._again_s = None
+        left = len(plan.unplaced) + len(seen.rejected)
+        self._report(plan, seen)
+        did = f"{wrote} NodeClaims written" if wrote else ""
+        promised = len(self._live.nominations)
+        if not left and not promised and wrote == len(plan.claims):
+            return Done(did)
+        self._again_s = self._clock.monotonic_s() + _AGAIN_S
+        return RequeueAfter(_AGAIN_S, f"{left} pods have no place, {promised} are promised one", did)
+
+    async def _decide(self, seen: Seen) -> Plan:
+        began_s = self._clock.monotonic_s()
+        decide = functools.partial(solve, memory=self._memory)
+        plan = await self._compute.run(decide, SolveRequest(seen.snapshot, self._settings))
+        self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
+        return plan
+
+    async def _act(self, plan: Plan, seen: Seen) -> int:
+        """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
+        refused = self._refused({claim.node_pool for claim in plan.claims})
+        allowed = [claim for claim in plan.claims if claim.node_pool not in refused]
+        ready = {node.name for node in seen.snapshot.nodes if node.initialized}
+        for placed in plan.placed:
+            self._live.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
+        return sum(await asyncio.gather(*(self._write(claim) for claim in allowed)))
+
+    def _refused(self, pools: Iterable[str]) -> set[str]:
+        """Pools that went, or went over a limit, while the plan was made (S-73)."""
+        found = set()
+        for name in sorted(pools):
+            pool = self._live.pool(name)
+            why = admission.why_refused(pool) if pool is not None else None
+            if pool is None or why is not None:
+                self._log.info("claims not written", nodepool=name, why=why.text if why else "it is gone")
+                found.add(name)
+        return found
+
+    async def _write(self, planned: PlannedClaim) -> bool:
+        pool = self._pools.get(("", planned.node_pool))
+        if pool is None:
+            return False
+        async with self._room:
+            written = await self._create(planned, pool)
+        if written is None:
+            return False
+        self._live.nominations.promise(planned.pods, written.metadata.name, ready=False)
+        relaxed = "true" if planned.min_values_relaxed else "false"
+        about = {"reason": "provisioned", "nodepool": planned.node_pool, "min_values_relaxed": relaxed}
+        self._recorder.count(CREATED, about)
+        for pod in self._pods_by_uid(planned.pods):
+            self._recorder.event(pod, report.NOMINATED, f"it should go on NodeClaim {written.metadata.name}")
+        return True
+
+    async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:
+        """The claim, or None where it could not be written. A lost answer is asked after, by the claim's name."""
+        for _ in range(_NAMES_TRIED):
+            name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
+            claim = writing.node_claim(planned, pool, name, self._labels.well_known)
+            try:
+                return await self._kube.create(claim)
+            except errors.AlreadyExists:
+                continue
+            except errors.Unreachable:
+                return await self._found(name)
+            except errors.HoldfastError as error:
+                self._log.error("claim not written", nodepool=pool.metadata.name, error=str(error))
+                return None
+        return None
+
+    async def _found(self, name: str) -> NodeClaim | None:
+        try:
+            return await self._kube.get(NodeClaim, name)
+        except errors.HoldfastError:
+            return None
+
+    # --- What the outside is told ---------------------------------------------------------------------
+
+    def _report(self, plan: Plan, seen: Seen) -> None:
+        told = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))
+        by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in told)}
+        for one in told:
+            if one.pod in by_uid:
+                self._recorder.event(by_uid[one.pod], one.event, one.text, warning=one.warning)
+        self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced) + len(seen.rejected))
+        for name, why in seen.unserved:
+            pool = self._pools.get(("", name))
+            if pool is not None:
+                self._recorder.event(pool, "NodePoolNotServed", why, warning=True)
+
+    def _pods_by_uid(self, uids: Iterable[str]) -> list[Pod]:
+        wanted = frozenset(uids)
+        return [pod for pod in self._pods if pod.metadata.uid in wanted] if wanted else []

@@ -1,0 +1,45 @@
+"""Wakes provisioning when there is more reserved capacity than before: a slot got free, a reservation began or grew.
+
+Run by the engine under one key, every few seconds; it reads what the Cloud door has in memory. Pods that wait need not
+wait for the next look at all pods, and pods on their way to bought capacity are not its business.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.model import reservations
+from holdfast.ports import Clock, ReservationCounts
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state.live import Live
+
+KEY: Final[Key] = ("", "slots")
+_EVERY_S: Final = 5.0
+
+
+class Slots:
+    name: Final = "provisioner.slots"
+
+    def __init__(self, *, live: Live, clock: Clock, hurry: Callable[[], None]) -> None:
+        self._live = live
+        self._clock = clock
+        self._hurry = hurry
+        self._free: dict[str, int] | None = None  # by reservation, as last seen
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
+
+    async def reconcile(self, _key: Key) -> RequeueAfter:
+        free = self._launchable(await self._live.counts())
+        before, self._free = self._free, free
+        more = before is not None and any(count > before.get(id_, 0) for id_, count in free.items())
+        if more:
+            self._hurry()
+        return RequeueAfter(_EVERY_S, "looking for free slots", "woke provisioning" if more else "")
+
+    def _launchable(self, counts: ReservationCounts) -> dict[str, int]:
+        now_s = self._clock.now_s()
+        return {
+            one.id: one.available if reservations.launches_into(one, now_s) else 0
+            for one in counts.reservations
+        }

@@ -1,0 +1,61 @@
+"""A NodeClaim that was written and not launched yet, as the node it will most likely be.
+
+Called when a snapshot of a running cluster is taken, so that a slow launch neither stalls other pods nor lets its own
+pods be planned twice. The rule: what it will be follows from the claim and the catalog alone, so a restart sees the
+same: the cheapest offering that its requirements allow or, of a claim that holds a slot, that slot's.
+"""
+
+from holdfast import names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.model import requirements, resources, taints
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.requirements import Requirements
+from holdfast.model.snapshot import CloudLabels, NodeView
+from holdfast.state import nodepools
+
+
+def view(claim: NodeClaim, types: tuple[InstanceType, ...], labels: CloudLabels) -> NodeView:
+    """The node. Where nothing in the catalog suits the claim, it is as large as its pods need, and no larger."""
+    meta, spec = claim.metadata, claim.spec
+    wanted = requirements.from_expressions(map(nodepools.expression, spec.requirements))
+    found = _likely(wanted, meta.annotations.get(names.SLOT), types, labels)
+    needs = resources.parse(spec.resources.requests) if spec.resources else resources.NOTHING
+    known = _single_values(wanted)
+    allocatable = capacity = needs
+    if found is not None:
+        type_, offering = found
+        known |= _single_values(type_.requirements) | _single_values(offering.requirements)
+        allocatable, capacity = type_.allocatable_of(offering), type_.capacity
+    startup = [nodepools.taint(t) for t in spec.startup_taints]
+    return NodeView(
+        name=meta.name,
+        labels=tuple(sorted(({names.HOSTNAME: meta.name} | known | meta.labels).items())),
+        allocatable=allocatable,
+        capacity=capacity,
+        taints=taints.lasting([nodepools.taint(t) for t in spec.taints], startup),
+        node_pool=meta.labels.get(names.NODEPOOL),
+        claim=meta.name,
+        initialized=False,
+    )
+
+
+def _likely(
+    wanted: Requirements, slot: str | None, types: tuple[InstanceType, ...], labels: CloudLabels
+) -> tuple[InstanceType, Offering] | None:
+    allowed = wanted.get(names.INSTANCE_TYPE)
+    found = [
+        (type_.order_key(offering), type_.name, offering.zone, type_, offering)
+        for type_ in types
+        if allowed.has(type_.name) and type_.requirements.intersects(wanted)
+        for offering in type_.offerings
+        if (offering.reservation_id == slot if slot else offering.launchable)
+        and wanted.compatible(offering.requirements, labels.well_known)
+    ]
+    if not found:
+        return None
+    *_, type_, offering = min(found, key=lambda one: one[:3])
+    return type_, offering
+
+
+def _single_values(wanted: Requirements) -> dict[str, str]:
+    return {r.key: next(iter(r.values)) for r in wanted if not r.complement and len(r.values) == 1}

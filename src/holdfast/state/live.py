@@ -1,0 +1,293 @@
+"""The world of a running cluster at one moment: watch caches and the Cloud door, as one snapshot.
+
+Called by provisioning, by disruption and by whoever has to know which slots are free. The rules: nothing is asked of
+the API server, and of the cloud only what its door serves from memory, but for the list of machines, which the ledger
+needs where there are reservations; what did not change since the last snapshot is the same value again, so that what
+was derived from it is not derived anew; a class that cannot be served keeps its own pools out of the snapshot, and no
+others.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from holdfast import errors, names
+from holdfast.api.cluster import Namespace, PodDisruptionBudget
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from holdfast.api.workloads import DaemonSet
+from holdfast.core.reservations import ledger
+from holdfast.core.scheduling.plan import Reason, Unplaced
+from holdfast.model.instances import Instance
+from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import PodView
+from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
+from holdfast.ports import Clock, Cloud, ReservationCounts
+from holdfast.runtime.cache import Caches
+from holdfast.state import claims, in_flight, nodepools, snapshot, volumes
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.nominations import Nominations
+from holdfast.state.pod_shapes import Surroundings
+from holdfast.state.pods import PodConverter
+from holdfast.state.snapshot import Cluster, Marks, Supply
+
+K = TypeVar("K", bound=Object)
+
+KINDS: Final[tuple[type[Object], ...]] = (
+    Pod,
+    Node,
+    NodeClaim,
+    NodePool,
+    DaemonSet,
+    PodDisruptionBudget,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+)
+_SURROUNDINGS: Final[tuple[type[Object], ...]] = (
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A snapshot, and what is not in it."""
+
+    snapshot: Snapshot
+    rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for
+    unserved: tuple[tuple[str, str], ...] = ()  # NodePools whose class cannot be served now, and why
+
+
+@dataclass(slots=True)
+class _Supplied:
+    types: dict[str, tuple[InstanceType, ...]] = field(default_factory=dict)  # by NodePool
+    of_class: dict[str, tuple[InstanceType, ...]] = field(default_factory=dict)  # by name of class
+    unserved: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Live:
+    def __init__(
+        self,
+        *,
+        caches: Caches,
+        cloud: Cloud,
+        clock: Clock,
+        key_aliases: Mapping[str, str],
+        ledger_lag_s: int,
+    ) -> None:
+        self._caches = caches
+        self._cloud = cloud
+        self._clock = clock
+        self._terms = cloud.node_classes
+        self._ledger_lag_s = ledger_lag_s
+        self.nominations = Nominations(clock)
+        self._converter = _RememberingConverter(LabelRules(cloud.labels.well_known, key_aliases))
+        self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
+        self._counts = ReservationCounts((), 0)  # the newest that could be read
+        self._surroundings_changed = True
+        for kind in _SURROUNDINGS:
+            caches.of(kind).subscribe(self._on_surroundings)
+
+    # --- What others ask ------------------------------------------------------------------------------
+
+    async def take(self) -> Seen:
+        """The world as it is known now."""
+        supplied = await self._supply()
+        counts = await self.counts()
+        instances = await self._instances(counts)
+        return self._taken(supplied, counts, instances)
+
+    async def counts(self) -> ReservationCounts:
+        """The newest counts; those of before, where they cannot be read now."""
+        try:
+            self._counts = await self._cloud.reservations()
+        except errors.HoldfastError:
+            return self._counts
+        return self._counts
+
+    async def ledger(self) -> dict[str, ledger.Entry]:
+        """Which slots are free, without anything else of the world."""
+        counts = await self.counts()
+        instances = await self._instances(counts)
+        now_s = self._clock.now_s()
+        bare = Snapshot(
+            taken_s=now_s,
+            cloud_labels=self._cloud.labels,
+            claims=tuple(claims.view(c, self._cloud.labels) for c in self._of(NodeClaim)),
+            reservations=counts.reservations,
+            counts_read_s=counts.read_began_s,
+            instances=instances,
+        )
+        return ledger.ledger(bare, self._ledger_lag_s)
+
+    def pool(self, name: str) -> NodePoolView | None:
+        """A NodePool as it is now, with what its nodes have now; None: it is gone, or going."""
+        pool = self._caches.of(NodePool).get(("", name))
+        if pool is None or pool.metadata.deletion_timestamp is not None:
+            return None
+        cluster = self._cluster((), ())
+        supply = Supply(self._cloud.labels, {name: ()})
+        views = snapshot.node_views(cluster, supply, {}, Marks())
+        return nodepools.view(pool, (), nodepools.used((*views, *self._to_come(_Supplied())), name))
+
+    def node_class(self, reference: NodeClassReference) -> Object | None:
+        """The class that a claim or a pool refers to, if it is one of ours and there."""
+        found = self._terms.names(reference)
+        return self._caches.of(self._terms.kind).get(("", found[0])) if found else None
+
+    def is_ours(self, reference: NodeClassReference) -> bool:
+        return bool(self._terms.names(reference))
+
+    # --- Inside ---------------------------------------------------------------------------------------
+
+    def _of(self, kind: type[K]) -> tuple[K, ...]:
+        return tuple(self._caches.of(kind))
+
+    def _on_surroundings(self, _before: Any, _after: Any) -> None:
+        self._surroundings_changed = True
+
+    def _cluster(self, pods: tuple[Pod, ...], to_come: tuple[NodeView, ...]) -> Cluster:
+        return Cluster(
+            node_pools=self._of(NodePool),
+            node_claims=tuple(c for c in self._of(NodeClaim) if self.is_ours(c.spec.node_class_ref)),
+            nodes=self._of(Node),
+            pods=pods,
+            daemon_sets=self._of(DaemonSet),
+            budgets=self._of(PodDisruptionBudget),
+            csi_nodes=self._of(CSINode),
+            to_come=to_come,
+        )
+
+    def _taken(self, supplied: _Supplied, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:
+        self._read_surroundings()
+        cluster = self._cluster(self._of(Pod), self._to_come(supplied))
+        supply = Supply(
+            self._cloud.labels, supplied.types, counts.reservations, counts.read_began_s, instances
+        )
+        taken = snapshot.take(
+            cluster,
+            supply,
+            self._converter,
+            now_s=self._clock.now_s(),
+            marks=Marks(nominated=self.nominations.places()),
+        )
+        self._converter.keep_only(pod.metadata.uid for pod in cluster.pods)
+        world = self._with_promised(taken.snapshot)
+        nodes = tuple(self._same(node) for node in world.nodes)
+        self._nodes = {node.name: node for node in nodes}
+        return Seen(dataclasses.replace(world, nodes=nodes), taken.rejected, tuple(supplied.unserved))
+
+    def _same(self, node: NodeView) -> NodeView:
+        known = self._nodes.get(node.name)
+        return known if known is not None and known == node else node
+
+    def _to_come(self, supplied: _Supplied) -> tuple[NodeView, ...]:
+        """Claims that were written and not launched yet."""
+        return tuple(
+            in_flight.view(
+                claim, supplied.of_class.get(claim.spec.node_class_ref.name, ()), self._cloud.labels
+            )
+            for claim in self._of(NodeClaim)
+            if not claim.status.provider_id
+            and claim.metadata.deletion_timestamp is None
+            and self.is_ours(claim.spec.node_class_ref)
+        )
+
+    def _with_promised(self, world: Snapshot) -> Snapshot:
+        """Pods that are on their way to a node count as being there."""
+        by_place = {place: node for node in world.nodes for place in (node.name, node.claim) if place}
+
+        def is_to_come(place: str) -> bool | None:
+            node = by_place.get(place)
+            return None if node is None or node.deleting else not node.initialized
+
+        self.nominations.keep((pod.uid for pod in world.pending), is_to_come)
+        there: dict[str, list[PodView]] = {}
+        left: list[PodView] = []
+        for pod in world.pending:
+            place = self.nominations.place_of(pod.uid)
+            if place is None:
+                left.append(pod)
+            else:
+                there.setdefault(by_place[place].name, []).append(pod)
+        if not there:
+            return world
+        nodes = tuple(
+            dataclasses.replace(
+                node,
+                nominated=True,
+                pods=tuple(sorted((*node.pods, *there[node.name]), key=lambda pod: pod.full_name)),
+            )
+            if node.name in there
+            else node
+            for node in world.nodes
+        )
+        return dataclasses.replace(world, nodes=nodes, pending=tuple(left))
+
+    def _read_surroundings(self) -> None:
+        if not self._surroundings_changed:
+            return
+        self._surroundings_changed = False
+        namespaces = {n.metadata.name: n.metadata.labels for n in self._of(Namespace)}
+        known = volumes.storage(
+            self._of(PersistentVolumeClaim), self._of(PersistentVolume), self._of(StorageClass)
+        )
+        self._converter.use(Surroundings(namespaces, known))
+        self._converter.keep_only(())
+
+    async def _supply(self) -> _Supplied:
+        found = _Supplied()
+        for pool in sorted(self._of(NodePool), key=lambda p: p.metadata.name):
+            reference = pool.spec.template.spec.node_class_ref
+            ours = {(reference.group, reference.kind)} if self.is_ours(reference) else frozenset()
+            if nodepools.why_no_nodes(pool, ours, needs_ready=True) is not None:
+                continue
+            try:
+                found.types[pool.metadata.name] = await self._types_of(reference, found)
+            except errors.HoldfastError as error:
+                found.unserved.append((pool.metadata.name, str(error)))
+        return found
+
+    async def _types_of(self, reference: NodeClassReference, found: _Supplied) -> tuple[InstanceType, ...]:
+        if reference.name not in found.of_class:
+            node_class = self.node_class(reference)
+            if node_class is None:
+                raise errors.NotReady(f"its class {reference.name} is not there")
+            found.of_class[reference.name] = await self._cloud.instance_types(node_class)
+        return found.of_class[reference.name]
+
+    async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:
+        """Without reservations nobody counts by machines."""
+        return await self._cloud.instances() if counts.reservations else ()
+
+
+class _RememberingConverter(PodConverter):
+    """A pod that did not change is the same view again."""
+
+    def __init__(self, rules: LabelRules) -> None:
+        super().__init__(rules)
+        self._views: dict[str, tuple[Pod, PodView, tuple[Reason, ...]]] = {}
+
+    def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
+        known = self._views.get(pod.metadata.uid)
+        if known is not None and known[0] is pod:
+            return known[1], known[2]
+        seen, reasons = super().view(pod, now_s=now_s, uid=uid)
+        if names.DO_NOT_DISRUPT not in pod.metadata.annotations:  # which may be true for a while only
+            self._views[pod.metadata.uid] = (pod, seen, reasons)
+        return seen, reasons
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        wanted = frozenset(uids)
+        if len(wanted) < len(self._views):
+            self._views = {uid: known for uid, known in self._views.items() if uid in wanted}

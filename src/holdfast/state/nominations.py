@@ -1,0 +1,57 @@
+"""Pods that were promised a node and have not been bound yet.
+
+Written by whoever carries a plan out, read when the next snapshot is taken: a pod that is on its way to a node counts
+as being there, so that it is not planned again and others find the room that is really left. Kept in memory: after a
+restart such pods are planned anew, onto the claims that are on their way, which are seen by everybody.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from holdfast.ports import Clock
+
+WINDOW_S: Final = 20.0  # after a node is ready: how long kube-scheduler may take to bind what was promised
+
+
+class Nominations:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._promised: dict[str, tuple[str, float | None]] = {}  # uid -> node or claim, and until when
+
+    def __len__(self) -> int:
+        return len(self._promised)
+
+    def promise(self, pods: Iterable[str], place: str, *, ready: bool) -> None:
+        """A node that exists is waited for as long as kube-scheduler may take; one to come, until it has come."""
+        until_s = self._clock.monotonic_s() + WINDOW_S if ready else None
+        for pod in pods:
+            self._promised[pod] = (place, until_s)
+
+    def place_of(self, pod: str) -> str | None:
+        """Where a pod is on its way to."""
+        found = self._promised.get(pod)
+        return found[0] if found else None
+
+    def pods_of(self, place: str) -> list[str]:
+        return [pod for pod, (promised, _) in self._promised.items() if promised == place]
+
+    def keep(self, pending: Iterable[str], is_to_come: Callable[[str], bool | None]) -> None:
+        """Forgets pods that are not pending any more, places that will not be, and promises that were not kept.
+
+        `is_to_come`: whether a place is still on its way; None when it is not there at all.
+        """
+        now_s = self._clock.monotonic_s()
+        kept: dict[str, tuple[str, float | None]] = {}
+        for pod in pending:
+            place, until_s = self._promised.get(pod, ("", None))
+            coming = is_to_come(place) if place else None
+            if coming is None or (until_s is not None and until_s <= now_s):
+                continue
+            if until_s is None and not coming:
+                until_s = now_s + WINDOW_S
+            kept[pod] = (place, until_s)
+        self._promised = kept
+
+    def places(self) -> frozenset[str]:
+        """Nodes and claims that pods are on their way to; they are not to be disrupted (ST-12)."""
+        return frozenset(place for place, _ in self._promised.values())

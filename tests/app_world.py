@@ -1,0 +1,219 @@
+"""The whole program in virtual time: the real app on the embedded API server and the simulated AWS, with the simulated
+rest of a cluster around it.
+
+A test is a program that gets an `AppWorld`. The checkers of the simulated EC2 run after every write of it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import structlog
+
+import aws_world
+import builders
+import cluster_world
+import kube_worlds
+from holdfast.api.cluster import Event
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.app import App, Settings
+from holdfast.app import World as AppDoors
+from holdfast.cloud.aws.calls import Inline
+from holdfast.core.scheduling.request import Settings as PlanSettings
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.kube.transport import Transport
+from holdfast.runtime.compute import InlineCompute
+from holdfast.sim import time
+from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.transport import InProcess
+from holdfast.sim.aws import iam, pricing, ssm
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.cluster import Cluster
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import control, entities, faults
+from holdfast.sim.ec2 import setup as ec2_setup
+from holdfast.sim.ec2.service import Ec2
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+
+NAME = ec2_setup.CLUSTER
+FAST = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=())
+CLIENT = ClientSettings(per_second=1e6, burst=1_000_000)
+SETTINGS = Settings(
+    cluster_name=NAME,
+    cluster_endpoint="https://example",
+    service_cidr="10.96.0.0/16",
+    kubernetes_version=aws_world.KUBERNETES,
+    client=CLIENT,
+    planning=PlanSettings(packing_candidates=4),
+    strict=True,
+)
+
+structlog.configure(
+    wrapper_class=structlog.make_filtering_bound_logger(20)
+)  # what changed the world, no more
+
+READ: dict[str, Any] = {}
+Program = Callable[["AppWorld"], Awaitable[None]]
+
+
+class AppWorld(cluster_world.World):
+    """A cluster world whose nodes come from the app."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        settings: Settings = SETTINGS,
+        rules: Sequence[faults.Fault] = (),
+        timings: Timings = FAST,
+    ) -> None:
+        self.seed = seed
+        self.settings = settings
+        self.clock = VirtualClock(kube_worlds.START)
+        self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
+        self.transport = InProcess(self.server)
+        ids = SeededIds(f"cluster {seed}")
+        self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
+        plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
+        self.ec2 = Ec2(
+            clock=self.clock,
+            ids=SeededIds(f"ec2 {seed}"),
+            setup=dataclasses.replace(plain, images=aws_world.images()),
+            rules=rules,
+            throttled=False,
+        )
+        parameters = {
+            path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)
+        }
+        self.endpoint = Endpoint(
+            {
+                "ec2": self.ec2,
+                "iam": iam.Iam([aws_world.ROLE], self.clock),
+                "pricing": pricing.Pricing([aws_world.REGION]),
+                "ssm": ssm.Ssm(parameters, self.clock),
+            },
+            self.clock,
+            accounts={"AKIATEST": aws_world.ACCOUNT},
+        )
+        self.cluster = Cluster(
+            api=self.kube, cloud=self.ec2, clock=self.clock, ids=ids, timings=timings, name=NAME
+        )
+        self._lives = 0
+        self.app = self.new_app()
+
+    # --- The program ----------------------------------------------------------------------------------
+
+    def new_app(self, transport: Transport | None = None) -> App:
+        """A replica with nothing in its memory."""
+        self._lives += 1
+        doors = AppDoors(
+            transport=transport or self.transport,
+            aws=aws_world.SharedClients(self.endpoint),
+            executor=Inline(),
+            clock=self.clock,
+            ids=SeededIds(f"app {self.seed} {self._lives}"),
+            compute=InlineCompute(),
+        )
+        app = App(self.settings, doors)
+        for source in (app.discovery._types, app.discovery._on_demand, app.discovery._spot):
+            source._read = functools.partial(read_once, source.name, source._read)
+        return app
+
+    async def restart(self, transport: Transport | None = None) -> None:
+        """The program crashes, and another one takes its place."""
+        await self.app.kill()
+        self.app = self.new_app(transport)
+        self.app.start()
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        self.app.check()
+
+    # --- What there is --------------------------------------------------------------------------------
+
+    async def install(self) -> None:
+        await kube_worlds.install_crds(self.transport, self.clock)
+
+    async def node_class(self, name: str = "default", **spec: Any) -> None:
+        terms = aws_world.TERMS
+        document = builders.ec2nodeclass_document(
+            name, **{"subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms} | spec
+        )
+        await self.create("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", document)
+
+    async def node_pool(self, name: str = "default", **template: Any) -> None:
+        outside = {key: template.pop(key) for key in ("limits", "weight") if key in template}
+        document = builders.nodepool_document(name, **template)
+        document["spec"] |= outside
+        await self.create("/apis/karpenter.sh/v1/nodepools", document)
+
+    def reserve(self, instance_type: str = "m5.large", total: int = 2, **fields: Any) -> entities.Reservation:
+        plain = {"owner": aws_world.ACCOUNT, "zone_id": aws_world.ZONE_A, "criteria": "targeted"}
+        return control.add_reservation(
+            self.ec2.world, instance_type=instance_type, total=total, **(plain | fields)
+        )
+
+    async def claims(self) -> list[NodeClaim]:
+        return list((await self.kube.list(NodeClaim)).items)
+
+    async def nodes(self) -> list[Node]:
+        return list((await self.kube.list(Node)).items)
+
+    async def events(self, reason: str) -> list[Event]:
+        return [event for event in (await self.kube.list(Event)).items if event.reason == reason]
+
+    @property
+    def machines(self) -> list[entities.Instance]:
+        """Those that run, or will."""
+        self.ec2.advance()
+        return [one for one in self.ec2.world.instances if one.state in ("pending", "running")]
+
+    def all_machines(self) -> list[entities.Instance]:
+        """Those that ever were, for a while."""
+        self.ec2.advance()
+        return list(self.ec2.world.instances)
+
+    def in_reservation(self, reservation: entities.Reservation) -> int:
+        return sum(one.reservation_id == reservation.id for one in self.machines)
+
+    def free(self, reservation: entities.Reservation) -> int:
+        self.ec2.advance()
+        return self.ec2.world.reservations[reservation.id].available
+
+    def asked(self, operation: str) -> int:
+        return sum(call.operation == operation for call in self.endpoint.log)
+
+
+async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
+    """What is the same in every world, and takes longer to read than a test."""
+    if name not in READ:
+        READ[name] = await read()
+    return READ[name]
+
+
+def capacity_types(*values: str) -> dict[str, Any]:
+    return builders.requirement("karpenter.sh/capacity-type", "In", *values)
+
+
+def instance_types(*values: str) -> dict[str, Any]:
+    return builders.requirement("node.kubernetes.io/instance-type", "In", *values)
+
+
+def run(program: Program, **fields: Any) -> AppWorld:
+    """The world after the program has ended well."""
+
+    async def main() -> AppWorld:
+        world = AppWorld(**fields)
+        await world.install()
+        await world.cluster.start()
+        world.app.start()
+        await program(world)
+        world.app.check()
+        await world.app.stop()
+        await world.cluster.stop()
+        return world
+
+    return time.run(main())

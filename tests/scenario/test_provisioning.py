@@ -1,0 +1,189 @@
+"""From a pending pod to a ready node: the real program, in virtual time."""
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import control
+
+RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
+LARGE = instance_types("m5.large")
+ONE_PER_NODE = {"cpu": "1500m"}  # of an m5.large
+
+
+def status_of(claim: NodeClaim, condition: str) -> str:
+    found = conditions.find(claim.status.conditions, condition)
+    return found.status if found is not None else ""
+
+
+@pytest.mark.fact("NC-3", "NC-9", "NC-11", "NC-15", "NC-17", "P-10", "P-12")
+def test_pending_pods_run_on_nodes_that_were_launched_for_them() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        taint = {"key": "example.com/only", "value": "web", "effect": "NoSchedule"}
+        await world.node_pool(
+            requirements=[LARGE], labels={"team": "web"}, taints=[taint], terminationGracePeriod="5m"
+        )
+        await world.deploy("web", 3, **ONE_PER_NODE, tolerations=[{"operator": "Exists"}])
+        assert await world.until_running(3) < 60
+        claims, nodes = await world.claims(), await world.nodes()
+        assert len(claims) == len(nodes) == len(world.machines) == 3
+        for claim in claims:
+            assert [status_of(claim, c) for c in ("Launched", "Registered", "Initialized", "Ready")] == [
+                "True"
+            ] * 4
+            assert claim.metadata.labels[names.INSTANCE_TYPE] == "m5.large"
+            assert claim.metadata.labels["team"] == "web"
+            assert claim.metadata.labels["karpenter.k8s.aws/ec2nodeclass"] == "default"
+            assert claim.spec.termination_grace_period == "5m"
+            assert claim.spec.expire_after == "720h"
+            assert claim.spec.resources is not None
+            assert claim.spec.resources.requests["cpu"] == "1500m"
+        by_name = {claim.status.node_name: claim for claim in claims}
+        for node in nodes:
+            claim = by_name[node.metadata.name]
+            assert node.spec.provider_id == claim.status.provider_id
+            assert claim.metadata.labels.items() <= node.metadata.labels.items()
+            assert node.metadata.labels[names.INITIALIZED] == node.metadata.labels[names.REGISTERED] == "true"
+            assert [(t.key, t.effect) for t in node.spec.taints] == [("example.com/only", "NoSchedule")]
+            assert names.TERMINATION_FINALIZER in node.metadata.finalizers
+            assert claim.metadata.uid in {owner.uid for owner in node.metadata.owner_references}
+
+    app_world.run(program)
+
+
+def test_claims_of_one_plan_are_launched_by_one_call() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 20, **ONE_PER_NODE)
+        await world.until_running(20)
+        assert len(world.machines) == 20
+        assert world.asked("CreateFleet") <= 4  # a fleet for what the plan has alike, however many nodes
+        tokens = {claim.metadata.annotations[names.LAUNCH_TOKEN] for claim in await world.claims()}
+        assert len(tokens) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("P-2", "P-9", "P-11")
+def test_a_claim_says_exactly_what_was_planned() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await world.sleep(10)
+        began_s = world.clock.monotonic_s()
+        await world.deploy("web", 2, **ONE_PER_NODE)
+
+        async def planned() -> bool:
+            return len(await world.claims()) == 2
+
+        await world.until(planned, within_s=5)
+        assert world.clock.monotonic_s() - began_s <= 3
+        await world.until_running(2)
+        claims = {c.metadata.annotations.get(names.SLOT): c for c in await world.claims()}
+        assert set(claims) == {slots.id, None}
+        wanted = {slot: {r.key: r.values for r in claim.spec.requirements} for slot, claim in claims.items()}
+        assert wanted[slots.id][names.CAPACITY_TYPE] == ("reserved",)
+        assert wanted[slots.id][RESERVATION] == (slots.id,)
+        assert wanted[None][names.CAPACITY_TYPE] == ("on-demand",)
+        pool = (await world.kube.list(NodePool)).items[0]
+        for claim in claims.values():
+            assert claim.metadata.name.startswith("default-")
+            assert [(o.kind, o.uid, o.block_owner_deletion) for o in claim.metadata.owner_references] == [
+                ("NodePool", pool.metadata.uid, True)
+            ]
+            assert names.TERMINATION_FINALIZER in claim.metadata.finalizers
+            assert (
+                claim.metadata.annotations[names.NODEPOOL_HASH]
+                == pool.metadata.annotations[names.NODEPOOL_HASH]
+            )
+            assert names.NODEPOOL_HASH_VERSION in claim.metadata.annotations
+            assert claim.metadata.annotations[names.MIN_VALUES_RELAXED] == "false"
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("Q-24")
+def test_slots_are_filled_before_anything_is_bought() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await world.deploy("web", 5, **ONE_PER_NODE)
+        await world.until_running(5)
+        assert world.in_reservation(slots) == 2
+        assert world.free(slots) == 0
+        assert len(world.machines) == 5
+        kinds = sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
+        assert kinds == ["on-demand"] * 3 + ["reserved"] * 2
+        inside = [n for n in await world.nodes() if n.metadata.labels[names.CAPACITY_TYPE] == "reserved"]
+        assert {n.metadata.labels[RESERVATION] for n in inside} == {slots.id}
+
+    app_world.run(program)
+
+
+def test_a_reservation_that_no_pod_needs_stays_empty() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=10)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[capacity_types("reserved")])
+        await world.sleep(24 * 3600)
+        assert world.all_machines() == []
+        assert await world.claims() == []
+        assert world.free(slots) == 10
+
+    app_world.run(program, timings=Timings(poll_s=600))
+
+
+def test_pods_that_wait_get_a_slot_seconds_after_it_is_seen_to_be_free() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1, elsewhere=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(300)
+        assert world.machines == []
+        assert await world.events("FailedScheduling")
+        control.give(world.ec2.world, slots.id, 1)
+        assert await world.until_running(1) < 60 + 45  # until the next reading of the counts, and to boot
+        assert world.in_reservation(slots) == 1
+
+    app_world.run(program)
+
+
+def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        for wave in range(5):
+            await world.deploy(f"web-{wave}", 2, **ONE_PER_NODE)
+            await world.sleep(3)
+        for wave in range(5):
+            await world.until_running(2, f"web-{wave}")
+        assert len(world.machines) == len(await world.claims()) == 10
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-19")
+def test_a_node_that_is_old_enough_is_replaced() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE], expireAfter="1h")
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (first,) = await world.claims()
+        await world.sleep(3700)
+        await world.until_running(1)
+        (second,) = await world.claims()
+        assert second.metadata.name != first.metadata.name
+        assert len(world.machines) == 1
+
+    app_world.run(program)

@@ -1,0 +1,193 @@
+"""How nodes end: drained by eviction, machine ended, slot given back; and what is never left behind."""
+
+from typing import Any
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.cluster import PodDisruptionBudget
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.ec2 import control, faults
+
+LARGE = instance_types("m5.large")
+ONE_PER_NODE = {"cpu": "1500m"}
+LAST = 10_000  # seconds; nothing here takes so long
+
+
+async def running(
+    world: AppWorld, replicas: int = 1, *, pool: dict[str, Any] | None = None, **spec: Any
+) -> NodeClaim:
+    """An app that runs, one pod a node; one of its claims."""
+    await world.node_class()
+    await world.node_pool(**{"requirements": [LARGE]} | (pool or {}))
+    await world.deploy("web", replicas, **ONE_PER_NODE | spec)
+    await world.until_running(replicas)
+    return (await world.claims())[0]
+
+
+async def until_gone(world: AppWorld, claim: NodeClaim, within_s: float = LAST) -> float:
+    async def gone() -> bool:
+        return await world.gone(NodeClaim, claim.metadata.name)
+
+    return await world.until(gone, within_s=within_s)
+
+
+async def budget(world: AppWorld, **spec: Any) -> None:
+    document = {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
+    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
+    await world.sleep(5)
+
+
+@pytest.mark.fact("NC-24", "NC-27", "NC-28", "NC-34", "NC-36")
+def test_a_claim_that_is_deleted_is_drained_and_its_machine_ended() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        (old,) = world.machines
+        await world.kube.delete(claim)
+        await world.sleep(3)
+        node = next(n for n in await world.nodes() if n.metadata.name == claim.status.node_name)
+        assert (names.DISRUPTED_TAINT, "NoSchedule") in {(t.key, t.effect) for t in node.spec.taints}
+        assert node.metadata.labels[names.EXCLUDE_FROM_LOAD_BALANCERS] == "karpenter"
+        await until_gone(world, claim)
+        assert await world.gone(Node, node.metadata.name)
+        assert world.ec2.world.instances[old.id].state == "terminated"
+        await world.until_running(1)
+        (machine,) = world.machines
+        assert machine.id != old.id
+        await world.sleep(120)
+        assert world.free(slots) + world.in_reservation(slots) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-25")
+def test_a_node_that_is_deleted_takes_its_claim_and_its_machine_with_it() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world)
+        (node,) = await world.nodes()
+        (old,) = world.machines
+        await world.kube.delete(node)
+        await until_gone(world, claim)
+        assert world.ec2.world.instances[old.id].state == "terminated"
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-31")
+def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world)
+        await budget(world, minAvailable=1)
+        await world.kube.delete(claim)
+        await world.sleep(120)
+        assert len(await world.running()) == 1
+        assert not await world.gone(NodeClaim, claim.metadata.name)
+        assert await world.events("FailedDraining")
+        assert len(world.machines) == 2  # its pod's next node is there, once
+        found = (await world.kube.list(PodDisruptionBudget)).items[0]
+        await world.kube.delete(found)
+        await until_gone(world, claim, within_s=120)
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-23", "NC-32")
+def test_a_termination_grace_period_ends_what_a_budget_would_hold() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world, pool={"terminationGracePeriod": "5m"}, terminationGracePeriodSeconds=30)
+        await budget(world, minAvailable=1)
+        await world.kube.delete(claim)
+        await world.sleep(200)
+        assert not await world.gone(NodeClaim, claim.metadata.name)
+        said = (await world.kube.get(NodeClaim, claim.metadata.name)).metadata.annotations
+        assert names.TERMINATION_TIMESTAMP in said
+        took_s = await until_gone(world, claim)
+        assert 60 < took_s < 300
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-29")
+def test_a_pod_that_must_not_be_disrupted_is_waited_for() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world, annotations={names.DO_NOT_DISRUPT: "true"})
+        await world.kube.delete(claim)
+        await world.sleep(300)
+        (pod,) = await world.running()
+        assert not await world.gone(NodeClaim, claim.metadata.name)
+        await world.kube.delete(await world.kube.get(Pod, pod.metadata.name, "default"))
+        await until_gone(world, claim, within_s=180)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-20", "NC-26")
+def test_a_claim_whose_machine_died_is_collected() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world)
+        (machine,) = world.machines
+        control.kill(world.ec2.world, machine.id)
+        await until_gone(world, claim, within_s=600)
+        await world.until_running(1)
+        assert len(world.machines) == len(await world.claims()) == 1
+
+    app_world.run(program)
+
+
+def test_a_machine_that_no_claim_owns_is_ended() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world)
+        await world.app.kill()
+        change: dict[str, Any] = {"metadata": {"finalizers": []}}
+        claim = await world.kube.get(NodeClaim, claim.metadata.name)
+        await world.kube.patch(claim, change, only_if_unchanged=True)
+        await world.kube.delete(claim)
+        await world.restart()
+        await world.sleep(300)
+        await world.until_running(1)
+        owned = {c.status.provider_id for c in await world.claims()}
+        assert len(world.machines) == len(owned) == 1
+        assert {
+            (one.provider_id or "").rpartition("/")[2]
+            for one in await world.app.cloud.instances()
+            if one.state == "running"
+        } == {(one or "").rpartition("/")[2] for one in owned}
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-18")
+def test_a_machine_that_never_joins_is_given_up_after_a_quarter_of_an_hour() -> None:
+    async def program(world: AppWorld) -> None:
+        world.ec2.world.faults.add(faults.Silent(times=1))
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+
+        async def launched() -> bool:
+            return any(c.status.provider_id for c in await world.claims())
+
+        await world.until(launched)
+        (claim,) = await world.claims()
+        registered = conditions.find(claim.status.conditions, "Registered")
+        assert registered is not None
+        assert (registered.status, registered.reason) == ("Unknown", "NodeNotFound")
+        await world.sleep(880)
+        assert not await world.gone(NodeClaim, claim.metadata.name)
+        await until_gone(world, claim, within_s=120)
+        await world.until_running(1)
+        assert len(world.machines) == 1
+
+    app_world.run(program)
