@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"sort"
 	"time"
@@ -18,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
@@ -80,6 +82,7 @@ func newWorld(s *Scenario) (*world, error) {
 		WithIndex(&corev1.Node{}, "spec.providerID", func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
 		WithIndex(&v1.NodeClaim{}, "status.providerID", func(o client.Object) []string { return []string{o.(*v1.NodeClaim).Status.ProviderID} }).
 		WithIndex(&storagev1.VolumeAttachment{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }).
+		WithInterceptorFuncs(interceptor.Funcs{Get: get}).
 		Build()
 	w.provider = &provider{}
 	w.cluster = state.NewCluster(clock, w.client, w.provider)
@@ -91,6 +94,14 @@ func newWorld(s *Scenario) (*world, error) {
 	displaced, err := w.cluster.DeepCopyNodes().Deleting().CurrentlyReschedulablePods(w.ctx, w.client, clock, recorder)
 	w.pending = append(w.pending, displaced...)
 	return w, err
+}
+
+// get forgives the namespace that Karpenter asks for a volume with, as a real server does and the fake one does not.
+func get(ctx context.Context, under client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*corev1.PersistentVolume); ok {
+		key.Namespace = ""
+	}
+	return under.Get(ctx, key, obj, opts...)
 }
 
 func settings(written Settings) *options.Options {
@@ -329,6 +340,9 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 			return err
 		}
 	}
+	if err := w.awaken(bound); err != nil {
+		return err
+	}
 	for _, pod := range moved {
 		if err := w.bind(pod, bound[pod.UID]); err != nil {
 			return err
@@ -364,16 +378,12 @@ func (w *world) launch(claim *scheduling.NodeClaim) (*launched, error) {
 func (w *world) join(made *launched) error {
 	claim := made.claim.ToNodeClaim()
 	labels := map[string]string{}
-	for _, requirements := range [](map[string]string){single(made.known.Requirements), single(made.claim.Requirements), single(made.offering.Requirements), claim.Labels} {
-		for key, value := range requirements {
-			labels[key] = value
-		}
-	}
-	labels[corev1.LabelHostname] = made.name
-	labels[v1.NodeRegisteredLabelKey], labels[v1.NodeInitializedLabelKey] = "true", "true"
-	id := "catalog:///" + made.name
+	maps.Copy(labels, single(made.known.Requirements))
+	maps.Copy(labels, single(made.claim.Requirements))
+	maps.Copy(labels, single(made.offering.Requirements))
+	maps.Copy(labels, claim.Labels)
 	claim.Name, claim.GenerateName, claim.Labels = made.name, "", labels
-	claim.Status.ProviderID, claim.Status.NodeName = id, made.name
+	claim.Status.ProviderID, claim.Status.NodeName = "catalog:///"+made.name, made.name
 	claim.Status.Capacity, claim.Status.Allocatable = made.known.Capacity, made.known.Allocatable()
 	for _, condition := range []string{v1.ConditionTypeLaunched, v1.ConditionTypeRegistered, v1.ConditionTypeInitialized} {
 		claim.StatusConditions().SetTrue(condition)
@@ -381,14 +391,44 @@ func (w *world) join(made *launched) error {
 	if err := w.addClaim(claim); err != nil {
 		return err
 	}
-	return w.addNode(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: made.name, Labels: labels},
-		Spec:       corev1.NodeSpec{ProviderID: id, Taints: claim.Spec.Taints},
+	return w.addNode(ready(made.name, claim))
+}
+
+// awaken lets claims of the scenario that were on their way become nodes when pods are bound to them.
+func (w *world) awaken(bound map[types.UID]string) error {
+	wanted := sets.New[string]()
+	for _, name := range bound {
+		wanted.Insert(name)
+	}
+	for _, node := range w.scenario.nodes {
+		wanted.Delete(node.Name)
+	}
+	for _, claim := range w.scenario.claims {
+		if !wanted.Has(claim.Name) {
+			continue
+		}
+		node := ready(claim.Name, claim)
+		w.scenario.nodes = append(w.scenario.nodes, node)
+		if err := w.addNode(node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready is the node of a claim, initialized.
+func ready(name string, claim *v1.NodeClaim) *corev1.Node {
+	labels := maps.Clone(claim.Labels)
+	labels[corev1.LabelHostname] = name
+	labels[v1.NodeRegisteredLabelKey], labels[v1.NodeInitializedLabelKey] = "true", "true"
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       corev1.NodeSpec{ProviderID: claim.Status.ProviderID, Taints: claim.Spec.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: claim.Status.Capacity, Allocatable: claim.Status.Allocatable,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
-	})
+	}
 }
 
 func (w *world) bind(pod *corev1.Pod, node string) error {
