@@ -26,7 +26,7 @@ def main() -> int:
 
 def _pytest(*arguments: str, **environ: str) -> int:
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    return subprocess.run(command, env=os.environ | environ, check=False).returncode
+    return subprocess.run(command, env=os.environ | environ, check=False).returncode  # noqa: S603
 
 
 if __name__ == "__main__":

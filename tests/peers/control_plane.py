@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from cryptography.hazmat.primitives import serialization
+
 import build_peers
 from holdfast.sim.api import certificates
 
@@ -49,7 +51,16 @@ def running() -> Iterator[Path]:
 
 def _start(folder: Path, started: list[subprocess.Popen[bytes]]) -> Path:
     made = certificates.make(int(time.time()), "127.0.0.1")
-    for name, text in (("ca.crt", made.authority), ("tls.crt", made.certificate), ("tls.key", made.key)):
+    accounts = serialization.load_pem_private_key(made.key, password=None).public_key()
+    written = {
+        "ca.crt": made.authority,
+        "tls.crt": made.certificate,
+        "tls.key": made.key,  # it signs tokens of service accounts as well
+        "accounts.pub": accounts.public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        ),
+    }
+    for name, text in written.items():
         (folder / name).write_bytes(text)
     (folder / "tokens.csv").write_text(f'{TOKEN},admin,1,"system:masters"\n', encoding="utf-8")
     clients, peers, secure = _free_ports(3)
@@ -87,7 +98,7 @@ def _server_flags(folder: Path, store: str, port: int) -> tuple[str, ...]:
         f"--tls-private-key-file={folder / 'tls.key'}",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-key-file={folder / 'tls.key'}",
+        f"--service-account-key-file={folder / 'accounts.pub'}",
         f"--service-account-signing-key-file={folder / 'tls.key'}",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
@@ -97,7 +108,7 @@ def _server_flags(folder: Path, store: str, port: int) -> tuple[str, ...]:
 
 def _spawn(folder: Path, name: str, *flags: str) -> subprocess.Popen[bytes]:
     with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - our own peers
             [build_peers.binary(name), *flags], stdout=log, stderr=subprocess.STDOUT, cwd=folder
         )
 

@@ -38,7 +38,9 @@ def scenario(
     pool = nodepool_document()
     pool["spec"]["template"]["spec"]["requirements"] = list(requirements)
     terms = [{"id": one["id"]} for one in reservations]
-    node_class = ec2nodeclass_document(**({"capacityReservationSelectorTerms": terms} if terms else {}))
+    node_class = ec2nodeclass_document()
+    if terms:
+        node_class["spec"]["capacityReservationSelectorTerms"] = terms
     return [catalog, pool, node_class, *(pod(one) for one in pods)]
 
 
