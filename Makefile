@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-peer e2e format fuzz peers test data generate lock clean
+.PHONY: help setup check bench bench-peer e2e format fuzz fuzz-api peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -35,16 +35,22 @@ check: $(STAMP) ## lint, types, import contracts, house rules and generated file
 	$(BIN)/python scripts/generate_parity.py --check
 
 test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n auto $(TESTS)
 
-fuzz: $(STAMP) ## plan and check random scenarios (N=10000 SEED=1 PLANNER=product, or naive)
+fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
+	$(MAKE) fuzz-api
+
+fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
+	PYTHONPATH=tests $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
 
 bench: $(STAMP) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_packing.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_kube.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 

@@ -24,6 +24,7 @@ from holdfast.sim.ec2.setup import CLUSTER
 from objects import nodeclaim
 
 SMALL = ("m5.large", "m5.xlarge")
+JOINED = Cluster(name=CLUSTER, endpoint="https://example", service_cidr="10.96.0.0/16")
 LISTINGS: list[TypeListing] = []
 
 
@@ -37,18 +38,18 @@ class LaunchWorld(World):
         self._numbers = itertools.count(1)
         self.cloud: ports.Cloud = self.new_process()
 
-    def new_process(self) -> Aws:
+    def new_process(self, around: Surroundings | None = None, **more: Any) -> Aws:
         """The product with an empty memory, after a crash."""
         self.discovery = self.restarted()
         self.discovery._types._read = self._listing
-        cluster = Cluster(name=CLUSTER, endpoint="https://example", service_cidr="10.96.0.0/16")
         self.cloud = Aws(
             self.calls,
             self.discovery,
-            Surroundings(cluster=cluster, region=REGION),
+            around or Surroundings(cluster=JOINED, region=REGION),
             clock=self.clock,
             ids=self.ids,
             recorder=self.records,
+            **more,
         )
         return self.cloud
 

@@ -26,6 +26,7 @@ from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.entities import Reservation
+from holdfast.sim.ec2.images import Image
 from holdfast.sim.ec2.service import Ec2
 
 R = TypeVar("R")
@@ -39,10 +40,10 @@ ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
 TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
 
 
-def images(kubernetes: str = KUBERNETES) -> tuple[ec2_setup.Image, ...]:
+def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
     """One for every parameter that AWS publishes."""
     return tuple(
-        ec2_setup.Image(
+        Image(
             id=f"ami-{n:017x}",
             name=f"{path.family}-{path.architecture}-{path.variant}-{kubernetes}",
             architecture=path.architecture,

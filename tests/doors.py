@@ -47,6 +47,7 @@ class KeptRecords:
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        self.observed: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
         self.events: list[tuple[str, str, str]] = []
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
@@ -57,7 +58,7 @@ class KeptRecords:
         self.counts[metric, tuple(sorted(labels.items()))] += int(by)
 
     def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None:
-        """Nobody looks at these yet."""
+        self.observed.setdefault((metric, tuple(sorted(labels.items()))), []).append(value)
 
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self.gauges[metric, tuple(sorted(labels.items()))] = value

@@ -116,7 +116,7 @@ class HttpServer:
         async def main() -> None:
             clock, ids = RealClock(), RealIds()
             server = ApiServer(clock=clock, ids=ids, tokens={TOKEN: User("admin")}, window=WINDOW)
-            async with http.serving(server, now_s=clock.now_s()) as address:
+            async with http.serving(server) as address:
                 who = credentials.Fixed(Credential(TOKEN))
                 transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
                 try:

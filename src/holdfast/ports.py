@@ -5,14 +5,16 @@ or the simulated ones. A door has only the calls we make. Every call may raise t
 `holdfast.errors`, and no others.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.api.meta import Object
 from holdfast.model.instances import Instance
+from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
+from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
 
 K = TypeVar("K", bound=Object)
@@ -159,11 +161,34 @@ class Cloud(Protocol):
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the machine of a claim is no longer what its class would launch; None: it still is."""
 
+    async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
+        """Annotations that the claim lacks for its drift to be judged: it was launched by another version, or
+        by another program."""
+
+    async def tag(self, claim: Object) -> Mapping[str, str]:
+        """Writes on the machine which claim and node it is; what it says already stays. The annotations that
+        say so, for the claim: one that has them costs nothing. Twice is once."""
+
+    async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
+        """The node of a claim came up with this capacity: later catalogs go by it. Kept in memory alone, so
+        after a restart every node is told again."""
+
     async def terminate(self, provider_id: str) -> None:
         """Asks for its end; NotFound when it has ended. Twice is once. The slot is free when the counts say so."""
 
     async def reboot(self, provider_id: str, operation: str) -> None:
         """Restarts the machine in place, keeping its slot. Twice with one operation name is once."""
+
+    async def notices(self) -> Sequence[Notice]:
+        """What the cloud is about to do: what is there, or arrives within some seconds. At least once each, in
+        no order, and again later while it is not acknowledged; where no queue is set up, nothing."""
+
+    async def acknowledge(self, notice: Notice) -> None:
+        """It was acted on. Twice is once."""
+
+    async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
+        """Removes what was made for classes and is used neither by one of these nor by one of these claims,
+        which are all that there are."""
 
 
 class Compute(Protocol):

@@ -11,14 +11,21 @@ from collections.abc import Callable
 from typing import Any
 
 import aws_world
+from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import World, run
+from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import to_wire
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.model.instances import Instance
 from holdfast.sim.aws.fronts import before_send
 from holdfast.sim.ec2 import control
+from objects import nodeclaim
 
 ROUNDS = 20
 MINUTE = 60
 IDLE_MINUTES = 30
+FLEET = 1000  # as many as one call may launch
 
 
 def main() -> None:
@@ -74,11 +81,8 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def idle() -> None:
-    print("calls a minute while nothing happens (discovery alone; goal of all together 8, without SQS)")
+    print("calls a minute while nothing happens, without SQS (goal 8)")
     print("  nodes  reservations  classes   calls/min   which")
-    world = World()  # one that grows: reading a region takes long
-    run(world.discovery.schedule.step())
-    made = 0
     for nodes, reservations, classes in (
         (0, 0, 1),
         (10, 1, 1),
@@ -86,33 +90,58 @@ def idle() -> None:
         (1000, 100, 3),
         (5000, 500, 10),
     ):
-        for _ in range(reservations - made):
-            world.reserve(tags={"team": "ml"})
-        made = reservations
-        which = idle_calls(world, nodes, classes, selecting=bool(reservations))
+        which = idle_calls(nodes, reservations, classes)
         words = ", ".join(f"{name} {count / IDLE_MINUTES:.2f}" for name, count in which.most_common())
         rate = which.total() / IDLE_MINUTES
         print(f"  {nodes:5}  {reservations:12}  {classes:7}   {rate:9.2f}   {words}")
 
 
-def idle_calls(world: World, nodes: int, classes: int, *, selecting: bool) -> Counter[str]:
-    """Nodes only ask for counts, once a minute each, which costs nothing."""
-    terms = {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]} if selecting else {}
-    made = minute(world, [world.node_class(f"c{n}", **terms) for n in range(classes)], nodes)
+def idle_calls(nodes: int, reservations: int, classes: int) -> Counter[str]:
+    """Each minute every class is resolved, dry runs included, all machines are listed once, every claim is asked
+    for drift, and everybody wants the counts."""
+    world = LaunchWorld()
+    for _ in range(reservations):
+        world.reserve(tags={"team": "ml"})
+    terms = {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]} if reservations else {}
+    made = minute(world, [world.node_class(f"c{n}", **terms) for n in range(classes)], [])
+    claims = launched(world, made[0], nodes)
+    made = minute(world, made, claims)
     world.endpoint.log.clear()
     for _ in range(IDLE_MINUTES):
-        made = minute(world, made, nodes)
+        made = minute(world, made, claims)
     return Counter(call.operation for call in world.endpoint.log)
 
 
-def minute(world: World, classes: list[EC2NodeClass], nodes: int) -> list[EC2NodeClass]:
-    classes = [world.resolve(node_class) for node_class in classes]
-    for _ in range(min(nodes, 100)):
-        run(world.discovery.reservations())
+def launched(world: LaunchWorld, node_class: EC2NodeClass, nodes: int) -> list[NodeClaim]:
+    claims = []
+    for start in range(0, nodes, FLEET):
+        count = min(FLEET, nodes - start)
+        for found in world.launch(world.requests(node_class, capacity_type("on-demand"), count=count)):
+            assert isinstance(found, Instance), found
+            meta = {"labels": dict(found.labels), "annotations": dict(found.annotations)}
+            claims.append(nodeclaim(found.claim or "", meta, {"providerID": found.provider_id}))
+    return claims
+
+
+def minute(world: LaunchWorld, classes: list[EC2NodeClass], claims: list[NodeClaim]) -> list[EC2NodeClass]:
+    classes = [resolved(world, node_class) for node_class in classes]
+    run(world.cloud.instances())
+    for claim in claims[:: max(1, len(claims) // 100)]:  # the others would be answered the same way
+        assert run(world.cloud.drift(claim, classes[0])) is None
+        run(world.cloud.reservations())
     until_s = world.clock.monotonic_s() + MINUTE
     while world.clock.monotonic_s() < until_s:
         world.clock.advance(run(world.discovery.schedule.step()))
     return classes
+
+
+def resolved(world: LaunchWorld, node_class: EC2NodeClass) -> EC2NodeClass:
+    body = to_wire(node_class)
+    status = {**body.get("status", {}), **run(world.cloud.resolve(node_class))}
+    body["status"] = {key: value for key, value in status.items() if value is not None}
+    made = kinds.from_plain(body, EC2NodeClass)
+    assert isinstance(made, EC2NodeClass)
+    return made
 
 
 if __name__ == "__main__":

@@ -1,19 +1,24 @@
 """How many instances a second a real botocore client launches in the simulated EC2, through each front.
 
 Run by `make bench`. A launch is one CreateFleet of type instant with three pools and tags, for one instance.
-`front alone` is the same with an EC2 that gives one ready answer, so it is what the front and botocore cost.
-Prints a table; asserts nothing, since machines differ.
+`front alone` is the same with an EC2 that gives one ready answer, so it is what the front and botocore cost. The
+second table is EC2 without front and client, in worlds of several sizes: what a call costs must not grow with them,
+but for a description of everything. Prints tables; asserts nothing, since machines differ.
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
 
 import ec2_world
 import sim_aws
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.ec2.setup import ACCOUNT
 
 GOALS = {"before_call": 4280, "before_send": 1030, "http": 670}
 CALLS = 300
+SIZES = (100, 1000, 10_000)
 
 
 def main() -> None:
@@ -22,6 +27,11 @@ def main() -> None:
     for front, goal in GOALS.items():
         launches, alone, describes = measured(front)
         print(f"{front:12} {launches:11.0f} {alone:12.0f} {goal:6} {describes:12.0f}")
+    print(
+        f"\n{'instances':12} {'launches/s':>11} {'terminations/s':>15} {'by id/s':>9} {'pages of 1000/s':>16}"
+    )
+    for size in SIZES:
+        print(f"{size:<12} {' '.join(f'{value:11.0f}' for value in by_size(size))}")
 
 
 class Ready:
@@ -57,13 +67,42 @@ def measured(front: str) -> tuple[float, float, float]:
         return launches, rate(lambda: quick.create_fleet(**fleet)), describes
 
 
-def rate(call: Callable[[], Any]) -> float:
+def by_size(instances: int) -> tuple[float, float, float, float]:
+    """Calls a second: launches, terminations, descriptions of one, and pages of a description of all."""
+    region = ec2_world.Region()
+    pool = ec2_world.config(region.template(), "m5.large/a", "m5.large/b", "m5.large/c")
+    while len(region.world.instances) < instances:
+        region.fleet(pool, count=min(1000, instances - len(region.world.instances)))
+    known = itertools.cycle([instance.id for instance in region.world.instances])
+    pages: list[str | None] = [None]
+
+    def call(operation: str, **params: Any) -> dict[str, Any]:
+        return region.ec2.call(operation, params, Caller(ACCOUNT))
+
+    def page() -> None:
+        token = {"NextToken": pages[0]} if pages[0] else {}
+        pages[0] = call("DescribeInstances", MaxResults=1000, **token).get("NextToken")
+
+    fleet = {
+        "Type": "instant",
+        "LaunchTemplateConfigs": [pool],
+        "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+    }
+    return (
+        rate(lambda: call("CreateFleet", **fleet)),
+        rate(lambda: call("TerminateInstances", InstanceIds=[next(known)])),
+        rate(lambda: call("DescribeInstances", InstanceIds=[next(known)])),
+        rate(page, calls=2 * instances // 1000 or 1),
+    )
+
+
+def rate(call: Callable[[], Any], calls: int = CALLS) -> float:
     """Calls a second of processor time, client and server together, after a first one that compiles the shapes."""
     call()
     began = time.process_time()
-    for _ in range(CALLS):
+    for _ in range(calls):
         call()
-    return CALLS / (time.process_time() - began)
+    return calls / (time.process_time() - began)
 
 
 if __name__ == "__main__":

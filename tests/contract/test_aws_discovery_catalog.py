@@ -186,13 +186,32 @@ def test_a_full_reservation_leaves_on_demand_alone_and_the_other_way_round() -> 
     everything = health(world, node_class)
     assert all(everything.values())
     now_s = world.clock.monotonic_s()
-    world.discovery.hold_downs.failed([reservation_id], now_s)
+    world.discovery.hold_downs.full([reservation_id], now_s)
     assert health(world, node_class) == everything | {("reserved", "us-west-2a"): False}
     world.discovery.hold_downs.succeeded(reservation_id)
     world.discovery.unavailable.pools.mark(("m5.large", "us-west-2a", names.ON_DEMAND), now_s)
     assert health(world, node_class) == everything | {("on-demand", "us-west-2a"): False}
     world.clock.advance(181)
     assert health(world, node_class) == everything
+
+
+@pytest.mark.fact("aws-2.5.1", "aws-2.5.2")
+def test_time_alone_closes_a_block_without_another_look_at_ec2() -> None:
+    """Drained from 40 minutes before its end, to the second, whatever the status still says."""
+    world = World()
+    end_s = world.clock.now_s() + 3600
+    block = world.reserve(total=1, kind="capacity-block", criteria="targeted", end_s=end_s)
+    node_class = world.selecting({"id": block.id})
+    asked = world.asked("DescribeCapacityReservations")
+
+    def open_slots() -> list[bool]:
+        return [o.launchable for o in slots_of(offered(world, node_class))]
+
+    world.clock.advance(20 * MINUTE - 1)
+    assert open_slots() == [True]
+    world.clock.advance(1)
+    assert open_slots() == [False]
+    assert world.asked("DescribeCapacityReservations") == asked
 
 
 @pytest.mark.fact("aws-5.9.2", "AW-07")

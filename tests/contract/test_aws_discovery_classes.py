@@ -15,6 +15,7 @@ from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2 import setup as ec2_setup
+from holdfast.sim.ec2.images import Image
 
 MINUTE = 60
 START_S = World().clock.now_s()
@@ -30,9 +31,9 @@ def group(group_id: str, name: str, **tags: str) -> ec2_setup.SecurityGroup:
     return ec2_setup.SecurityGroup(id=group_id, account=ACCOUNT, name=name, tags=tags)
 
 
-def image(image_id: str, **fields: Any) -> ec2_setup.Image:
+def image(image_id: str, **fields: Any) -> Image:
     plain: dict[str, Any] = {"name": image_id, "architecture": "x86_64", "created_s": START_S - 1000}
-    return ec2_setup.Image(id=image_id, **(plain | fields))
+    return Image(id=image_id, **(plain | fields))
 
 
 @pytest.mark.fact("aws-1.4.1", "aws-1.4.2")
@@ -272,7 +273,7 @@ def test_images_by_id_name_owner_tags_and_parameter(terms: list[dict[str, Any]],
         ([image("ami-1", name="a"), image("ami-2", name="b")], "ami-2"),
     ],
 )
-def test_of_images_for_the_same_instances_the_best_is_kept(images: list[ec2_setup.Image], best: str) -> None:
+def test_of_images_for_the_same_instances_the_best_is_kept(images: list[Image], best: str) -> None:
     for order in (images, images[::-1]):
         world = World(images=tuple(order))
         terms = [{"id": "ami-1"}, {"id": "ami-2"}]

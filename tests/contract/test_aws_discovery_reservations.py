@@ -389,7 +389,7 @@ def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
         run(world.discovery.reservations())
 
 
-@pytest.mark.fact("Q-4", "AW-03")
+@pytest.mark.fact("aws-3.1", "Q-4", "AW-03")
 def test_the_catalog_keeps_the_last_counts_and_waits_for_the_first() -> None:
     world = World(rules=[faults.Broken(operation=DESCRIBE, from_s=World().clock.now_s() + 30)])
     made = world.reserve()

@@ -205,6 +205,7 @@ def test_templates_of_a_deleted_class_are_removed_and_no_others(world: LaunchWor
     run(world.cloud.release(node_class))
 
 
+@pytest.mark.fact("aws-5.8.9")
 def test_no_permission_to_launch_is_the_users_to_mend(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
     world.ec2.world.faults.add(faults.Denied(operation="CreateFleet", times=1))

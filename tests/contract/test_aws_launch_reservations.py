@@ -3,7 +3,7 @@
 import pytest
 
 from aws_launch_world import LaunchWorld, capacity_type
-from aws_world import ZONE_B
+from aws_world import ZONE_B, run
 from builders import requirement
 from holdfast import errors
 from holdfast.model.instances import Instance
@@ -37,6 +37,12 @@ def of_reservation(
     }
 
 
+def open_slots(world: LaunchWorld, reservation_id: str) -> int:
+    """How many slots of a reservation the catalog offers now."""
+    (known,) = world.types(world.selecting(MINE), "m5.large")
+    return sum(o.count for o in known.offerings if o.reservation_id == reservation_id and o.launchable)
+
+
 # --- The six ways a claim can be launched -------------------------------------------------------------
 
 
@@ -62,7 +68,7 @@ def test_a_claim_that_allows_reserved_ends_in_the_reservation(
     assert labels(described) == labels(instance)
 
 
-@pytest.mark.fact("Q-25", "Q-31")
+@pytest.mark.fact("aws-4.4.3", "aws-5.11.4", "Q-25", "Q-31")
 def test_a_pod_that_selects_on_demand_is_launched_beside_the_reservation(world: LaunchWorld) -> None:
     """Row 5 of the appendix: it happens to match an open reservation, and does not join it."""
     open_slots = world.reserve(total=2, tags=TAGS, criteria="open")
@@ -206,6 +212,29 @@ def test_a_reservation_that_has_room_and_refuses_for_ever_is_left_for_later(worl
     assert type(found) is errors.Retryable
     assert len(world.fleets()) == 4
     assert world.machines == []
+    assert not open_slots(world, slots.id)
+    world.clock.advance(59)
+    run(world.discovery.count_again())
+    assert not open_slots(world, slots.id)
+    world.clock.advance(1)
+    assert open_slots(world, slots.id)
+
+
+@pytest.mark.fact("AW-04", "aws-3.7")
+def test_a_slot_that_frees_after_a_hold_down_is_used_with_the_next_reading(world: LaunchWorld) -> None:
+    """What is paid for does not idle: the hold-down ends when a later reading shows a free slot."""
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    requests = world.requests(node_class, RESERVED, slot=slots.id)
+    control.take(world.ec2.world, slots.id, 2)
+    assert isinstance(world.launch(requests)[0], errors.ReservationExhausted)
+    assert not open_slots(world, slots.id)
+    control.give(world.ec2.world, slots.id, 1)
+    world.clock.advance(60)
+    run(world.discovery.schedule.step())
+    assert open_slots(world, slots.id)
+    instance = world.one(node_class, RESERVED)
+    assert world.machine(instance).reservation_id == slots.id
 
 
 @pytest.mark.fact("Q-35")
@@ -221,7 +250,7 @@ def test_another_listed_reservation_that_is_free_is_taken_at_once(world: LaunchW
     assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {roomy.id}
 
 
-@pytest.mark.fact("Q-24", "Q-43")
+@pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43")
 def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_bought(
     world: LaunchWorld,
 ) -> None:

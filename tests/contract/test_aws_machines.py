@@ -7,12 +7,14 @@ import msgspec
 import pytest
 
 from aws_launch_world import LaunchWorld, capacity_type
-from aws_world import run
+from aws_world import ACCOUNT, run
 from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import instances
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2 import setup as ec2_setup
 from objects import nodeclaim
 
 ON_DEMAND = capacity_type("on-demand")
@@ -66,6 +68,24 @@ def test_many_questions_are_one_call(world: LaunchWorld) -> None:
     assert world.asked("DescribeInstances") == before + 1
 
 
+def test_a_listing_of_many_pages_is_shared_for_longer(
+    world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "PAGE", 5)
+    launched(world, 12)
+    asked = world.asked("DescribeInstances")
+    assert len(world.described()) == 12
+    assert world.asked("DescribeInstances") == asked + 3
+    world.clock.advance(39)
+    assert len(world.described()) == 12
+    assert world.asked("DescribeInstances") == asked + 3
+    launched(world, 1)
+    asked = world.asked("DescribeInstances")
+    world.clock.advance(1)
+    assert len(world.described()) == 13
+    assert world.asked("DescribeInstances") == asked + 3
+
+
 @pytest.mark.fact("aws-9.1.5")
 def test_ending_many_is_one_call_and_one_that_is_gone_does_not_spoil_it(world: LaunchWorld) -> None:
     instances = launched(world, 3)
@@ -111,6 +131,42 @@ def test_a_reboot_keeps_the_machine_and_twice_is_once(world: LaunchWorld) -> Non
     run(world.cloud.reboot(instance.provider_id, "repair-2"))
     assert world.asked("RebootInstances") == 2
     assert len(world.machines) == 1
+
+
+@pytest.mark.fact("aws-3.8", "aws-3.5")
+def test_a_slot_is_free_when_ec2_says_so_however_often_its_machine_is_ended(world: LaunchWorld) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    instance = world.one(world.selecting(MINE), capacity_type("reserved"))
+
+    def free() -> int:
+        world.clock.advance(60)
+        counts = run(world.cloud.reservations()).reservations
+        return next(one.available for one in counts if one.id == slots.id)
+
+    assert free() == 1
+    for _ in range(2):
+        run(world.cloud.terminate(instance.provider_id))
+    assert world.free(slots) == 1
+    world.clock.advance(600)
+    for _ in range(2):
+        with pytest.raises(errors.NotFound):
+            run(world.cloud.terminate(instance.provider_id))
+    assert free() == world.free(slots) == 2
+
+
+@pytest.mark.fact("aws-4.5.1", "aws-5.6.3", "aws-5.10.1")
+def test_ec2_deals_machines_out_over_the_partitions_of_a_group_and_labels_say_which() -> None:
+    group = ec2_setup.PlacementGroup(
+        id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="wide", strategy="partition", partitions=2
+    )
+    world = LaunchWorld(placement_groups=(group,))
+    node_class = world.resolve(world.node_class(placementGroupSelector={"name": "wide"}))
+    for _ in range(2):
+        placement = world.template(world.one(node_class, ON_DEMAND))["Placement"]
+        assert placement == {"Tenancy": "default", "GroupName": "wide"}
+    found = [dict(each.labels) for each in world.described()]
+    assert {labels["karpenter.k8s.aws/placement-group-id"] for labels in found} == {group.id}
+    assert {labels["karpenter.k8s.aws/placement-group-partition"] for labels in found} == {"1", "2"}
 
 
 # --- What a machine is, as time goes by ---------------------------------------------------------------
@@ -168,6 +224,48 @@ def test_a_new_machine_has_not_drifted_and_each_difference_has_its_name(world: L
     assert drift(world, instance, changed(node_class, security_groups=(group,))) == "SecurityGroupDrift"
     away = tuple(s for s in node_class.status.subnets if s.zone != instance.zone)
     assert drift(world, instance, changed(node_class, subnets=away)) == "SubnetDrift"
+
+
+@pytest.mark.fact("aws-6.3.3")
+def test_many_machines_that_have_not_drifted_cost_no_call_and_one_that_has_is_looked_at_anew(
+    world: LaunchWorld,
+) -> None:
+    slots = world.reserve(total=2, tags=TAGS)
+    node_class = world.selecting(MINE)
+    made = [world.one(node_class, capacity_type("reserved")) for _ in range(2)]
+    world.described()
+    asked = world.asked("DescribeInstances")
+    assert [drift(world, each, node_class) for each in made] == [None, None]
+    assert world.asked("DescribeInstances") == asked
+    world.calls_ec2("CancelCapacityReservation", CapacityReservationId=slots.id)
+    unselected = changed(node_class, capacity_reservations=())
+    assert drift(world, made[0], unselected) is None  # the listing still has it in the reservation
+    assert world.asked("DescribeInstances") == asked + 1
+    world.clock.advance(120)
+    drift(world, made[0], node_class)
+    assert world.asked("DescribeInstances") == asked + 2
+
+
+@pytest.mark.fact("aws-1.6.2", "aws-1.6.3a")
+def test_a_claim_that_karpenter_stamped_is_stamped_anew_and_not_replaced(world: LaunchWorld) -> None:
+    node_class = world.resolve(world.node_class())
+    instance = world.one(node_class, ON_DEMAND)
+    ours = claim_of(instance)
+    version = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+    stamped = ours.metadata.annotations | {"karpenter.k8s.aws/ec2nodeclass-hash": "123", version: "v6"}
+    theirs = msgspec.structs.replace(
+        ours, metadata=msgspec.structs.replace(ours.metadata, annotations=stamped)
+    )
+    assert run(world.cloud.stamps(ours, node_class)) == {}
+    assert run(world.cloud.drift(theirs, node_class)) is None
+    fresh = run(world.cloud.stamps(theirs, node_class))
+    assert {**stamped, **fresh} == ours.metadata.annotations
+    drifted = nodeclaim(
+        theirs.metadata.name,
+        {"annotations": stamped},
+        {"conditions": [{"type": "Drifted", "status": "True", "lastTransitionTime": "2026-11-15T10:00:00Z"}]},
+    )
+    assert set(run(world.cloud.stamps(drifted, node_class))) == {version}
 
 
 @pytest.mark.fact("Q-30", "aws-6.3.2")

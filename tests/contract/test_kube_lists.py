@@ -110,7 +110,7 @@ async def first(place: Place, count: int, version: str) -> list[Change[Node]]:
 def test_a_watch_from_a_forgotten_version_has_expired(world: World) -> None:
     async def program(place: Place) -> None:
         pool = await place.kube.create(nodepool(place.name("pool")))
-        for number in range(WINDOW):
+        for number in range(2 * WINDOW):
             await place.kube.patch(pool, {"metadata": {"labels": {"step": str(number)}}})
         with pytest.raises(errors.ResourceExpired):
             async for _ in place.kube.watch(NodePool, STALE):

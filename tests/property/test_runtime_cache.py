@@ -114,9 +114,12 @@ class CacheMachine(RuleBasedStateMachine):
         pod = self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1)))
 
         async def call() -> None:
-            self.cache.written(pod)
+            self.arrives(pod)
 
         self.run(call())
+
+    def arrives(self, pod: Pod) -> None:
+        self.cache.written(pod)
         key = key_of(pod)
         self.written[key] = max(int(pod.metadata.resource_version), self.written.get(key, 0))
 
@@ -150,8 +153,9 @@ class CacheMachine(RuleBasedStateMachine):
                 yield Listing(tuple(pods[start : start + PAGE]), str(moment))
                 if data.draw(st.booleans()):
                     pod = self.put(data.draw(NAMES), data.draw(NODES))
-                    self.cache.written(pod)
-                    self.written[key_of(pod)] = int(pod.metadata.resource_version)
+                    self.arrives(pod)
+                if data.draw(st.booleans()) and self.answers:
+                    self.arrives(self.answers.pop(0))
 
         assert self.run(self.cache.replace(pages())) == str(moment)
         self.delivered = upto
@@ -186,7 +190,7 @@ class CacheMachine(RuleBasedStateMachine):
             there = {key_of(pod) for pod in self.cache if pod.spec.node_name == node}
             assert {key_of(pod) for pod in self.nodes.get(node)} == there
             assert {key_of(pod) for pod in self.owners.get(f"owner-{node}")} == there
-        assert "" not in self.nodes.values()
+        assert not list(self.nodes.get(""))
 
     @precondition(lambda self: self.cache.synced)
     @rule()

@@ -173,12 +173,14 @@ def test_every_checker_holds_through_any_story_and_all_slots_come_back(seed: int
     story = Story(seed)
     for _ in range(STEPS):
         story.step()
+    story.region.ec2.check_all()
     world = story.world
     assert len(world.instances) > 0
     assert world.now_s > START_S
     for instance in world.instances:
         control.kill(world, instance.id)
     story.region.wait(10_000)
+    story.region.ec2.check_all()
     assert [i.slot for i in world.instances if i.slot] == []
     for reservation in world.reservations:
         if reservation.active:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.api import ec2nodeclass, kinds, scenario
+from holdfast.api import ec2nodeclass, kinds, scenario, scenario_schema
 from holdfast.api.findings import text_of
 from holdfast.api.scenario import Catalog
 from holdfast.api.schema import structural
@@ -31,18 +31,20 @@ def catalog(**spec: Any) -> dict[str, Any]:
 
 
 def found(**spec: Any) -> dict[str, str]:
-    return {text_of(f.path): f.message for f in scenario.findings(catalog(**spec))}
+    return {text_of(f.path): f.message for f in scenario_schema.findings(catalog(**spec), Catalog)}
 
 
 def test_the_schema_in_docs_is_current() -> None:
-    command = "python -c 'from holdfast.api import scenario; print(scenario.schema_text(), end=\"\")' > docs/scenario.schema.json"
-    assert (DOCS / "scenario.schema.json").read_text() == scenario.schema_text(), f"stale; run: {command}"
+    command = "python -c 'from holdfast.api import scenario_schema; print(scenario_schema.schema_text(), end=\"\")' > docs/scenario.schema.json"
+    assert (DOCS / "scenario.schema.json").read_text() == scenario_schema.schema_text(), (
+        f"stale; run: {command}"
+    )
 
 
 def test_the_example_in_docs_is_valid() -> None:
     text = (DOCS / "scenario.md").read_text().split("```yaml\n")[1].split("```")[0]
     document = yaml.safe_load(text)
-    assert scenario.findings(document) == []
+    assert scenario_schema.findings(document, Catalog) == []
     assert isinstance(kinds.from_plain(document, Catalog), Catalog)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from doors import KeptRecords
 from holdfast import errors
 from holdfast.cloud.aws.batching import Batcher
 
@@ -39,7 +40,7 @@ class Asked:
 
 def ask(asked: Asked, *keys: str, most: int = 10) -> list[Any]:
     async def all_of_them() -> list[Any]:
-        batcher = Batcher(asked, clock=Clock(), most=most)
+        batcher = Batcher(asked, clock=Clock(), recorder=KeptRecords(), name="test", most=most)
         return await asyncio.gather(*(batcher.get(key) for key in keys), return_exceptions=True)
 
     return asyncio.run(all_of_them())
@@ -68,11 +69,12 @@ def test_an_error_reaches_everybody_who_asked() -> None:
     assert [type(each) for each in outcomes] == [errors.Throttled, errors.Throttled]
 
 
+@pytest.mark.fact("aws-9.1.1")
 def test_whoever_stops_waiting_does_not_stop_the_others() -> None:
     asked = Asked()
 
     async def one_leaves() -> str:
-        batcher = Batcher(asked, clock=Clock(), most=10)
+        batcher = Batcher(asked, clock=Clock(), recorder=KeptRecords(), name="test", most=10)
         leaving = asyncio.ensure_future(batcher.get("a"))
         staying = asyncio.ensure_future(batcher.get("a"))
         await asyncio.sleep(0)

@@ -111,7 +111,7 @@ def test_the_first_difference_is_the_reason(fields: dict[str, Any], expected: st
     assert reason(machine(**fields)) == expected
 
 
-@pytest.mark.fact("aws-6.3.5")
+@pytest.mark.fact("aws-6.3.5", "aws-1.6.3a")
 @pytest.mark.parametrize(
     ("version", "value", "expected"),
     [

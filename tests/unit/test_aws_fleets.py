@@ -161,8 +161,8 @@ def test_an_answer_is_read_instance_by_instance() -> None:
         }
     )
     assert answer.launched == (
-        Launched("i-1", "m5.large", "us-west-2a"),
-        Launched("i-2", "m5.large", "us-west-2a"),
+        Launched("i-1", "m5.large", "us-west-2a", "subnet-a"),
+        Launched("i-2", "m5.large", "us-west-2a", "subnet-a"),
     )
     assert answer.failures == (
         Failure("InsufficientInstanceCapacity", "none", "m5.large", "us-west-2b", "subnet-a"),

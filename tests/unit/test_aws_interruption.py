@@ -134,19 +134,18 @@ def test_what_is_no_event_is_said_to_be_none(body: str) -> None:
         interruption.read(body)
 
 
-DETAILS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
+# What may stand where something else should, shallow since nothing is read deeper. Drawn from a list: text of
+# any kind makes hypothesis read all of Unicode first, which takes seconds on a busy machine.
+ODD: tuple[Any, ...] = (
+    *(None, True, 7, -1.5, "", "\x00", "\u00fc", "i-1", "cr-1", "EC2", "scheduledChange", "stopped", SENT),
+    *([], [None], ["i-1"], [{"entityValue": "i-1"}], {}, {"entityValue": 7}, {"i-1": []}),
 )
-KEYS = st.sampled_from(
-    ["instance-id", "state", "service", "eventTypeCategory", "affectedEntities", "end-date"]
-)
+KEYS = ("instance-id", "state", "service", "eventTypeCategory", "affectedEntities", "end-date", "endDate")
 
 
 @given(
     st.sampled_from(sorted(interruption._READERS)),
-    st.dictionaries(KEYS, DETAILS | st.sampled_from(["EC2", "scheduledChange", "stopped"]), max_size=5),
+    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(ODD), max_size=5),
 )
 def test_whatever_an_event_holds_it_is_a_notice_or_no_event(
     key: tuple[str, str], detail: dict[str, Any]

@@ -1,5 +1,6 @@
 """Launch templates: named by their content, one a reservation, and what each says about reservations."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -286,6 +287,30 @@ def test_dedicated_tenancy_only_when_the_default_is_ruled_out() -> None:
 
     assert tenancy("default", "dedicated") == "default"
     assert tenancy("dedicated") == "dedicated"
+
+
+@pytest.mark.fact("aws-8.2.3")
+@pytest.mark.parametrize(
+    ("family", "told"), [("AL2023", True), ("AL2", True), ("Bottlerocket", True), ("Custom", False)]
+)
+def test_nodes_of_every_family_but_custom_say_that_their_taints_are_their_own(
+    family: str, *, told: bool
+) -> None:
+    images = [{"id": "ami-0123456789"}]
+    node_class = resolved(amiFamily=family, amiSelectorTerms=images, userData=None)
+    template = one(claim(ON_DEMAND), node_class)
+    text = user_data(template) if "UserData" in template.data else ""
+    assert ("karpenter.sh/do-not-sync-taints" in text) == told
+
+
+@pytest.mark.fact("aws-8.2.4")
+@pytest.mark.parametrize("dns_ip", ["10.96.0.10", None])
+def test_the_clusters_own_dns_is_the_default_and_may_be_unknown(dns_ip: str | None) -> None:
+    around = dataclasses.replace(AROUND, cluster=dataclasses.replace(AROUND.cluster, dns_ip=dns_ip))
+    template = one(claim(ON_DEMAND), resolved(), around=around)
+    config = node_config(template)["kubelet"]["config"]
+    assert config.get("clusterDNS") == ([dns_ip] if dns_ip else None)
+    assert "PrimaryIpv6" not in template.data["NetworkInterfaces"][0]
 
 
 @pytest.mark.fact("aws-8.2.1")

@@ -19,7 +19,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 INLINE = base64.b64encode(PEM.encode()).decode()
 
 
-def config(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
+def config(user: Any = None, **cluster: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",

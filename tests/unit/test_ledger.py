@@ -38,6 +38,7 @@ def entry(
     return ledger(snapshot, LAG_S)["cr-1"]
 
 
+@pytest.mark.fact("aws-3.9")
 def test_what_others_use_shows_in_the_counts() -> None:
     found = entry(reservation("cr-1", "m5.large", available=3, total=10), instances=(instance("i-1"),))
     assert (found.used_here, found.used_elsewhere, found.held, found.free) == (1, 6, 0, 3)
@@ -48,7 +49,7 @@ def test_a_claim_that_is_not_launched_holds_its_slot() -> None:
     assert entry(reservation("cr-1", "m5.large", available=3, total=3), claim("a"), claim("b")).free == 1
 
 
-@pytest.mark.fact("R-11")
+@pytest.mark.fact("aws-3.2", "aws-3.4", "R-11")
 @pytest.mark.parametrize(("launched_s", "free"), [(1001, 2), (1000, 2), (881, 2), (880, 3), (500, 3)])
 def test_a_launch_counts_against_every_count_that_may_not_show_it_yet(launched_s: int, free: int) -> None:
     of = reservation("cr-1", "m5.large", available=3, total=4)
@@ -59,6 +60,7 @@ def test_free_is_never_negative() -> None:
     assert entry(reservation("cr-1", "m5.large", available=1, total=4), claim("a"), claim("b")).free == 0
 
 
+@pytest.mark.fact("aws-3.5")
 def test_an_instance_that_is_ending_is_releasing_and_not_free() -> None:
     found = entry(
         reservation("cr-1", "m5.large", available=0, total=1),

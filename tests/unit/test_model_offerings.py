@@ -153,7 +153,7 @@ def test_on_a_tie_the_first_is_kept() -> None:
     assert kind.worst_launch(NO_REQUIREMENTS, WELL_KNOWN) is first
 
 
-@pytest.mark.fact("R-35")
+@pytest.mark.fact("R-35", "aws-4.6.5")
 def test_the_worst_launch_is_the_dearest_of_the_capacity_type_that_comes_first() -> None:
     cheap, dear = offering(names.SPOT, 1, zone="a"), offering(names.SPOT, 5, zone="b")
     on_demand, slot = offering(price=100), offering(names.RESERVED, 100, count=1)

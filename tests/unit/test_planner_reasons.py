@@ -248,7 +248,8 @@ def test_every_code_is_shown_here_and_explained_in_the_docs() -> None:
     shown = {code for _, code, *_ in (*UNPLACED, *NOT_RESERVED)} | {ReasonCode.INVALID}
     assert shown == set(ReasonCode)
     rows = [line for line in (DOCS / "scenario.md").read_text().splitlines() if line.startswith("| `")]
-    assert {row.split("`")[1] for row in rows} == set(ReasonCode)
+    explained = {row.split("`")[1] for row in rows}
+    assert set(ReasonCode) <= explained
 
 
 def test_a_pod_on_a_reserved_node_that_exists_needs_no_reason() -> None:

@@ -68,7 +68,7 @@ def test_pods_and_pools_select_reservations_with_any_operator(wanted: Requiremen
         assert slots(solve(asked)) == {slot: 1}
 
 
-@pytest.mark.fact("R-20")
+@pytest.mark.fact("aws-4.6.3", "R-20")
 @pytest.mark.parametrize(
     ("available", "wanted", "waiting"),
     [

@@ -45,7 +45,7 @@ def of_pool(name: str) -> PodShape:
     return shape(app=name, node_selector=of(is_in(names.NODEPOOL, name)), **one_per_node(name))
 
 
-@pytest.mark.fact("R-3")
+@pytest.mark.fact("aws-4.6.1", "R-3")
 @BOTH_PACKINGS
 def test_two_pools_that_offer_one_reservation_draw_on_one_count(packing: Packing) -> None:
     kept = [reservation("cr-1", "fake-it-5", available=3)]
@@ -94,7 +94,7 @@ def test_the_reservation_is_counted_and_not_what_each_listing_of_it_says(listed:
     assert slots(plan) == ["cr-1"] * counted
 
 
-@pytest.mark.fact("R-12")
+@pytest.mark.fact("aws-3.3", "R-12")
 def test_a_reservation_that_nobody_counted_is_never_planned_into() -> None:
     unknown = [reservation("cr-unknown", "fake-it-5", available=3)]
     plan = solve(request([pool("default", fake_types(9, unknown))], pods(1, shape()), reservations=[]))

@@ -21,10 +21,10 @@ def test_a_full_queue_refuses_new_keys_and_says_so() -> None:
         work.add_after(("", "b"), 5)
         work.add(("", "a"))
         work.add(("", "b"))
-        assert not work.overflowed
+        overflowed = [work.overflowed]
         work.add(("", "c"))
         work.add_after(("", "d"), 1)
-        assert work.overflowed
+        assert [*overflowed, work.overflowed] == [False, True]
         assert len(work) == 2
         assert [await work.get(), await work.get()] == [("", "a"), ("", "b")]
 

@@ -110,6 +110,18 @@ def test_instances_are_found_by_tag_state_type_reservation_and_zone() -> None:
     assert instance_ids(region, Filters=[named("owner-id", OTHER)]) == set()
 
 
+def test_what_is_gone_for_longer_than_a_stale_read_looks_back_is_forgotten() -> None:
+    region = Region(forget_s=60)
+    (instance,) = region.launch()
+    region.call("TerminateInstances", InstanceIds=[instance.id])
+    region.wait(30 + 60)
+    assert instance.id not in region.world.instances
+    assert [each.id for each in region.world.instances.as_of(region.world.now_s - 1)] == [instance.id]
+    region.wait(600)
+    (other,) = region.launch()
+    assert list(region.world.instances._versions) == [other.id]
+
+
 # --- Pages ------------------------------------------------------------------------------------------
 
 
@@ -126,6 +138,25 @@ def test_pages_give_everything_once_whatever_happens_between_them() -> None:
         token = answer.get("NextToken")
     assert len(seen) == len(set(seen))
     assert made <= set(seen) <= made | {gone.id}
+
+
+def test_a_page_asked_for_twice_is_the_same_page() -> None:
+    region = Region()
+    region.launch(count=12)
+    first = region.call("DescribeInstances", MaxResults=5)
+    pages = [region.call("DescribeInstances", MaxResults=5, NextToken=first["NextToken"]) for _ in range(2)]
+    assert pages[0] == pages[1]
+    assert [len(batch["Instances"]) for batch in pages[0]["Reservations"]] == [5]
+
+
+def test_a_page_shows_what_changed_since_the_one_before() -> None:
+    region = Region(boot_s=20)
+    region.launch(count=12)
+    first = region.call("DescribeInstances", MaxResults=5)
+    region.wait(20)
+    later = region.call("DescribeInstances", MaxResults=5, NextToken=first["NextToken"])
+    states = {i["State"]["Name"] for r in later["Reservations"] for i in r["Instances"]}
+    assert states == {"running"}
 
 
 def test_all_instance_types_come_in_pages_of_a_hundred_at_most() -> None:
@@ -538,7 +569,7 @@ def test_offerings_zones_and_spot_prices_speak_of_the_callers_zones() -> None:
 
 def test_a_deprecated_image_is_described_when_it_is_asked_for() -> None:
     region = Region()
-    old, new = region.setup.images
+    old, new = region.setup.images[:2]
     region.world.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
     assert [i["ImageId"] for i in region.call("DescribeImages")["Images"]] == [new.id]
     for asked in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
@@ -561,8 +592,28 @@ def test_images_are_found_by_id_name_and_owner() -> None:
         "2026-11-01T00:00:00.000Z",
     )
     assert region.call("DescribeImages", Owners=["self"])["Images"] == []
-    named_so = region.call("DescribeImages", Filters=[named("name", "amazon-eks-node-al2023-arm64-*")])
+    named_so = region.call("DescribeImages", Filters=[named("name", "amazon-eks-node-al2023-arm64-st*")])
     assert [i["Architecture"] for i in named_so["Images"]] == ["arm64"]
+
+
+def test_a_gpu_type_has_an_image_to_be_launched_with() -> None:
+    region = Region()
+    (image,) = region.call("DescribeImages", Filters=[named("name", "*al2023-x86_64-nvidia-*")])["Images"]
+    template = region.template(ImageId=image["ImageId"])
+    (instance,) = region.launched(region.fleet(config(template, "g5.xlarge/a")))
+    assert (instance.instance_type, instance.spec.image_id) == ("g5.xlarge", image["ImageId"])
+
+
+def test_an_instance_without_groups_gets_the_default_group_of_its_network() -> None:
+    region = Region()
+    (default,) = region.call("DescribeSecurityGroups", GroupNames=["default"])["SecurityGroups"]
+    datas: tuple[dict[str, Any], ...] = ({}, {"NetworkInterfaces": [{"DeviceIndex": 0}]})
+    for data in datas:
+        (instance,) = region.launch(**data)
+        (batch,) = region.call("DescribeInstances", InstanceIds=[instance.id])["Reservations"]
+        (shown,) = batch["Instances"]
+        assert [group["GroupId"] for group in shown["SecurityGroups"]] == [default["GroupId"]]
+        assert shown["NetworkInterfaces"][0]["Groups"] == shown["SecurityGroups"]
 
 
 def test_a_gpu_type_is_described_with_what_a_node_is_computed_from() -> None:

@@ -119,7 +119,7 @@ def test_spot_instances_are_the_cheapest_of_the_deep_pools_and_have_a_request_id
         SpotOptions={"AllocationStrategy": "price-capacity-optimized"},
     )
     (instance,) = region.launched(answer)
-    cheapest = min(deep, key=lambda z: prices.spot("us-west-2", "m5.large", z) or 0)
+    cheapest = min(deep, key=lambda z: prices.spot(region.setup, "m5.large", z) or 0)
     assert instance.zone_id == cheapest
     assert instance.lifecycle == "spot"
     assert instance.spot_request_id.startswith("sir-")
@@ -138,7 +138,7 @@ def test_each_spot_strategy_has_an_order_of_its_own(strategy: str) -> None:
     deepest = [name for name in names if depths[name] == max(depths.values())]
     assert len(deepest) > 1, "the test needs two pools that are equally deep"
     expected = {
-        "lowest-price": min(names, key=lambda name: prices.spot("us-west-2", name, ZONES["a"]) or 0),
+        "lowest-price": min(names, key=lambda name: prices.spot(region.setup, name, ZONES["a"]) or 0),
         "capacity-optimized": deepest[0],
         "capacity-optimized-prioritized": deepest[-1],
     }
@@ -404,6 +404,22 @@ def test_a_reservation_in_a_placement_group_takes_only_instances_of_that_group()
     (outside,) = region.launch()
     (inside,) = region.launch(Placement={"GroupId": "pg-1"})
     assert (outside.reservation_id, inside.reservation_id) == ("", reservation.id)
+
+
+def test_instances_are_dealt_out_evenly_over_the_partitions_of_their_group() -> None:
+    region = Region()
+    wide = PlacementGroup(id="pg-1", account=ACCOUNT, name="wide", strategy="partition", partitions=3)
+    region.world.setup = replace(region.setup, placement_groups=(wide,))
+    made = [region.launch(Placement={"GroupName": "wide"})[0] for _ in range(6)]
+    region.call("TerminateInstances", InstanceIds=[made[1].id])
+    (next_one,) = region.launch(Placement={"GroupName": "wide"})
+    assert [each.partition for each in (*made, next_one)] == [1, 2, 3, 1, 2, 3, 2]
+    (outside,) = region.launch()
+    answer = region.call("DescribeInstances", InstanceIds=[made[0].id, outside.id])
+    places = {i["InstanceId"]: i["Placement"] for r in answer["Reservations"] for i in r["Instances"]}
+    assert places[made[0].id]["GroupId"] == "pg-1"
+    assert places[made[0].id]["PartitionNumber"] == 1
+    assert "PartitionNumber" not in places[outside.id]
 
 
 def test_a_single_type_is_the_one_that_gives_all() -> None:

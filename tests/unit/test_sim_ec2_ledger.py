@@ -58,7 +58,7 @@ def test_a_spot_instance_costs_the_price_of_its_zone() -> None:
     region = Region(boot_s=0)
     region.fleet(config(region.template(), "m5.large/b"), kind="spot")
     region.wait(HOUR_S)
-    spot = prices.spot("us-west-2", "m5.large", ZONES["b"])
+    spot = prices.spot(region.setup, "m5.large", ZONES["b"])
     assert region.world.ledger.nano_usd(START_S, region.world.now_s) == {("spot", ACCOUNT): spot}
 
 

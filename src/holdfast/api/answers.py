@@ -13,16 +13,7 @@ from holdfast.api.meta import Object, Wire
 K = TypeVar("K", bound=Object)
 
 
-class StatusCause(Wire, frozen=True):
-    reason: str = ""
-    message: str = ""
-    field: str = ""
-
-
-class StatusDetails(Wire, frozen=True, kw_only=True):
-    name: str = ""
-    kind: str = ""
-    causes: tuple[StatusCause, ...] = ()
+class StatusDetails(Wire, frozen=True):
     retry_after_seconds: int | None = None
 
 
@@ -33,6 +24,12 @@ class Status(Wire, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     details: StatusDetails | None = None
+
+
+class TypeMeta(Wire, frozen=True):
+    """Any answer, when only what it is matters."""
+
+    kind: str = ""
 
 
 class ListMeta(Wire, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.scenario import Catalog
+from holdfast.api.world import World
 
 OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass)
 BUILT_IN: Final[tuple[type[Object], ...]] = (
@@ -36,8 +37,8 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     storage.VolumeAttachment,
 )
 BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
-# What a file may hold: also a kind that no API server knows.
-IN_FILES: Final = BY_NAME | {(Catalog.api_version, Catalog.kind): Catalog}
+# What a file may hold: also kinds that no API server knows.
+IN_FILES: Final = BY_NAME | {(kind.api_version, kind.kind): kind for kind in (Catalog, World)}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:
@@ -45,12 +46,13 @@ def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:
 
     An explicit null means unset, as it does to the API server.
     """
-    return msgspec.convert(_without_nulls(value), kind)
+    return msgspec.convert(without_nulls(value), kind)
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """The same value without the keys that have none."""
     if isinstance(value, dict):
-        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+        return {key: without_nulls(child) for key, child in value.items() if child is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value

@@ -1,23 +1,20 @@
 """holdfast.dev/v1alpha1 Catalog: what could be bought and what is reserved, written down in a file.
 
 Read by `holdfast plan` and `holdfast validate` from manifests; it is never an object of a cluster. The rule:
-these types are the one description of the format. docs/scenario.schema.json is made from them, and what is
-wrong with a Catalog is said by the same schema. What a schema cannot say, `state.catalog` does.
+these types are the one description of the format; `scenario_schema` makes its schema of them. What a schema cannot
+say, `state.catalog` does.
 """
 
-import json
 from datetime import datetime
-from functools import cache
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import field
 
-from holdfast.api import patterns, validation
-from holdfast.api.findings import Finding
+from holdfast.api import patterns
 from holdfast.api.meta import Object, Quantity, Wire
 from holdfast.api.scheduler_config import SchedulerConfig
-from holdfast.api.schema import about, structural
+from holdfast.api.schema import about
 
 CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
 RESERVATION_TYPES: Final = ("default", "capacity-block")
@@ -189,55 +186,3 @@ class Catalog(Object, frozen=True, kw_only=True):
     spec: Annotated[CatalogSpec, about("What could be bought, what is reserved, and how to plan.")] = (
         CatalogSpec()
     )
-
-
-def findings(value: dict[str, Any]) -> list[Finding]:
-    """What is wrong with a document of this kind, by its schema."""
-    return [_in_words(finding) for finding in _validator().findings(value)]
-
-
-def schema_text() -> str:
-    """The text of docs/scenario.schema.json, for editors."""
-    schema = _for_editors(_root())
-    schema["properties"] |= {
-        "apiVersion": {"type": "string", "enum": [Catalog.api_version]},
-        "kind": {"type": "string", "enum": [Catalog.kind]},
-    }
-    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": Catalog.kind}
-    required = ["apiVersion", "kind", "metadata"]
-    return json.dumps(head | schema | {"required": required}, indent=2, sort_keys=True) + "\n"
-
-
-@cache
-def _validator() -> validation.Validator:
-    return validation.Validator(
-        {"spec": {"scope": "Cluster", "versions": [{"schema": {"openAPIV3Schema": _root()}}]}}
-    )
-
-
-def _root() -> dict[str, Any]:
-    schema = structural(Catalog)
-    base = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
-    return {**schema, "properties": {**schema["properties"], **base}}
-
-
-def _for_editors(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without what only Kubernetes understands, and with unknown fields refused."""
-    plain: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "properties":
-            plain[key] = {name: _for_editors(child) for name, child in value.items()}
-            plain["additionalProperties"] = False
-        elif key in ("items", "additionalProperties"):
-            plain[key] = _for_editors(value)
-        elif not key.startswith("x-kubernetes-"):
-            plain[key] = value
-    return plain
-
-
-def _in_words(finding: Finding) -> Finding:
-    """The validator takes every choice for one between text and number; labels have another."""
-    match finding.path:
-        case ("spec", "instanceTypes", int(), "labels", str()):
-            return Finding(finding.path, "must be text or a list of texts; write numbers and true in quotes")
-    return finding

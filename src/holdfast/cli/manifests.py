@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.api import documents, kinds, metadata, scenario, validation
+from holdfast.api import documents, kinds, metadata, scenario_schema, validation
 from holdfast.api.findings import Finding, of_decoding_error, text_of
 from holdfast.api.meta import Object
 
@@ -138,8 +138,8 @@ def _objects(file: str, data: bytes, *, ignore_unknown_kinds: bool) -> Iterator[
 
 
 def _problems(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
-    if kind is scenario.Catalog:
-        return scenario.findings(value)
+    if kind in scenario_schema.KINDS:
+        return scenario_schema.findings(value, kind)
     validator = validation.validators().get((kind.api_version, kind.kind))
     if validator is not None:
         return validator.findings(value)

@@ -1,5 +1,6 @@
 """`holdfast validate`: is this what the API server accepts, and can it ever work?"""
 
+import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,6 +10,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.findings import Finding
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
+from holdfast.api.world import World
 from holdfast.cli import manifests, options
 from holdfast.cli.manifests import Loaded, Located
 from holdfast.cloud.aws import preflight
@@ -42,6 +44,8 @@ def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
                 found = _pool_findings(pool, classes)
             case EC2NodeClass() as node_class:
                 found = list(preflight.class_problems(node_class))
+            case World() as world:
+                found = _world_findings(world)
             case _:
                 found = []
         yield from (item.located(finding) for finding in found)
@@ -54,6 +58,11 @@ def _pool_findings(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> list[
     if node_class is not None and not found and not foreign:
         found += preflight.problems(pool, node_class)
     return found + foreign
+
+
+def _world_findings(world: World) -> list[Finding]:
+    """The simulator is imported for a World alone: it takes as long as all the rest."""
+    return list(importlib.import_module("holdfast.sim.world_reading").problems(world))
 
 
 def _notes(objects: Sequence[Loaded]) -> Iterator[str]:

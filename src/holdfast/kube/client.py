@@ -159,7 +159,7 @@ class Client:
         # One attempt: a budget that forbids it for now is an answer, and the caller's to wait for.
         answer = await self._ask("POST", path, {}, _JSON, msgspec.json.encode(to_wire(eviction)))
         assert isinstance(answer.body, bytes)
-        if answer.status < 400:  # noqa: PLR2004 - where HTTP's errors begin
+        if _is_success(answer):
             return
         error = statuses.error_of(answer.status, answer.headers, answer.body, f"POST {path}")
         if isinstance(error, errors.Conflict):
@@ -204,7 +204,7 @@ class Client:
             try:
                 answer = await self._ask(method, path, query, content_type, body)
                 assert isinstance(answer.body, bytes)
-                if answer.status < 400:  # noqa: PLR2004 - where HTTP's errors begin
+                if _is_success(answer):
                     return answer.body
                 raise statuses.error_of(answer.status, answer.headers, answer.body, f"{method} {path}")
             except again_on as error:
@@ -223,6 +223,10 @@ class Client:
             return await self._transport.request(method, path, query, headers, body)
         except OSError as error:
             raise errors.Unreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+
+
+def _is_success(answer: Answer) -> bool:
+    return 200 <= answer.status < 300  # noqa: PLR2004 - a redirection is none: nobody follows it
 
 
 def _touches_a_list(value: Any) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import errors
 from holdfast.api import kinds
-from holdfast.api.answers import ListMeta, MetadataOnly, Page, WatchEvent
+from holdfast.api.answers import ListMeta, MetadataOnly, Page, TypeMeta, WatchEvent
 from holdfast.api.meta import Object, ObjectMeta
 from holdfast.kube import statuses
 from holdfast.ports import Change
@@ -25,12 +25,8 @@ _EVENTS: Final = msgspec.json.Decoder(WatchEvent)
 _BOOKMARKS: Final = msgspec.json.Decoder(MetadataOnly)
 
 
-class _Kind(msgspec.Struct):
-    kind: str = ""
-
-
 def is_status(body: bytes) -> bool:
-    return msgspec.json.decode(body, type=_Kind).kind == "Status"
+    return msgspec.json.decode(body, type=TypeMeta).kind == "Status"
 
 
 def one(kind: type[K], body: bytes | msgspec.Raw) -> K:
@@ -92,7 +88,10 @@ def _page_decoder(kind: type[K]) -> msgspec.json.Decoder[Any]:
 
 
 def _plain(kind: type[Object], body: bytes | msgspec.Raw) -> dict[str, Any]:
-    plain = msgspec.json.decode(body)
+    try:
+        plain = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise _half(kind, error) from error
     if not isinstance(plain, dict):
         raise errors.InvalidInput(
             f"the server answered {type(plain).__name__} where {kind.plural} were asked for"

@@ -5,6 +5,7 @@ loop for as long as to decode it. A peer that went away without a word is found 
 since a watch has nothing to say for minutes.
 """
 
+import asyncio
 import socket
 import ssl
 import tempfile
@@ -22,6 +23,7 @@ from holdfast.kube.credentials import Credential
 _CONNECTIONS: Final = 256  # a watch of each kind holds one
 _CONNECT_S: Final = 10
 _ANSWER_S: Final = 60
+_CLOSING_S: Final = 0.1
 _CHUNK: Final = 256 * 1024
 _UNAUTHORIZED: Final = 401
 
@@ -54,6 +56,7 @@ class HttpTransport:
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
+            await asyncio.sleep(_CLOSING_S)  # TLS connections end in the loop, after they were told to
 
     async def _once(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes

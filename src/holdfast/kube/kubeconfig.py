@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast import errors
-from holdfast.api import documents
+from holdfast.api import documents, kinds
 from holdfast.api.kubeconfig import (
     ClusterEntry,
     ContextEntry,
@@ -80,18 +80,9 @@ def _read(path: Path) -> _File:
     if isinstance(document, documents.Broken):
         raise errors.InvalidInput(f"kubeconfig {path}:{document.line}: {document.message}")
     try:
-        return _File(path, msgspec.convert(_without_nulls(document.value), Kubeconfig))
+        return _File(path, msgspec.convert(kinds.without_nulls(document.value), Kubeconfig))
     except msgspec.ValidationError as error:
         raise errors.InvalidInput(f"kubeconfig {path}: {error}") from error
-
-
-def _without_nulls(value: object) -> object:
-    """A key without a value means unset."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
-    if isinstance(value, list):
-        return [_without_nulls(child) for child in value]
-    return value
 
 
 def _find(name: str, what: str, entries: Iterable[tuple[_File, Iterable[N]]]) -> tuple[_File, N]:

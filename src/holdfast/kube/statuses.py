@@ -49,11 +49,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -
     return kind(message)
 
 
-def has_cause(body: bytes, reason: str) -> bool:
-    details = _status(body).details
-    return details is not None and any(cause.reason == reason for cause in details.causes)
-
-
 def _by_code(code: int) -> type[errors.HoldfastError]:
     known = _BY_CODE.get(code)
     if known is not None:

@@ -7,6 +7,7 @@ resourceVersions being numbers that grow, as Kubernetes promises since 1.35 and 
 """
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar, cast
@@ -22,7 +23,7 @@ K = TypeVar("K", bound=Object)
 
 Handler = Callable[[K | None, K | None], None]  # before and after; None where there was or is none
 
-_SLICE: Final = 500  # objects that a relist puts in before others have their turn
+_SLICE: Final = 500  # objects that a relist takes out before others have their turn
 _BELIEVED_S: Final = 60.0  # how long the end of an object is taken for granted before the watch has said so
 
 
@@ -49,9 +50,6 @@ class Index(Generic[K]):
         """Do not wait while you go through it: it changes."""
         return self._by_value.get(value, {}).values()
 
-    def values(self) -> Iterable[str]:
-        return self._by_value.keys()
-
     def change(self, key: Key, before: K | None, after: K | None) -> None:
         old = tuple(self._values_of(before)) if before is not None else ()
         new = tuple(self._values_of(after)) if after is not None else ()
@@ -74,6 +72,7 @@ class Cache(Generic[K]):
         self._indexes: list[Index[K]] = []
         self._handlers: list[Handler[K]] = []
         self._seen = 0  # the version up to which the watch has told everything
+        self._unlisted: set[Key] | None = None  # while a list is read: what it has not shown yet
         self._ending: dict[
             str, tuple[datetime, float]
         ] = {}  # uid -> since when, and until when we believe it
@@ -90,9 +89,6 @@ class Cache(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         """Do not wait while you go through it: it changes."""
         return iter(self._objects.values())
-
-    def keys(self) -> Iterable[Key]:
-        return self._objects.keys()
 
     @property
     def synced(self) -> bool:
@@ -117,29 +113,14 @@ class Cache(Generic[K]):
     # --- The reflector ------------------------------------------------------------------------------
 
     async def replace(self, pages: AsyncIterator[Listing[K]]) -> str:
-        """Takes in everything there is, and answers the version to watch from. Others run in between: each
-        object moves forward by itself. Pages that break off leave what was there."""
-        there: set[Key] = set()
-        new: list[K] = []
-        version = ""
-        async for page in pages:
-            version = page.resource_version
-            for obj in page.items:
-                key = key_of(obj)
-                there.add(key)
-                known = self._objects.get(key)
-                if known is None or known.metadata.resource_version != obj.metadata.resource_version:
-                    new.append(obj)
-            await self._clock.sleep(0)
-        for number, obj in enumerate(new, start=1):
-            self._put(obj)
-            if number % _SLICE == 0:
-                await self._clock.sleep(0)
-        gone = [key for key in self._objects if key not in there]
-        for number, key in enumerate(gone, start=1):
-            self._remove(key, version_of(version))
-            if number % _SLICE == 0:
-                await self._clock.sleep(0)
+        """Takes in everything there is, and answers the version to watch from. Page by page, so that it is never
+        held twice, with others running in between: each object moves forward by itself. Pages that break off
+        have brought what they brought, and end nothing."""
+        self._unlisted = set(self._objects)
+        try:
+            version = await self._take_in(pages, self._unlisted)
+        finally:
+            self._unlisted = None
         self._seen = version_of(version)
         self._synced.set()
         return version
@@ -160,6 +141,8 @@ class Cache(Generic[K]):
         version = version_of(obj.metadata.resource_version)
         if version <= self._seen and key_of(obj) not in self._objects:
             return  # the watch is past it: the object has ended since
+        if self._unlisted is not None and key_of(obj) not in self._objects:
+            self._unlisted.add(key_of(obj))  # so may the list be that is being read
         self._put(obj)
 
     def ends(self, key: Key, uid: str) -> None:
@@ -174,6 +157,24 @@ class Cache(Generic[K]):
             self._show(key, current, self._as_it_ends(current))
 
     # --- Inside -------------------------------------------------------------------------------------
+
+    async def _take_in(self, pages: AsyncIterator[Listing[K]], unlisted: set[Key]) -> str:
+        version = ""
+        async for page in pages:
+            await self._clock.sleep(0)  # to decode a page took its time already
+            version = page.resource_version
+            for obj in page.items:
+                unlisted.discard(key_of(obj))
+                self._put(obj)
+            # A page is thousands of new tuples of what the collector need not look at. Seen once while they are
+            # young, they are left out of every later collection; seen all at once, they stop the loop.
+            gc.collect(0)
+            await self._clock.sleep(0)
+        for number, key in enumerate(sorted(unlisted), start=1):
+            self._remove(key, version_of(version))
+            if number % _SLICE == 0:
+                await self._clock.sleep(0)
+        return version
 
     def _put(self, obj: K) -> None:
         key = key_of(obj)

@@ -48,9 +48,10 @@ class Controller:
         self._bug_found = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._said: dict[Key, str] = {}
+        self._backlog: list[Key] = []
         self._name = {"controller": reconciler.name}
         self._log = structlog.get_logger().bind(controller=reconciler.name)
-        self.queue = queue or WorkQueue(clock=clock, ids=ids)
+        self.queue = queue if queue is not None else WorkQueue(clock=clock, ids=ids)  # an empty one is false
         self.parked: dict[Key, str] = {}
 
     def watch(self, cache: Cache[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
@@ -114,11 +115,12 @@ class Controller:
             self._bug_found.set()
 
     def _fill_after_overflow(self) -> None:
-        if self.queue.overflowed and not len(self.queue):
+        """What found no room comes from the caches again, once round, as room becomes free."""
+        if self.queue.overflowed and not self._backlog and not len(self.queue):
             self.queue.overflowed = False
-            for source in self._sources:
-                for key in source():
-                    self.add(key)
+            self._backlog = list(dict.fromkeys(key for source in self._sources for key in source()))
+        while self._backlog and not self.queue.is_full:
+            self.add(self._backlog.pop())
 
     async def _one(self, key: Key) -> None:
         began_s = self._clock.monotonic_s()

@@ -47,6 +47,10 @@ class WorkQueue:
         """How many keys are wanted, now or later. Those being worked on are not counted."""
         return len(self._waiting) + len(self._again) + len(self._due_s)
 
+    @property
+    def is_full(self) -> bool:
+        return len(self) >= self._most_keys
+
     def add(self, key: Key) -> None:
         if key in self._working:
             self._again.add(key)
@@ -101,7 +105,7 @@ class WorkQueue:
             self.add(key)
 
     def _has_room(self, key: Key) -> bool:
-        if key in self._due_s or len(self) < self._most_keys:
+        if key in self._due_s or not self.is_full:
             return True
         self.overflowed = True
         return False

@@ -13,6 +13,8 @@ from holdfast import errors, ports
 V = TypeVar("V")
 
 WINDOW_S: Final = 0.1
+BATCH_SIZE: Final = "karpenter_cloudprovider_batcher_batch_size"
+BATCH_TIME: Final = "karpenter_cloudprovider_batcher_batch_time_seconds"
 
 
 class Batcher(Generic[V]):
@@ -21,13 +23,18 @@ class Batcher(Generic[V]):
         ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]],
         *,
         clock: ports.Clock,
+        recorder: ports.Recorder,
+        name: str,
         most: int,
     ) -> None:
         """`ask` answers for all ids at once; an id that it leaves out is not found."""
         self._ask = ask
         self._clock = clock
+        self._recorder = recorder
+        self._name = name
         self._most = most
         self._open: dict[str, asyncio.Future[V]] = {}
+        self._opened_s = 0.0
         self._running: set[asyncio.Task[None]] = set()  # kept, or a task may be collected while it runs
 
     async def get(self, key: str) -> V:
@@ -37,6 +44,7 @@ class Batcher(Generic[V]):
             waiting = asyncio.get_running_loop().create_future()
             self._open[key] = waiting
             if len(self._open) == 1:
+                self._opened_s = self._clock.monotonic_s()
                 self._start(self._after_a_while())
             elif len(self._open) == self._most:
                 self._start(self._flush(self._taken()))
@@ -58,6 +66,9 @@ class Batcher(Generic[V]):
     async def _flush(self, batch: dict[str, asyncio.Future[V]]) -> None:
         if not batch:
             return
+        told = {"batcher": self._name}
+        self._recorder.observe(BATCH_SIZE, told, len(batch))
+        self._recorder.observe(BATCH_TIME, told, self._clock.monotonic_s() - self._opened_s)
         try:
             found = await self._ask(sorted(batch))
         except errors.HoldfastError as error:

@@ -1,14 +1,16 @@
 """What a fleet's answer teaches about what can be had, written down for the catalog and the metrics.
 
 Called by `launching`. The rules: a pool that EC2 has none of is out of the question for a while, but only
-for what is bought (Q-43, decision 12); a reservation is held down when EC2 refuses it and its count agrees,
-and for nothing else: a quota, or a subnet without addresses, is no full reservation.
+for what is bought (Q-43, decision 12); a reservation is held down when EC2 itself calls it full, and for
+nothing else: a quota, or a subnet without addresses, is no full reservation.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from holdfast import names, ports
+from holdfast.cloud.aws import batching
+from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.error_codes import Meaning
 from holdfast.cloud.aws.fleets import Answer, Failure
@@ -21,19 +23,34 @@ _OUT_OF_STOCK: Final = (Meaning.NO_CAPACITY, Meaning.QUOTA)
 
 class Bookkeeping:
     def __init__(
-        self, unavailable: Unavailable, hold_downs: HoldDowns, *, clock: ports.Clock, recorder: ports.Recorder
+        self,
+        unavailable: Unavailable,
+        hold_downs: HoldDowns,
+        room: Addresses,
+        *,
+        clock: ports.Clock,
+        recorder: ports.Recorder,
     ) -> None:
+        self.room = room
         self._unavailable = unavailable
         self._hold_downs = hold_downs
         self._clock = clock
         self._recorder = recorder
+
+    def asked(self, claims: int) -> None:
+        """One fleet for so many claims."""
+        self._recorder.observe(batching.BATCH_SIZE, {"batcher": "create_fleet"}, claims)
 
     def blocked_subnets(self) -> frozenset[str]:
         return self._unavailable.subnets.marked(self._clock.monotonic_s())
 
     def full(self, reservation_ids: Iterable[str]) -> None:
         """EC2 refused them, and their counts say that they are full."""
-        self._hold_downs.failed(reservation_ids, self._clock.monotonic_s())
+        self._hold_downs.full(reservation_ids, self._clock.monotonic_s())
+
+    def refused(self, reservation_ids: Iterable[str]) -> None:
+        """EC2 refused them again and again, and their counts say that they are free."""
+        self._hold_downs.refused(reservation_ids, self._clock.monotonic_s())
 
     def answered(self, picked: Choice, answer: Answer, *, into_target: bool) -> None:
         """`into_target`: direct mode, whose pool is not the one that everybody buys from."""

@@ -38,6 +38,7 @@ _CONNECT_TIMEOUT_S: Final = 10
 _READ_TIMEOUT_S: Final = 60
 _SERVER_ERRORS: Final = 500  # HTTP statuses from here on mean that the service failed
 _READS: Final = ("Describe", "Get", "List")
+_WOULD_SUCCEED: Final = "DryRunOperation"  # the error that a dry run is answered with when all is well
 # The price list is served from a few regions only.
 _PRICING_REGIONS: Final = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
 
@@ -120,8 +121,8 @@ class Calls:
         rates: Rates | None = None,
     ) -> None:
         self.executor = executor  # also for what else would hold up the loop
+        self.clock = clock
         self._clients = clients
-        self._clock = clock
         self._ids = ids
         self._recorder = recorder
         self._rates = rates or Rates()
@@ -140,7 +141,7 @@ class Calls:
                 if attempt == ATTEMPTS or not _again(operation, error):
                     raise
                 longest = min(BACKOFF_S * 2**attempt, BACKOFF_LONGEST_S)
-                await self._clock.sleep((error.retry_after_s or 0) + self._ids.jitter(longest))
+                await self.clock.sleep((error.retry_after_s or 0) + self._ids.jitter(longest))
             attempt += 1
 
     async def pages(
@@ -159,10 +160,10 @@ class Calls:
         raise errors.Unreachable(f"{operation}: more than {PAGES_LONGEST} pages, and no end")
 
     async def _once(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        wait_s = self._rates.take(service, operation, self._clock.monotonic_s())
+        wait_s = self._rates.take(service, operation, self.clock.monotonic_s())
         if wait_s > 0:
-            await self._clock.sleep(wait_s)
-        began_s = self._clock.monotonic_s()
+            await self.clock.sleep(wait_s)
+        began_s = self.clock.monotonic_s()
         outcome = "ok"
         try:
             return await self.executor.run(
@@ -174,7 +175,7 @@ class Calls:
         finally:
             asked = {"service": service, "operation": operation}
             self._recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
-            self._recorder.observe(CALL_SECONDS, asked, self._clock.monotonic_s() - began_s)
+            self._recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
 
 
 def pricing_region(region: str) -> str:
@@ -197,6 +198,8 @@ def _ask(clients: Clients, service: str, operation: str, parameters: Mapping[str
             **parameters
         )
     except exceptions.ClientError as error:
+        if error.response.get("Error", {}).get("Code") == _WOULD_SUCCEED:
+            return {}
         raise _ours(operation, error.response) from error
     except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError) as error:
         raise errors.Unauthorized(f"{operation}: {error}") from error

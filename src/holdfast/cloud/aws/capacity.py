@@ -40,10 +40,12 @@ class Settings:
     reserved_capacity: bool = True  # the feature gate: off, no reserved offering exists
 
 
-def capacity(info: InstanceTypeInfo, shape: NodeShape, settings: Settings) -> Resources:
+def capacity(
+    info: InstanceTypeInfo, shape: NodeShape, settings: Settings, learned_bytes: int | None = None
+) -> Resources:
     """All that the node will report, before anything is reserved."""
     amounts = {
-        resources.MEMORY: _memory_bytes(info, settings),
+        resources.MEMORY: learned_bytes or _memory_bytes(info, settings),
         resources.EPHEMERAL_STORAGE: _storage_bytes(info, shape),
         resources.PODS: pods(info, shape, settings),
         **{name: amount for name, amount in _devices(info, shape).items() if amount},

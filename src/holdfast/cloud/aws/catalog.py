@@ -47,6 +47,7 @@ class Supply:
     forbidden: AbstractSet[str] = frozenset()  # capacity types that the account may not buy
     full_subnets: AbstractSet[str] = frozenset()  # by id: no addresses left
     held_down: AbstractSet[str] = frozenset()  # reservations that are left alone for a while
+    learned: Mapping[str, int] = field(default_factory=dict)  # memory that nodes had, in bytes, by type
 
     @property
     def price_range(self) -> PriceRange:
@@ -141,6 +142,7 @@ class _Makings(NamedTuple):
     spot: tuple[int | None, ...]  # by zone
     exhausted: tuple[Pool, ...]
     slots: tuple[_Slots, ...]
+    learned_bytes: int | None
 
 
 def _makings(
@@ -167,6 +169,7 @@ def _makings(
             for one in reserved
             for model in (reservations.to_model(one),)
         ),
+        supply.learned.get(info.name),
     )
 
 
@@ -192,6 +195,7 @@ class _View:
             self.settings,
             self.availability(makings),
             tuple(self.offerings(makings)),
+            makings.learned_bytes,
         )
 
     def availability(self, makings: _Makings) -> Availability:

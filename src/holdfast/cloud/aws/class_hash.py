@@ -11,11 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.api import aws
+from holdfast.api import aws, conditions
+from holdfast.api.conditions import TRUE
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import families
 
 VERSION: Final = "holdfast-v1"
+DRIFTED: Final = "Drifted"
 # What these select is compared with each machine, one by one; prefixes do not need a new node (aws-1.1).
 _NOT_HASHED: Final = frozenset(
     {
@@ -45,6 +48,17 @@ def annotations(node_class: EC2NodeClass, ca_bundle: str) -> dict[str, str]:
         aws.EC2NODECLASS_HASH_VERSION: VERSION,
         **({aws.INSTANCE_PROFILE_NAME: profile} if profile else {}),
     }
+
+
+def restamped(claim: NodeClaim, node_class: EC2NodeClass, ca_bundle: str) -> dict[str, str]:
+    """What a claim has to be stamped with anew, so that its class can be compared: one that another version
+    stamped, Karpenter's for one, takes the class as it is now, unless it has drifted already (aws-1.6.2)."""
+    if claim.metadata.annotations.get(aws.EC2NODECLASS_HASH_VERSION) == VERSION:
+        return {}
+    drifted = conditions.find(claim.status.conditions, DRIFTED)
+    if drifted is not None and drifted.status == TRUE:
+        return {aws.EC2NODECLASS_HASH_VERSION: VERSION}
+    return {aws.EC2NODECLASS_HASH: of(node_class, ca_bundle), aws.EC2NODECLASS_HASH_VERSION: VERSION}
 
 
 def _canonical(value: Any) -> Any:

@@ -1,34 +1,40 @@
 """The half of the Cloud door that looks: what a class could launch, which reservations there are, what a
 class's selectors find.
 
-Built by `app`, beside the half that launches, which shares `unavailable` and `hold_downs` with it. The rules:
-everything is answered from memory that one schedule keeps fresh, so calls grow with time alone (at most a few
-a minute, whatever the cluster's size); a failed reading leaves the last one in place; what AWS has not been
-asked for is not asked for (no class with reservation terms: no reservations are read).
+Built by `app`, beside the half that launches, which shares `unavailable`, `hold_downs` and `addresses` with
+it. The rules: everything is answered from memory that one schedule keeps fresh, so calls grow with time alone
+(at most a few a minute, whatever the cluster's size); a failed reading leaves the last one in place; what AWS
+has not been asked for is not asked for (no class with reservation terms: no reservations are read).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from holdfast import errors, ports
+from holdfast import errors, names, ports
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import (
     catalog,
     network,
+    offering_gauges,
     price_list,
     reservation_reading,
     reservations,
     resolve,
     type_listing,
 )
+from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.catalog import Built, Supply
 from holdfast.cloud.aws.images import Images
+from holdfast.cloud.aws.learned import LearnedMemory
+from holdfast.cloud.aws.offering_gauges import Gauges
 from holdfast.cloud.aws.placement_groups import PlacementGroups
 from holdfast.cloud.aws.profiles import Profiles
 from holdfast.cloud.aws.reservation_reading import Reading
@@ -36,8 +42,10 @@ from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.sources import Schedule, Source
 from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
 from holdfast.data.ec2 import Zone
+from holdfast.model import resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.prices import PriceRange
+from holdfast.model.resources import Resources
 from holdfast.ports import ReservationCounts
 
 SUBNETS_PERIOD_S: Final = 60.0
@@ -68,13 +76,16 @@ class Discovery:
         self._recorder = recorder
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
+        self._memory = LearnedMemory()
         self._selecting: set[str] = set()  # classes that have reservation terms
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
+        self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
         self._reservations = self._source(
             "reservations", self._read_reservations, reservation_reading.PERIOD_S
         )
         self._subnets = self._source("subnets", lambda: network.read_subnets(aws), SUBNETS_PERIOD_S)
+        self.addresses = Addresses(self._subnets, clock)
         self._security_groups = self._source(
             "security-groups", lambda: network.read_security_groups(aws), SECURITY_GROUPS_PERIOD_S
         )
@@ -83,6 +94,7 @@ class Discovery:
         self._spot = self._source(
             "spot-prices", lambda: price_list.read_spot(aws, clock.now_s()), price_list.PERIOD_S
         )
+        self._gauges = self._source("offering-gauges", self._tell_offerings, offering_gauges.PERIOD_S)
         for later in (self._reservations, self._subnets, self._security_groups):
             later.wanted = False  # until there is a class that needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
@@ -108,6 +120,7 @@ class Discovery:
                 self._subnets,
                 self._security_groups,
                 self._reservations,
+                self._gauges,
             ),
             clock=clock,
             recorder=recorder,
@@ -120,10 +133,11 @@ class Discovery:
         if not node_class.status.subnets:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
         self._note(node_class)
-        seen, supply = await self._listed(node_class), await self._supply()
+        learned = self._memory.of(_images(node_class), self._clock.monotonic_s())
+        seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
-            return await self._aws.executor.run(
+            types = await self._aws.executor.run(
                 lambda: catalog.build(
                     supply,
                     node_class,
@@ -133,6 +147,14 @@ class Discovery:
                     built=built,
                 )
             )
+        self._types_of[node_class.metadata.name] = {known.name: known for known in types}
+        return types
+
+    async def types_seen(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
+        """By name, as they were last built: for who asks what a type is, not what there is of it now."""
+        if node_class.metadata.name not in self._types_of:
+            await self.instance_types(node_class)
+        return self._types_of[node_class.metadata.name]
 
     async def reservations(self) -> ReservationCounts:
         """Where no class has terms nobody may use any, and EC2 is not asked."""
@@ -144,17 +166,23 @@ class Discovery:
         """From a reading that begins now: for whoever was told that a reservation is full."""
         return self._counts(await self._reservations.read())
 
-    async def resolve(self, node_class: Object) -> Mapping[str, Any]:
+    @property
+    def selects(self) -> bool:
+        """Whether any class has reservation terms."""
+        return bool(self._selecting)
+
+    async def resolve(self, node_class: Object, probe: resolve.Probe | None = None) -> Mapping[str, Any]:
         assert isinstance(node_class, EC2NodeClass)
         self._note(node_class)
         self._subnets.wanted = self._security_groups.wanted = True
-        return await resolve.resolve(node_class, self._parts)
+        return await resolve.resolve(node_class, self._parts, probe)
 
     async def release(self, node_class: Object) -> None:
         """Removes what was made for a class that is being deleted. Twice is once."""
         assert isinstance(node_class, EC2NodeClass)
         self._forget(node_class.metadata.name)
         self._built.pop(node_class.metadata.name, None)
+        self._types_of.pop(node_class.metadata.name, None)
         if not self._setup.isolated_vpc:
             await self._profiles.release(node_class)
 
@@ -168,6 +196,14 @@ class Discovery:
         """Removes instance profiles of this cluster that neither a class nor a claim names."""
         if not self._setup.isolated_vpc:
             await self._profiles.collect(in_use)
+
+    def learn(self, claim: NodeClaim, node_class: EC2NodeClass, capacity: Resources) -> None:
+        """From a node whose image its class would still launch; an older one tells nothing."""
+        images = _images(node_class)
+        instance_type = claim.metadata.labels.get(names.INSTANCE_TYPE)
+        if instance_type and claim.status.image_id in images and capacity[resources.MEMORY]:
+            now_s = self._clock.monotonic_s()
+            self._memory.learn(instance_type, images, capacity[resources.MEMORY], now_s)
 
     # --- Inside -----------------------------------------------------------------------------------------
 
@@ -188,7 +224,7 @@ class Discovery:
         self._selecting.discard(name)
         self._reservations.wanted = bool(self._selecting)
 
-    async def _supply(self) -> Supply:
+    async def _supply(self, learned: Mapping[str, int] = MappingProxyType({})) -> Supply:
         listing, now_s = await self._types.get(), self._clock.monotonic_s()
         return Supply(
             region=self._aws.region,
@@ -203,6 +239,7 @@ class Discovery:
             forbidden=self.unavailable.capacity_types.marked(now_s),
             full_subnets=self.unavailable.subnets.marked(now_s),
             held_down=self.hold_downs.held(now_s),
+            learned=learned,
         )
 
     async def _listed(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
@@ -229,15 +266,27 @@ class Discovery:
         return ReservationCounts(models, reading.read_began_s)
 
     async def _read_reservations(self) -> Reading:
+        began_s = self._clock.monotonic_s()
         reading = await self._reader.read()
-        self.hold_downs.keep_only(one.id for one in reading.reservations)
+        self.hold_downs.counted({one.id: one.available for one in reading.reservations}, began_s)
         for one in reading.reservations:
             about = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
             self._recorder.gauge(SLOTS_TOTAL, about, one.total)
             self._recorder.gauge(SLOTS_FREE, about, one.available)
         return reading
 
+    async def _tell_offerings(self) -> Gauges:
+        types = [known for of_class in self._types_of.values() for known in of_class.values()]
+        known, before = await self.price_range(), self._gauges.last or {}
+        now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
+        offering_gauges.tell(now, before, self._recorder)
+        return now
+
     async def _read_on_demand(self) -> Mapping[str, int]:
         """A price once known is kept when a later list leaves it out."""
         known = self._on_demand.last or price_list.shipped(self._aws.region)
         return {**known, **await price_list.read_on_demand(self._aws)}
+
+
+def _images(node_class: EC2NodeClass) -> frozenset[str]:
+    return frozenset(ami.id for ami in node_class.status.amis)

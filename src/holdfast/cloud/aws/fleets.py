@@ -52,6 +52,7 @@ class Launched:
     instance_id: str
     instance_type: str
     zone: str
+    subnet_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +125,13 @@ def _priority(pick: Pick) -> dict[str, float]:
     return {"Priority": price / _NANO} if price else {}
 
 
-def zonal_subnets(node_class: EC2NodeClass, blocked: Iterable[str] = ()) -> dict[str, str]:
-    """By zone, the subnet to launch into: the status lists those with most free addresses first."""
+def zonal_subnets(
+    node_class: EC2NodeClass, blocked: Iterable[str] = (), free: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """By zone, the subnet to launch into: the one with most free addresses, else the first that is listed."""
     found: dict[str, str] = {}
-    without = frozenset(blocked)
-    for subnet in node_class.status.subnets:
+    without, left = frozenset(blocked), free or {}
+    for subnet in sorted(node_class.status.subnets, key=lambda one: -left.get(one.id, 0)):
         if subnet.id not in without:
             found.setdefault(subnet.zone, subnet.id)
     return found
@@ -150,7 +153,8 @@ def read(answer: Mapping[str, Any]) -> Answer:
         overrides = _overrides_of(group)
         for instance_id in group.get("InstanceIds", ()):
             instance_type = group.get("InstanceType") or overrides.get("InstanceType", "")
-            launched.append(Launched(instance_id, instance_type, overrides.get("AvailabilityZone", "")))
+            place = overrides.get("AvailabilityZone", ""), overrides.get("SubnetId", "")
+            launched.append(Launched(instance_id, instance_type, *place))
     failures = []
     for error in answer.get("Errors", ()):
         overrides = _overrides_of(error)

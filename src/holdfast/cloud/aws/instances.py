@@ -157,6 +157,8 @@ def _labels(raw: Mapping[str, Any], tags: Mapping[str, str], kind: str, zone: st
         aws.ZONE_ID: placement.get("AvailabilityZoneId"),
         names.ARCH: _ARCHITECTURES.get(raw.get("Architecture", "")),
         aws.INSTANCE_TENANCY: placement.get("Tenancy"),
+        aws.PLACEMENT_GROUP_ID: placement.get("GroupId"),
+        aws.PLACEMENT_GROUP_PARTITION: str(placement.get("PartitionNumber", "")),
         names.NODEPOOL: tags.get(names.NODEPOOL),
         aws.EC2NODECLASS: tags.get(aws.EC2NODECLASS),
         aws.CAPACITY_RESERVATION_SETTING: setting,

@@ -18,10 +18,11 @@ import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from holdfast import errors, names, ports
 from holdfast.cloud.aws import (
+    addresses,
     calls,
     choice,
     class_hash,
@@ -30,6 +31,7 @@ from holdfast.cloud.aws import (
     instances,
     launch_groups,
     launched,
+    readiness,
     templates,
 )
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
@@ -68,6 +70,7 @@ class _Launch:
     wanted: Wanted
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()  # what the last answer called full
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
         self.outcomes |= outcomes
@@ -161,12 +164,14 @@ class Launcher:
             if not launch.left:
                 return launch.outcomes
             await self._clock.sleep(PAUSE_S * 2**attempt)
+        self._books.refused(key for key in launch.refused if launch.free.get(key))
         launch.give_up(lambda: errors.Retryable("EC2 refuses although its counts say that there is room"))
         return launch.outcomes
 
     async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:
         """One call for all who are left. Why those who got nothing give up; None: it is worth another try."""
         first = launch.group.first
+        readiness.check(first.node_class)
         picked, made = self._decide(launch)
         order = Order(
             count=len(launch.left),
@@ -193,9 +198,23 @@ class Launcher:
         return picked, templates.templates(picked, first.claim, first.node_class, self._around)
 
     async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
-        """A template that somebody deleted is made again, once (aws-5.1.3)."""
-        subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets())
+        room = self._books.room
+        subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets(), room.free())
         request = fleets.request(picked, made, subnets, order)
+        self._books.asked(order.count)
+        charge = room.charge(picked, subnets, order.count)
+        try:
+            answer = await self._ask(request, made)
+        except errors.Unreachable:
+            raise  # it may have launched: the charge stays
+        except errors.HoldfastError:
+            charge.addresses = {}
+            raise
+        charge.addresses = addresses.taken(picked, answer)
+        return answer
+
+    async def _ask(self, request: Mapping[str, Any], made: Sequence[Template]) -> Answer:
+        """A template that somebody deleted is made again, once (aws-5.1.3)."""
         await self.templates.ensure(made)
         try:
             return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
@@ -231,7 +250,7 @@ class Launcher:
     async def _has_room(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
         """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
         may not show yet what this very answer launched, so that is taken off."""
-        refused = fleets.full_reservations(picked, answer.failures)
+        refused = launch.refused = fleets.full_reservations(picked, answer.failures)
         if not refused or any(f.meaning not in error_codes.UNFULFILLABLE for f in answer.failures):
             return False
         try:

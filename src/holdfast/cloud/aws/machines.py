@@ -6,10 +6,12 @@ gone.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from holdfast import errors, ports
+from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import calls, drift, instances, template_data
@@ -20,20 +22,37 @@ from holdfast.cloud.aws.instances import Machine, Selected
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 
+V = TypeVar("V")
+
+LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
+A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
 _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
 
 
 class Machines:
-    def __init__(self, aws: Calls, *, cluster: Cluster, clock: ports.Clock, selected: Selected) -> None:
-        self._aws = aws
+    def __init__(
+        self,
+        api: Calls,
+        *,
+        cluster: Cluster,
+        clock: ports.Clock,
+        recorder: ports.Recorder,
+        selected: Selected,
+    ) -> None:
+        def batcher(name: str, ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]]) -> Batcher[V]:
+            return Batcher(ask, clock=clock, recorder=recorder, name=name, most=instances.IDS_MAX)
+
+        self._aws = api
         self._cluster = cluster
         self._clock = clock
         self._selected = selected
         self._new: dict[str, float] = {}  # by instance id, when it was launched
-        self._described = Batcher(self._describe, clock=clock, most=instances.IDS_MAX)
-        self._ended = Batcher(self._terminate, clock=clock, most=instances.IDS_MAX)
+        self._listed: dict[str, Machine] = {}  # by id, all of them, as they were last listed
+        self._listed_s = -LISTED_S
+        self._described = batcher("describe_instances", self._describe)
+        self._ended = batcher("terminate_instances", self._terminate)
 
     def launched(self, instance_id: str) -> None:
         """EC2 answered that it has launched it, so it is there even while nobody can see it."""
@@ -43,7 +62,9 @@ class Machines:
 
     async def machine(self, provider_id: str) -> Machine:
         """NotFound when it is gone for good."""
-        instance_id = instances.instance_id(provider_id)
+        return await self.described(instances.instance_id(provider_id))
+
+    async def described(self, instance_id: str) -> Machine:
         try:
             found = await self._described.get(instance_id)
         except errors.NotFound:
@@ -58,9 +79,14 @@ class Machines:
         return (await self.machine(provider_id)).instance
 
     async def all(self) -> tuple[Instance, ...]:
-        """Every machine of this cluster, by provider id."""
-        found = await self._read(instances.all_of(self._cluster))
-        return tuple(sorted((machine.instance for machine in found), key=lambda one: one.provider_id))
+        """Every machine of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
+        so that calls do not grow with nodes."""
+        now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / instances.PAGE)
+        if now_s - self._listed_s >= (pages - 1) * A_PAGE_S:
+            found = await self._read(instances.all_of(self._cluster))
+            self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
+        listed = (machine.instance for machine in self._listed.values())
+        return tuple(sorted(listed, key=lambda one: one.provider_id))
 
     async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
         """What calls with these tokens launched, oldest first."""
@@ -85,12 +111,42 @@ class Machines:
         await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
         await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
 
+    async def tag(self, claim: NodeClaim) -> None:
+        """Writes on a machine which claim and node it is: a call of its own each, since no two say the same.
+        What it says already is left as it is (aws-6.6.1)."""
+        assert claim.status.provider_id is not None, "only what was launched can be tagged"
+        found = await self.machine(claim.status.provider_id)
+        wanted = {
+            aws.NAME_TAG: claim.status.node_name,
+            aws.NODECLAIM_TAG: claim.metadata.name,
+            aws.CLUSTER_NAME_TAG: self._cluster.name,
+        }
+        missing = {key: value for key, value in wanted.items() if value and key not in found.tags}
+        if missing:
+            tags = template_data.tag_list(missing)
+            await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
+
     async def drifted(
         self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
     ) -> str | None:
-        """Why a claim's machine is no longer what its class would launch; None: it still is."""
+        """Why a claim's machine is no longer what its class would launch; None: it still is. The last listing
+        is good enough to say that it is, so that many nodes cost no calls; that it is not is looked at anew
+        (aws-6.3.3)."""
         assert claim.status.provider_id is not None, "only what was launched can drift"
-        found = await self.machine(claim.status.provider_id)
+        reason = functools.partial(self._reason, claim, node_class, types)
+        if self._clock.monotonic_s() - self._listed_s < LISTED_S:
+            listed = self._listed.get(instances.instance_id(claim.status.provider_id))
+            if listed is not None and reason(listed) is None:
+                return None
+        return reason(await self.machine(claim.status.provider_id))
+
+    def _reason(
+        self,
+        claim: NodeClaim,
+        node_class: EC2NodeClass,
+        types: Mapping[str, InstanceType],
+        found: Machine,
+    ) -> str | None:
         known = types.get(found.instance.instance_type)
         ca_bundle = self._cluster.ca_bundle
         return drift.reason(claim, node_class, found, instance_type=known, ca_bundle=ca_bundle)

@@ -3,25 +3,33 @@
 Built by `app`; controllers know it as `ports.Cloud`. It decides nothing itself.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Final
 
 from holdfast import ports
+from holdfast.api import aws as aws_names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import labels
+from holdfast.cloud.aws import class_hash, labels
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
 from holdfast.cloud.aws.launching import Launcher
 from holdfast.cloud.aws.machines import Machines
+from holdfast.cloud.aws.notices import Notices
+from holdfast.cloud.aws.probes import Probes
+from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
 from holdfast.model.instances import Instance
+from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
+from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest, ReservationCounts
+
+_TAGGED: Final = {aws_names.TAGGED: "true", aws_names.CLUSTER_NAME_TAGGED: "true"}
 
 
 class Aws:
@@ -34,19 +42,34 @@ class Aws:
         clock: ports.Clock,
         ids: ports.Ids,
         recorder: ports.Recorder,
+        queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
+        self._around = around
         self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
-        self._machines = Machines(aws, cluster=around.cluster, clock=clock, selected=self._selected_by)
+        self._machines = Machines(
+            aws, cluster=around.cluster, clock=clock, recorder=recorder, selected=self._selected_by
+        )
         self._launcher = Launcher(
             aws,
             around=around,
             clock=clock,
             ids=ids,
             machines=self._machines,
-            books=Bookkeeping(discovery.unavailable, discovery.hold_downs, clock=clock, recorder=recorder),
+            books=Bookkeeping(
+                discovery.unavailable,
+                discovery.hold_downs,
+                discovery.addresses,
+                clock=clock,
+                recorder=recorder,
+            ),
             counts=discovery.count_again,
         )
+
+        self._probes = Probes(
+            aws, around=around, store=self._launcher.templates, types=discovery.instance_types
+        )
+        self._notices = Notices(queue, machines=self._machines, discovery=discovery, clock=clock)
 
     @property
     def labels(self) -> CloudLabels:
@@ -61,7 +84,7 @@ class Aws:
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         self._note(node_class)
-        return await self.discovery.resolve(node_class)
+        return await self.discovery.resolve(node_class, self._probes.problem)
 
     async def release(self, node_class: Object) -> None:
         self._selected.pop(node_class.metadata.name, None)
@@ -81,10 +104,27 @@ class Aws:
     async def instances(self) -> tuple[Instance, ...]:
         return await self._machines.all()
 
+    async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
+        assert isinstance(claim, NodeClaim)
+        assert isinstance(node_class, EC2NodeClass)
+        return class_hash.restamped(claim, node_class, self._around.cluster.ca_bundle)
+
+    async def tag(self, claim: Object) -> Mapping[str, str]:
+        assert isinstance(claim, NodeClaim)
+        if not _TAGGED.items() <= claim.metadata.annotations.items():
+            await self._machines.tag(claim)
+        return _TAGGED
+
+    async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
+        assert isinstance(claim, NodeClaim)
+        assert isinstance(node_class, EC2NodeClass)
+        self.discovery.learn(claim, node_class, capacity)
+
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
-        types = {known.name: known for known in await self.instance_types(node_class)}
+        self._note(node_class)
+        types = await self.discovery.types_seen(node_class)
         return await self._machines.drifted(claim, node_class, types)
 
     async def terminate(self, provider_id: str) -> None:
@@ -92,6 +132,19 @@ class Aws:
 
     async def reboot(self, provider_id: str, operation: str) -> None:
         await self._machines.reboot(provider_id, operation)
+
+    async def notices(self) -> Sequence[Notice]:
+        return await self._notices.next()
+
+    async def acknowledge(self, notice: Notice) -> None:
+        await self._notices.acknowledge(notice)
+
+    async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
+        used = {claim.metadata.annotations.get(aws_names.INSTANCE_PROFILE_NAME, "") for claim in claims}
+        for node_class in node_classes:
+            assert isinstance(node_class, EC2NodeClass)
+            used.add(node_class.status.instance_profile or "")
+        await self.discovery.collect_profiles(used)
 
     def _note(self, node_class: Object) -> None:
         """A class in direct mode, or without terms, selects none."""

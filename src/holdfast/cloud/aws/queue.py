@@ -1,6 +1,6 @@
 """The interruption queue: SQS, read message by message.
 
-Called by whoever acts on notices. The rules: a message is deleted when it was acted on, and stays for another
+Called by `notices`. The rules: a message is deleted when it was acted on, and stays for another
 try otherwise; what is no event is counted and dropped, or it would come back for ever (aws-6.4.1).
 """
 
@@ -19,7 +19,7 @@ MALFORMED: Final = "holdfast_interruption_malformed_messages_total"
 
 _SQS: Final = "sqs"
 _MOST: Final = 10  # messages in one answer
-_WAIT_S: Final = 20  # for a message to arrive
+WAIT_S: Final = 20  # for a message to arrive
 _HIDDEN_S: Final = 20  # a message that was received comes back after so long, unless it is deleted
 
 
@@ -45,7 +45,7 @@ class Queue:
             "ReceiveMessage",
             QueueUrl=url,
             MaxNumberOfMessages=_MOST,
-            WaitTimeSeconds=_WAIT_S,
+            WaitTimeSeconds=WAIT_S,
             VisibilityTimeout=_HIDDEN_S,
         )
         found = []

@@ -7,6 +7,7 @@ a reservation that cannot be used is named in CapacityReservationsReady, and Cap
 whether any slot is free (decision 11) without being part of Ready.
 """
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
 from holdfast.cloud.aws import class_checks, families, network, reservation_status
+from holdfast.cloud.aws.class_checks import Problem
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.network import SecurityGroup, Subnet
 from holdfast.cloud.aws.placement_groups import PlacementGroups
@@ -75,7 +77,11 @@ class Parts:
     service_cidr_known: bool = True
 
 
-async def resolve(node_class: EC2NodeClass, parts: Parts) -> dict[str, Any]:
+Probe = Callable[[EC2NodeClass], Awaitable[Problem | None]]
+"""What this account may not do that a class needs."""
+
+
+async def resolve(node_class: EC2NodeClass, parts: Parts, probe: Probe | None = None) -> dict[str, Any]:
     """The status as a merge patch. The list of conditions is complete, so it is written only if nobody else
     wrote since the class was read."""
     work = _Resolving(node_class, parts)
@@ -86,7 +92,11 @@ async def resolve(node_class: EC2NodeClass, parts: Parts) -> dict[str, Any]:
     await work.part(SUBNETS, work.subnets)
     await work.part(SECURITY_GROUPS, work.security_groups)
     await work.part(INSTANCE_PROFILE, work.profile)
-    work.put(VALIDATION, work.validation())
+    verdict = work.validation()
+    if probe is None or verdict.status != TRUE:
+        work.put(VALIDATION, verdict)
+    else:
+        await work.part(VALIDATION, functools.partial(work.probed, probe))
     return work.patch()
 
 
@@ -200,6 +210,18 @@ class _Resolving:
             if waiting:
                 return Verdict({}, status, "DependenciesNotReady", f"{', '.join(waiting)}: {status}")
         return Verdict({})
+
+    async def probed(self, probe: Probe) -> Verdict:
+        problem = await probe(self._as_found())
+        return Verdict({}, FALSE, problem.reason, problem.message) if problem else Verdict({})
+
+    def _as_found(self) -> EC2NodeClass:
+        """The class with the status that it is about to have."""
+        known = {**msgspec.to_builtins(self._class.status), **msgspec.to_builtins(self._fields)}
+        status = {key: value for key, value in known.items() if value is not None}
+        return msgspec.structs.replace(
+            self._class, status=msgspec.convert(status, wire.EC2NodeClassStatus, strict=False)
+        )
 
     def patch(self) -> dict[str, Any]:
         needs = (*READY_NEEDS, RESERVATIONS) if self._parts.reserved_capacity else READY_NEEDS

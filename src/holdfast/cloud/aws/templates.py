@@ -47,6 +47,7 @@ class Surroundings:
     cluster: Cluster
     region: str
     reserved_capacity: bool = True  # the feature gate
+    dry_runs: bool = True  # whether a class is tried out before it is Ready; DISABLE_DRY_RUN says no
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 Written by whoever launches and by interruption warnings, read by the catalog. Two memories that never touch
 (Q-43, decision 12): a full reservation says nothing about what can be bought, nor the other way round. The
-rule: every entry ends by itself; `now_s` is the monotonic clock's.
+rule: every entry ends by itself, with time or with a newer count; `now_s` is the monotonic clock's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
@@ -45,29 +45,39 @@ class Unavailable:
 
 
 class HoldDowns:
-    """Reservations into which a launch failed although their count said free, by id: each is left alone for
-    longer the more often it fails, until a launch into it succeeds."""
+    """Reservations that are left alone, by id, for one of two reasons. One that EC2 called full, and whose count
+    agreed, until a reading that began later shows a free slot: what is paid for must not idle. One that EC2
+    refuses although its count says free, for longer the more often it does so; else every launch would try."""
 
     def __init__(self) -> None:
-        self._marks = Marks[str]()
-        self._failures: dict[str, int] = {}
+        self._full_s: dict[str, float] = {}  # when each was found full
+        self._refused = Marks[str]()
+        self._refusals: dict[str, int] = {}
 
-    def failed(self, reservation_ids: Iterable[str], now_s: float) -> None:
+    def full(self, reservation_ids: Iterable[str], now_s: float) -> None:
+        self._full_s |= dict.fromkeys(reservation_ids, now_s)
+
+    def refused(self, reservation_ids: Iterable[str], now_s: float) -> None:
         """Launches of one moment fail together and count once."""
-        for reservation_id in set(reservation_ids) - self.held(now_s):
-            count = self._failures.get(reservation_id, 0)
+        for reservation_id in set(reservation_ids) - self._refused.marked(now_s):
+            count = self._refusals.get(reservation_id, 0)
             held_s = min(HOLD_DOWN_FIRST_S * 2.0 ** min(count, 16), HOLD_DOWN_LONGEST_S)
-            self._failures[reservation_id] = count + 1
-            self._marks.mark(reservation_id, now_s, held_s)
+            self._refusals[reservation_id] = count + 1
+            self._refused.mark(reservation_id, now_s, held_s)
 
     def succeeded(self, reservation_id: str) -> None:
-        self._failures.pop(reservation_id, None)
-        self._marks.unmark(reservation_id)
+        """A launch into it."""
+        self._full_s.pop(reservation_id, None)
+        self._refusals.pop(reservation_id, None)
+        self._refused.unmark(reservation_id)
+
+    def counted(self, free: Mapping[str, int], began_s: float) -> None:
+        """A reading that began then showed so many free slots. A reservation it does not have is forgotten."""
+        for gone in (self._full_s.keys() | self._refusals.keys()) - free.keys():
+            self.succeeded(gone)
+        self._full_s = {
+            known: full_s for known, full_s in self._full_s.items() if began_s <= full_s or not free[known]
+        }
 
     def held(self, now_s: float) -> frozenset[str]:
-        return self._marks.marked(now_s)
-
-    def keep_only(self, reservation_ids: Iterable[str]) -> None:
-        """Forgets reservations that no longer exist."""
-        for gone in set(self._failures) - set(reservation_ids):
-            self.succeeded(gone)
+        return self._refused.marked(now_s) | self._full_s.keys()

@@ -48,12 +48,7 @@ def _pod(value: Json, store: Store) -> None:
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     _priority(value, store)
-    tolerations = spec.get("tolerations") or []
-    for key in (names.NOT_READY_TAINT, names.UNREACHABLE_TAINT):
-        if not any(_tolerates(toleration, key) for toleration in tolerations):
-            added = {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": _TOLERATION_S}
-            tolerations = [*tolerations, {"key": key, **added}]
-    spec["tolerations"] = tolerations
+    tolerate(value)
     value.setdefault("status", {})["qosClass"] = qos_class(spec)
     if spec.get("schedulingGates"):
         value["status"]["conditions"] = [
@@ -66,6 +61,16 @@ def _pod(value: Json, store: Store) -> None:
                 "lastTransitionTime": value["metadata"]["creationTimestamp"],
             }
         ]
+
+
+def tolerate(value: Json) -> None:
+    """A pod tolerates a node that fails for five minutes; whoever takes that out gets it back."""
+    tolerations = value["spec"].get("tolerations") or []
+    for key in (names.NOT_READY_TAINT, names.UNREACHABLE_TAINT):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            added = {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": _TOLERATION_S}
+            tolerations = [*tolerations, {"key": key, **added}]
+    value["spec"]["tolerations"] = tolerations
 
 
 def _tolerates(toleration: Json, key: str) -> bool:

@@ -5,6 +5,7 @@ written whatever else is accepted; a client that takes neither JSON nor everythi
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -46,17 +47,24 @@ _metadata_of: Final = msgspec.json.Decoder(_OnlyMetadata).decode
 
 def form_of(request: Request) -> Form:
     """The first form the client accepts that can be given; raises Refused when there is none."""
-    accepted = request.headers.get("accept", "") or "*/*"
-    for choice in accepted.split(","):
+    form = _accepted(request.headers.get("accept", "") or "*/*")
+    if form is None:
+        raise Refused(
+            "NotAcceptable",
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
+            details={},
+        )
+    return form
+
+
+@lru_cache(maxsize=256)
+def _accepted(accept: str) -> Form | None:
+    for choice in accept.split(","):
         media, *parameters = (part.strip() for part in choice.split(";"))
         values = dict(parameter.partition("=")[::2] for parameter in parameters)
         if media in _FITS and values.get("as", "") in _FORMS and values.get("v", "v1") == "v1":
             return _FORMS[values.get("as", "")]
-    raise Refused(
-        "NotAcceptable",
-        "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
-        details={},
-    )
+    return None
 
 
 def plain(value: Json, code: int = 200, warnings: Sequence[str] = ()) -> Response:

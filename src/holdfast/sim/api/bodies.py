@@ -162,12 +162,12 @@ def _check_kind(value: Any, kind: tuple[str, str, str]) -> None:
     if not isinstance(value, dict):
         raise bad_request(f"{_UNRECOGNIZED.format(name)}json: cannot unmarshal it into an object")
     given_version, given = value.get("apiVersion"), value.get("kind")
-    if given and given != name:
+    if given not in (None, "", name):
         raise bad_request(
             f'{str(given)[:100]} in version "{str(given_version)[:100]}" cannot be handled as a {name}: '
             f"converting ({version}.{str(given)[:100]}) to (core.{name}): unknown conversion"
         )
-    if given_version and given_version != api_version:
+    if given_version not in (None, "", api_version):
         raise bad_request(
             f'{name} in version "{str(given_version)[:100]}" cannot be handled as a {name}: no kind "{name}" is'
             f' registered for version "{str(given_version)[:100]}"'

@@ -1,11 +1,11 @@
 """A certificate authority and a server certificate for loopback, made anew for each server.
 
-Called by `http`. They are good for a year of the clock that is given, and die with the process.
+Called by `http`. They die with the process, so they are valid at whatever time a client believes it is.
 """
 
 import ipaddress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from cryptography import x509
@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_VALID: Final = timedelta(days=365)
-_EARLIER: Final = timedelta(days=1)  # for clients whose clock is behind
+_FROM: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_UNTIL: Final = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,8 @@ class Certificates:
     key: bytes
 
 
-def make(now_s: int, host: str) -> Certificates:
+def make(host: str) -> Certificates:
     """An authority, and a certificate of it for that address and for localhost."""
-    now = datetime.fromtimestamp(now_s, tz=UTC)
     root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     root_name, name = _name("holdfast embedded authority"), _name("holdfast embedded API server")
     usage = x509.KeyUsage(
@@ -44,7 +43,7 @@ def make(now_s: int, host: str) -> Certificates:
     )
     root_id = x509.SubjectKeyIdentifier.from_public_key(root_key.public_key())
     root = (
-        _builder(root_name, root_name, root_key.public_key(), now)
+        _builder(root_name, root_name, root_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(root_id, critical=False)
@@ -52,7 +51,7 @@ def make(now_s: int, host: str) -> Certificates:
     )
     alternatives = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(host))]
     certificate = (
-        _builder(name, root_name, key.public_key(), now)
+        _builder(name, root_name, key.public_key())
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
@@ -70,7 +69,7 @@ def make(now_s: int, host: str) -> Certificates:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -78,8 +77,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _EARLIER)
-        .not_valid_after(now + _VALID)
+        .not_valid_before(_FROM)
+        .not_valid_after(_UNTIL)
     )
 
 

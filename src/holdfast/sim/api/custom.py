@@ -88,7 +88,7 @@ class CustomKind:
             yield "schema.openAPIV3Schema", str(error)[:_MAX_SHOWN]
         for path, rule in _rules(self.schema, "schema.openAPIV3Schema"):
             try:
-                cel.program(rule["rule"])
+                cel.program(rule.get("rule", ""))
             except ValueError as error:
                 yield f"{path}.x-kubernetes-validations.rule", str(error)[:_MAX_SHOWN]
 

@@ -41,6 +41,10 @@ def causes(definition: Json) -> Iterator[Cause]:
         )
         return
     for n, version in enumerate(versions):
+        missing = list(_missing(version, f"spec.versions[{n}]"))
+        yield from missing
+        if missing:
+            continue
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not schema:
             yield Cause(
@@ -51,6 +55,26 @@ def causes(definition: Json) -> Iterator[Cause]:
             yield Cause("FieldValueInvalid", at, f'"{schema.get("type", "")}": must be object at the root')
         else:
             yield from _of_schema(definition, version, n)
+
+
+def _missing(version: Json, at: str) -> Iterator[Cause]:
+    """Fields without which a version cannot be served."""
+    columns, selected = version.get("additionalPrinterColumns") or (), version.get("selectableFields") or ()
+    scale = (version.get("subresources") or {}).get("scale")
+    parts: list[tuple[str, Json, tuple[str, ...]]] = [
+        ("", version, ("name",)),
+        *(
+            (f".additionalPrinterColumns[{i}]", c, ("name", "type", "jsonPath"))
+            for i, c in enumerate(columns)
+        ),
+        *((f".selectableFields[{i}]", field, ("jsonPath",)) for i, field in enumerate(selected)),
+    ]
+    if scale is not None:
+        parts.append((".subresources.scale", scale, ("specReplicasPath", "statusReplicasPath")))
+    for place, part, fields in parts:
+        yield from (
+            Cause("FieldValueRequired", f"{at}{place}.{field}") for field in fields if not part.get(field)
+        )
 
 
 def _of_schema(definition: Json, version: Json, n: int) -> Iterator[Cause]:

@@ -4,8 +4,9 @@ Called by `managed`. A path is a tuple of steps as FieldsV1 spells them: `f:name
 that is merged by keys or as a set has a step per item; any other list, and an atomic map, is one field.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from holdfast.sim.api.shapes import Shape
 Path = tuple[str, ...]
 Json = dict[str, Any]
 
+# The pods of a Deployment all have the same fields: their sets are built once.
+_REMEMBERED: Final = 4096
 _key_text: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -38,8 +41,9 @@ def compare(old: Json, new: Json, shape: Shape) -> Difference:
     return Difference(frozenset(changed), frozenset(removed))
 
 
-def to_fields(paths: Iterable[Path]) -> Json:
-    """FieldsV1: a tree in which `.` marks a field that has others below it."""
+@lru_cache(maxsize=_REMEMBERED)
+def to_fields(paths: frozenset[Path]) -> Json:
+    """FieldsV1: a tree in which `.` marks a field that has others below it. Do not change what it returns."""
     tree: Json = {}
     for path in sorted(paths):
         node = tree
@@ -50,7 +54,12 @@ def to_fields(paths: Iterable[Path]) -> Json:
 
 
 def from_fields(fields: Any) -> frozenset[Path]:
-    return frozenset(_paths(fields, ())) if isinstance(fields, dict) else frozenset()
+    return _from_text(_key_text(fields)) if isinstance(fields, dict) else frozenset()
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _from_text(fields: bytes) -> frozenset[Path]:
+    return frozenset(_paths(msgspec.json.decode(fields), ()))
 
 
 def identity(item: Any, shape: Shape) -> str:

@@ -57,9 +57,9 @@ class Address:
 
 
 @contextlib.asynccontextmanager
-async def serving(front: Front, *, now_s: int, host: str = HOST, port: int = 0) -> AsyncIterator[Address]:
+async def serving(front: Front, *, host: str = HOST, port: int = 0) -> AsyncIterator[Address]:
     """Serves a front until the block ends. Port 0 takes one that is free."""
-    made = certificates.make(now_s, host)
+    made = certificates.make(host)
     application = web.Application(client_max_size=MAX_BYTES + 1)
     application.router.add_route("*", "/{path:.*}", _handler(front))
     runner = web.AppRunner(

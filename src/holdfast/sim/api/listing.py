@@ -43,7 +43,7 @@ def answer(call: Call, registry: Registry) -> Response:
     if 0 < limit < len(found):
         page = found[:limit]
         mark = _Mark(version, *page[-1].key)
-        meta["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(mark)).decode()
+        meta["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(mark)).decode().rstrip("=")
         if not selector.tests:
             meta["remainingItemCount"] = len(found) - limit
         found = page
@@ -114,7 +114,7 @@ def _objects(call: Call, registry: Registry, version: int, selector: Selector) -
 
 def _mark(text: str) -> _Mark:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(text.encode()), type=_Mark)
+        return msgspec.json.decode(base64.urlsafe_b64decode(text.encode() + b"=="), type=_Mark)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise status.bad_request(
             "invalid continue token: continue key is not valid: it was not given by this server"

@@ -22,16 +22,31 @@ _PARAMETERS: Final = [
 ]
 
 
-def answer(parts: list[str], resources: Resources) -> Response:
-    """/openapi/v3 and the documents below it."""
-    match parts:
-        case ["openapi", "v3"]:
-            places = sorted({_place(resource) for resource in resources.all()})
-            documents = {place: _document(place, resources) for place in places}
-            return answers.plain({"paths": {place: _link(place, body) for place, body in documents.items()}})
-        case ["openapi", "v3", *rest] if any(_place(r) == "/".join(rest) for r in resources.all()):
-            return answers.raw(_document("/".join(rest), resources))
-    raise status.unknown_path()
+class Documents:
+    """The documents of what is served; each is written once, until a CRD comes or goes."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._generation = resources.generation
+        self._written: dict[str, bytes] = {}
+
+    def answer(self, parts: list[str]) -> Response:
+        """/openapi/v3 and the documents below it."""
+        places = {_place(resource) for resource in self._resources.all()}
+        match parts:
+            case ["openapi", "v3"]:
+                links = {place: _link(place, self._document(place)) for place in sorted(places)}
+                return answers.plain({"paths": links})
+            case ["openapi", "v3", *rest] if "/".join(rest) in places:
+                return answers.raw(self._document("/".join(rest)))
+        raise status.unknown_path()
+
+    def _document(self, place: str) -> bytes:
+        if self._generation != self._resources.generation:
+            self._written, self._generation = {}, self._resources.generation
+        if place not in self._written:
+            self._written[place] = _document(place, self._resources)
+        return self._written[place]
 
 
 def _link(place: str, body: bytes) -> Json:

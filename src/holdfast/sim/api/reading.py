@@ -52,6 +52,8 @@ class _Reader:
                 if self._typed and shape.type not in ("array", "any"):
                     raise _wrong(value, shape, path)
                 items = shape.items
+                if self._typed:  # null in a list is the zero value of what it holds
+                    value = [_ZEROS.get(items.type) if item is None else item for item in value]
                 return [self.read(item, items, f"{path}[{i}]") for i, item in enumerate(value)]
         return self._scalar(value, shape, path) if self._typed else value
 
@@ -96,6 +98,18 @@ _FITS: Final[Mapping[str, tuple[type, ...]]] = {
     "int-or-string": (int, str),
     "time": (str,),
     "microtime": (str,),
+}
+
+
+_ZEROS: Final[Mapping[str, Any]] = {
+    "object": {},
+    "array": [],
+    "string": "",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "quantity": "0",
+    "int-or-string": 0,
 }
 
 

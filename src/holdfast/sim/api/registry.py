@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.ports import Clock, Ids
@@ -90,8 +91,7 @@ class Registry:
             self.create(Write(resource, Writer("kube-apiserver", "Update", resource.api_version)), value, "")
 
     def time(self, from_now_s: int = 0) -> str:
-        moment = datetime.fromtimestamp(self._clock.now_s() + from_now_s, tz=UTC)
-        return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+        return _time_text(self._clock.now_s() + from_now_s)
 
     def get(self, resource: Resource, key: Key) -> Stored:
         stored = self.store.get(resource.bucket, key)
@@ -138,6 +138,8 @@ class Registry:
         self._check_identity(write, new, stored, must_have_version=must_have_version)
         new = self._keep_the_rest(write, new, old)
         self._complete(write, new)
+        if write.bucket == "/pods":
+            admission.tolerate(new)
         self._judge(write, new, old)
         if write.writer.operation == "Update":
             shape = write.resource.shape
@@ -304,6 +306,11 @@ class Registry:
             metadata["generation"] = before["generation"] + (1 if changed else 0)
         metadata["resourceVersion"] = before["resourceVersion"]
         return {**new, "apiVersion": old["apiVersion"], "kind": old["kind"], "metadata": metadata}
+
+
+@lru_cache(maxsize=128)
+def _time_text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def owned_by(resource: Resource, subresource: str = "") -> Callable[[Path], bool]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.ports import Clock, Ids
-from holdfast.sim.api import answers, discovery, kubernetes, openapi, reviews, routing, status
+from holdfast.sim.api import answers, discovery, kubernetes, reviews, routing, status
 from holdfast.sim.api.front import Request, Response
+from holdfast.sim.api.openapi import Documents
 from holdfast.sim.api.registry import Registry
 from holdfast.sim.api.resources import REVIEWS
 from holdfast.sim.api.routing import User
@@ -31,6 +32,7 @@ class ApiServer:
     ) -> None:
         self.registry = Registry(clock=clock, ids=ids, window=window)
         self._clock = clock
+        self._documents = Documents(self.registry.resources)
         self._guarded = bool(tokens)
         self._tokens = dict(tokens or {})
         self._verbs = Verbs(registry=self.registry, clock=clock)
@@ -59,7 +61,7 @@ class ApiServer:
             case "version" if len(parts) == 1:
                 return answers.plain(_version())
             case "openapi":
-                return openapi.answer(parts, self.registry.resources)
+                return self._documents.answer(parts)
             case "api" if len(parts) > 2:  # noqa: PLR2004 - shorter ones are discovery
                 return self._resource(request, user)
             case "apis" if len(parts) > 3:  # noqa: PLR2004

@@ -82,7 +82,7 @@ class Bucket:
                 self._sorted = None
             self.objects[after.key] = after
         self._changes.append(change)
-        if len(self._changes) >= 2 * self._window:
+        if len(self._changes) >= 2 * self._window:  # seldom, so that each change costs the same
             self._forgotten = self._changes[self._window - 1].after.version
             del self._changes[: self._window]
             self._first += self._window
@@ -118,7 +118,7 @@ class Bucket:
 
     def changes(self, position: int) -> list[Change]:
         """What happened from a position on; raises TooOld when some of it is forgotten."""
-        if position < self._first:
+        if self.end - position > self._window:
             raise TooOld
         return self._changes[position - self._first :]
 
@@ -144,6 +144,8 @@ class Bucket:
                 low = middle + 1
             else:
                 high = middle
+        if len(self._changes) - low > self._window:
+            raise TooOld
         return self._changes[low:]
 
 

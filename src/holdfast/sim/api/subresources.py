@@ -71,7 +71,7 @@ class Subresources:
             wanted = scales(before)
         else:
             wanted = reader.of_kind(reader.plain(), _SCALE)
-        version = wanted["metadata"].get("resourceVersion", "")
+        version = (wanted.get("metadata") or {}).get("resourceVersion", "")
         if version and version != str(stored.version):
             raise status.modified(call.resource.group, call.resource.plural, call.name)
         replicas = (wanted.get("spec") or {}).get("replicas", 0)

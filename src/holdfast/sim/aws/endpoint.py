@@ -41,6 +41,7 @@ class Endpoint:
         clock: ports.Clock,
         *,
         faults: Faults | None = None,
+        account: str = ACCOUNT_ID,
         accounts: Mapping[str, str] | None = None,
     ) -> None:
         self.services = services  # by the name in signatures, which is botocore's name too
@@ -48,12 +49,13 @@ class Endpoint:
         self.faults: Faults = faults or NoFaults()
         self.log: deque[Call] = deque(maxlen=LOG_MAX)
         self.counts: Counter[tuple[str, str, str | None]] = Counter()  # service, operation, error
-        self._accounts = dict(accounts or {})  # by access key; others are in ACCOUNT_ID
+        self._account = account
+        self._accounts = dict(accounts or {})  # by access key; others are in `account`
         self._request_numbers = itertools.count(1)
         self._patient = False
 
     def caller(self, access_key: str, user_agent: str) -> Caller:
-        return Caller(self._accounts.get(access_key, ACCOUNT_ID), access_key, user_agent)
+        return Caller(self._accounts.get(access_key, self._account), access_key, user_agent)
 
     def request_id(self) -> str:
         """A new one, in the form AWS gives them."""

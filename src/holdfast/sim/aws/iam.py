@@ -5,10 +5,11 @@ use are AWS's own, since clients decide by them.
 """
 
 import datetime as dt
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from holdfast import ports
 from holdfast.sim.aws.errors import ApiError, NoSuchOperation
@@ -30,6 +31,12 @@ class _Profile:
     role: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    given: int
+    profiles: list[_Profile]
+
+
 class Iam:
     """Roles are given, as they are made by whoever sets up the account; profiles come and go."""
 
@@ -38,11 +45,19 @@ class Iam:
         self._clock = clock
         self._made = self._now()
         self._profiles: dict[str, _Profile] = {}
-        self._numbers = itertools.count(1)
+        self._given = 0  # ids
 
     def has_profile(self, name: str) -> bool:
         """What EC2 asks before it launches with a profile."""
         return name in self._profiles
+
+    def dump(self) -> bytes:
+        return msgspec.msgpack.encode(_Saved(self._given, list(self._profiles.values())))
+
+    def load(self, data: bytes) -> None:
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+        self._given = saved.given
+        self._profiles = {profile.name: profile for profile in saved.profiles}
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         match operation:
@@ -78,10 +93,11 @@ class Iam:
         name = params["InstanceProfileName"]
         if name in self._profiles:
             raise ApiError("EntityAlreadyExists", f"Instance Profile {name} already exists.", 409)
+        self._given += 1
         self._profiles[name] = profile = _Profile(
             name,
             params.get("Path", "/"),
-            f"AIPA{next(self._numbers):017d}",
+            f"AIPA{self._given:017d}",
             caller.account_id,
             self._now(),
             _tags(params),

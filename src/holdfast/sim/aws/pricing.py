@@ -26,8 +26,11 @@ _EXPIRED: Final = ApiError(
 
 
 class Pricing:
-    def __init__(self, regions: Sequence[str]) -> None:
-        self._products = tuple(product for name in regions for product in _products(ec2.region(name)))
+    def __init__(self, regions: Sequence[str], prices: Mapping[str, int] | None = None) -> None:
+        """`prices` take the place of the shipped ones: nano-USD an hour by instance type."""
+        self._products = tuple(
+            product for name in regions for product in _products(ec2.region(name), prices or {})
+        )
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:  # noqa: ARG002
         if operation != "GetProducts":
@@ -45,9 +48,9 @@ class Pricing:
         return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in found], **more}
 
 
-def _products(region: Region) -> Iterator[dict[str, Any]]:
+def _products(region: Region, prices: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for info in region.types:
-        price = region.on_demand_nano_usd.get(info.name)
+        price = prices.get(info.name, region.on_demand_nano_usd.get(info.name))
         if price is None:
             continue
         yield _product(region, info, "Shared", price)

@@ -7,11 +7,12 @@ unless it is deleted; times are the clock's.
 
 import asyncio
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from holdfast import ports
 from holdfast.sim.aws.endpoint import ACCOUNT_ID
@@ -38,6 +39,17 @@ class _Message:
     receives: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """The times of messages are of a clock that ends with the program, so the clock's reading is saved beside the
+    time of day."""
+
+    given: int
+    now_s: int
+    monotonic_s: float
+    queues: dict[str, list[_Message]]
+
+
 class _Queue:
     def __init__(self, url: str) -> None:
         self.url = url
@@ -51,11 +63,16 @@ class _Queue:
 
 class Sqs:
     def __init__(
-        self, queues: Iterable[str], clock: ports.Clock, *, base_url: str = "https://sqs.amazonaws.com"
+        self,
+        queues: Iterable[str],
+        clock: ports.Clock,
+        *,
+        account: str = ACCOUNT_ID,
+        base_url: str = "https://sqs.amazonaws.com",
     ) -> None:
-        self._queues = {name: _Queue(f"{base_url}/{ACCOUNT_ID}/{name}") for name in queues}
+        self._queues = {name: _Queue(f"{base_url}/{account}/{name}") for name in queues}
         self._clock = clock
-        self._numbers = itertools.count(1)
+        self._given = 0  # ids
 
     def sink(self, queue: str) -> Callable[[Mapping[str, Any]], None]:
         """What a rule of EventBridge would be: it puts an event into the queue."""
@@ -65,6 +82,24 @@ class Sqs:
             self._put(target, json.dumps(event), "events.amazonaws.com")
 
         return deliver
+
+    def dump(self) -> bytes:
+        queues = {name: list(queue.messages.values()) for name, queue in self._queues.items()}
+        return msgspec.msgpack.encode(
+            _Saved(self._given, self._clock.now_s(), self._clock.monotonic_s(), queues)
+        )
+
+    def load(self, data: bytes) -> None:
+        """Messages of queues that there are; what was hidden then is hidden for the rest of its time."""
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+        self._given = saved.given
+        away_s = max(0, self._clock.now_s() - saved.now_s)
+        later_s = self._clock.monotonic_s() - saved.monotonic_s - away_s
+        for name, queue in self._queues.items():
+            for message in saved.queues.get(name, ()):
+                message.visible_at += later_s
+                message.expires_at += later_s
+                queue.messages[message.id] = message
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         match operation:
@@ -98,9 +133,9 @@ class Sqs:
 
     def _put(self, queue: _Queue, body: str, sender: str, delay_s: float = 0) -> _Message:
         now = self._clock.monotonic_s()
-        number = next(self._numbers)
+        self._given += 1
         message = _Message(
-            id=f"00000000-0000-4000-9000-{number:012x}",
+            id=f"00000000-0000-4000-9000-{self._given:012x}",
             body=body,
             sent_s=self._clock.now_s(),
             visible_at=now + delay_s,

@@ -39,11 +39,12 @@ async def _poll(endpoint: Endpoint, call: Callable[[], T]) -> T:
             left_s = deadline - clock.monotonic_s()
             if left_s <= 0:
                 break
-            await _first(clock.sleep(min(left_s, wait.again_s)), wait.arrived.wait())
+            await first(clock.sleep(min(left_s, wait.again_s)), wait.arrived.wait())
     return call()
 
 
-async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
+async def first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Returns when one of them does; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

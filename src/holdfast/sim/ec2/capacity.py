@@ -60,11 +60,8 @@ class Capacity:
         self._account = account
         self._taken: Counter[str] = Counter()  # by reservation
         self._pools: Counter[tuple[str, str, str]] = Counter()
-        self._addresses = {subnet.id: subnet.addresses for subnet in world.setup.subnets}
+        self._addresses: Counter[str] = Counter()  # by subnet
         self._vcpus = self._vcpus_left()
-        for instance in world.instances:
-            if instance.state != "terminated":
-                self._addresses[instance.subnet_id] -= instance.spec.addresses
 
     def plain(self, pool: Pool, wanted: int, market: str) -> tuple[list[Part], Failure | None]:
         """From what EC2 has to spare."""
@@ -194,9 +191,10 @@ class Capacity:
 
     def _addressed(self, pool: Pool, wanted: int) -> tuple[int, Failure | None]:
         """What the subnet has addresses for, already taken."""
-        free = max(0, self._addresses[pool.subnet_id] // pool.spec.addresses)
+        used = self._world.usage.addresses[pool.subnet_id] + self._addresses[pool.subnet_id]
+        free = max(0, (self._world.subnets[pool.subnet_id].addresses - used) // pool.spec.addresses)
         count = min(max(0, wanted), free)
-        self._addresses[pool.subnet_id] -= count * pool.spec.addresses
+        self._addresses[pool.subnet_id] += count * pool.spec.addresses
         if count == wanted or free > count:
             return count, None
         return count, Failure(
@@ -222,8 +220,8 @@ class Capacity:
         if not limit:
             return None
         types = self._world.types
-        outside = [i for i in self._world.instances if i.live and not i.lifecycle and not i.reservation_id]
-        used = sum(types[i.instance_type].vcpus for i in outside if i.account == self._account)
+        outside = self._world.usage.outside
+        used = sum(n * types[name].vcpus for (who, name), n in outside.items() if who == self._account)
         held = [r for r in self._world.reservations if r.active and r.owner == self._account]
         ordinary = [r for r in held if r.reservation_type == "on-demand-capacity-reservation"]
         return limit - used - sum(r.total * types[r.instance_type].vcpus for r in ordinary)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo
 from holdfast.sim.aws.errors import ApiError
-from holdfast.sim.ec2 import filters, pages, prices, times
+from holdfast.sim.ec2 import filters, listings, pages, prices, times
 from holdfast.sim.ec2.requests import Request, invalid
 from holdfast.sim.ec2.world import World
 
@@ -79,7 +79,7 @@ def types(world: World, request: Request) -> dict[str, Any]:
         request,
         "InstanceTypes",
         lambda t: str(t["InstanceType"]),
-        sizes=pages.Sizes(most=100, usual=100),
+        sizes=listings.Sizes(most=100, usual=100),
         ids="InstanceTypes",
     )
 
@@ -106,7 +106,7 @@ def offerings(world: World, request: Request) -> dict[str, Any]:
         request,
         "InstanceTypeOfferings",
         lambda o: f"{o['InstanceType']}/{o['Location']}",
-        sizes=pages.Sizes(usual=1000),
+        sizes=listings.Sizes(usual=1000),
     )
 
 
@@ -120,7 +120,7 @@ def spot_prices(world: World, request: Request) -> dict[str, Any]:
         if name not in world.types or "spot" not in world.types[name].usage_classes:
             continue
         for zone_id in world.offered[name]:
-            price = prices.spot(world.setup.region, name, zone_id)
+            price = prices.spot(world.setup, name, zone_id)
             if price is None:
                 continue
             answers += [
@@ -141,7 +141,7 @@ def spot_prices(world: World, request: Request) -> dict[str, Any]:
     return pages.page(
         answers, request, "SpotPriceHistory",
         lambda p: f"{p['InstanceType']}/{p['AvailabilityZoneId']}/{p['ProductDescription']}",
-        sizes=pages.Sizes(least=1, most=10_000, usual=1000),
+        sizes=listings.Sizes(least=1, most=10_000, usual=1000),
     )  # fmt: skip
 
 

@@ -1,15 +1,20 @@
 """What must be true of the world after every write; anything else ends the run with the facts.
 
-Called by `service` after each call that wrote and after time has passed. A checker shares nothing with the
-code that keeps its rule: it counts anew.
+Called by `service` after each call that wrote and after time has passed. The rules: a checker shares nothing with
+the code that keeps its rule, it counts anew; after a write it looks at what the write touched and at what depends
+on that, so that a check costs the same in a large world; a full check looks at everything, and at whether the
+counts that were carried along are those of a fresh count.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Instance, Reservation
 from holdfast.sim.ec2.world import World
+
+_FULL_EVERY: Final = 500  # checks; in a world with more instances than that, as many as there are
 
 
 class BrokenWorld(AssertionError):
@@ -17,42 +22,115 @@ class BrokenWorld(AssertionError):
 
 
 class Tally:
-    """All instances, counted in one walk, since the checkers run after every write."""
+    """Counts over all instances, carried along, and what there is to look at since the last time."""
+
+    def __init__(self) -> None:
+        self.held: Counter[str] = Counter()  # slots by reservation
+        self.inside: dict[str, dict[str, None]] = {}  # by reservation: who runs in it or holds a slot of it
+        self.addresses: Counter[str] = Counter()  # in use by subnet
+        self.places: Counter[tuple[str, str]] = Counter()  # account and address of each instance that has one
+        self.ids: tuple[str, ...] = ()  # to look at, and what of them is there:
+        self.instances: tuple[Instance, ...] = ()
+        self.reservations: tuple[Reservation, ...] = ()
+        self._counted: dict[str, Instance] = {}
+        self._known: dict[str, Reservation] = {}
+        self._blocks: dict[str, Reservation] = {}  # those of them that are active capacity blocks
+
+    def look(self, world: World, touched: Iterable[str]) -> None:
+        """Brings the counts up to date. What is to be looked at is what was touched, whose slots it holds or held,
+        who is in a reservation that changed, and who is in a block that should be empty by now."""
+        ids = dict.fromkeys(touched)
+        for key in tuple(ids):
+            self._count(world.instances.get(key), key, ids)
+        for key in tuple(ids):
+            if reservation := world.reservations.get(key):
+                if not _alike(self._known.get(key), reservation):
+                    ids |= self.inside.get(key, {})
+                self._know(reservation)
+        for key, block in self._blocks.items():
+            if world.now_s >= block.reclaim_s:
+                ids |= self.inside.get(key, {})
+        self.ids = tuple(ids)
+        self.instances = tuple(filter(None, map(world.instances.get, ids)))
+        self.reservations = tuple(filter(None, map(world.reservations.get, ids)))
+
+    def counts(self) -> tuple[Counter[str], Counter[str], Counter[tuple[str, str]]]:
+        """Without zeros, which are left of what is gone."""
+        return +self.held, +self.addresses, +self.places
+
+    def _know(self, reservation: Reservation) -> None:
+        self._known[reservation.id] = reservation
+        self._blocks.pop(reservation.id, None)
+        if reservation.kind == CAPACITY_BLOCK and reservation.active:
+            self._blocks[reservation.id] = reservation
+
+    def _count(self, after: Instance | None, key: str, ids: dict[str, None]) -> None:
+        before = self._counted.pop(key, None)
+        if after:
+            self._counted[key] = after
+        for instance, by in ((before, -1), (after, 1)):
+            if instance is None:
+                continue
+            self.held[instance.slot] += by
+            for reservation_id in filter(None, dict.fromkeys((instance.slot, instance.reservation_id))):
+                ids[reservation_id] = None
+                inside = self.inside.setdefault(reservation_id, {})
+                inside.pop(key, None)
+                if by > 0:
+                    inside[key] = None
+            if instance.state != "terminated":
+                self.addresses[instance.subnet_id] += by * instance.spec.addresses
+                self.places[instance.account, instance.private_ip] += by
+
+
+class Watch:
+    """Checks a world from write to write."""
 
     def __init__(self, world: World) -> None:
-        self.held: Counter[str] = Counter()  # slots by reservation
-        self.inside: list[Instance] = []  # in a reservation, or holding a slot
-        self.addresses: dict[str, int] = {}  # in use by subnet
-        self.places: list[tuple[str, str]] = []  # account and address of each instance that has one
-        self.running: set[str] = set()
-        for instance in world.instances:
-            if instance.slot or instance.reservation_id:
-                self.held[instance.slot] += 1
-                self.inside.append(instance)
-            if instance.state != "terminated":
-                in_use = self.addresses.get(instance.subnet_id, 0)
-                self.addresses[instance.subnet_id] = in_use + instance.spec.addresses
-                self.places.append((instance.account, instance.private_ip))
-                if instance.state == "running":
-                    self.running.add(instance.id)
+        self._world = world
+        self._tally = Tally()
+        self._checks = 0
+
+    def check(self) -> None:
+        """After a write. Every so often everything is looked at."""
+        touched = tuple(self._world.touched)
+        self._world.touched.clear()
+        self._tally.look(self._world, touched)
+        _run(self._world, self._tally)
+        self._checks += 1
+        if self._checks >= max(_FULL_EVERY, len(self._world.instances)):
+            self.check_all()
+
+    def check_all(self) -> None:
+        self._checks = 0
+        fresh = everything(self._world)
+        _run(self._world, fresh)
+        if fresh.counts() != self._tally.counts():
+            raise BrokenWorld(f"carried along: {self._tally.counts()}; counted anew: {fresh.counts()}")
 
 
 def check(world: World) -> None:
-    tally = Tally(world)
-    for checker in CHECKERS:
-        checker(world, tally)
+    """Everything, at once."""
+    _run(world, everything(world))
 
 
-def no_reservation_is_oversold(world: World, tally: Tally) -> None:
-    for reservation in world.reservations:
+def everything(world: World) -> Tally:
+    tally = Tally()
+    instances, reservations = (each.id for each in world.instances), (each.id for each in world.reservations)
+    tally.look(world, (*instances, *reservations, *world.ledger.open, *world.given))
+    return tally
+
+
+def no_reservation_is_oversold(_: World, tally: Tally) -> None:
+    for reservation in tally.reservations:
         used = tally.held[reservation.id] + reservation.elsewhere + reservation.lent
         if used > reservation.total:
-            inside = [instance.id for instance in tally.inside if instance.slot == reservation.id]
+            inside = list(tally.inside.get(reservation.id, ()))
             raise BrokenWorld(f"{reservation.id} holds {used} of {reservation.total}: {inside}")
 
 
-def counts_add_up(world: World, tally: Tally) -> None:
-    for reservation in world.reservations:
+def counts_add_up(_: World, tally: Tally) -> None:
+    for reservation in tally.reservations:
         held = tally.held[reservation.id]
         free = reservation.total - held - reservation.elsewhere - reservation.lent
         if reservation.active and reservation.available != free:
@@ -63,7 +141,7 @@ def counts_add_up(world: World, tally: Tally) -> None:
 
 
 def no_instance_is_in_two_reservations(_: World, tally: Tally) -> None:
-    for instance in tally.inside:
+    for instance in tally.instances:
         if instance.reservation_id and instance.reservation_id != instance.slot:
             raise BrokenWorld(
                 f"{instance.id} runs in {instance.reservation_id} and holds a slot of {instance.slot or 'none'}"
@@ -71,14 +149,14 @@ def no_instance_is_in_two_reservations(_: World, tally: Tally) -> None:
 
 
 def instances_match_their_reservation(world: World, tally: Tally) -> None:
-    for instance in tally.inside:
+    for instance in tally.instances:
         reservation = world.reservations.get(instance.reservation_id)
         if reservation and (why := _mismatch(instance, reservation)):
             raise BrokenWorld(f"{instance.id} is in {reservation.id} although {why}")
 
 
 def nothing_runs_in_an_ended_reservation(world: World, tally: Tally) -> None:
-    for instance in tally.inside:
+    for instance in tally.instances:
         reservation = world.reservations.get(instance.reservation_id)
         if reservation is None:
             continue
@@ -91,34 +169,35 @@ def nothing_runs_in_an_ended_reservation(world: World, tally: Tally) -> None:
             )
 
 
-def ids_are_never_reused(world: World, _: Tally) -> None:
-    if sum(world.given.values()) != len(world.given):
-        raise BrokenWorld(f"ids given twice: {[each for each, count in world.given.items() if count > 1]}")
-    if strange := [each.id for each in world.instances if each.id not in world.given]:
+def ids_are_never_reused(world: World, tally: Tally) -> None:
+    if twice := [key for key in tally.ids if world.given.get(key, 0) > 1]:
+        raise BrokenWorld(f"ids given twice: {twice}")
+    if strange := [each.id for each in tally.instances if each.id not in world.given]:
         raise BrokenWorld(f"ids never given: {strange}")
 
 
 def subnets_are_not_overfull(world: World, tally: Tally) -> None:
-    for subnet in world.setup.subnets:
-        used = tally.addresses.get(subnet.id, 0)
+    for instance in tally.instances:
+        subnet, used = world.subnets[instance.subnet_id], tally.addresses[instance.subnet_id]
         if used > subnet.addresses:
             raise BrokenWorld(f"{subnet.id} has {subnet.addresses} addresses and {used} in use")
-    if len(set(tally.places)) != len(tally.places):
-        doubled = [place for place, count in Counter(tally.places).items() if count > 1]
+    places = {(each.account, each.private_ip): None for each in tally.instances}
+    if doubled := [place for place in places if tally.places[place] > 1]:
         raise BrokenWorld(f"addresses in use twice: {doubled}")
 
 
 def everything_is_paid_for_once(world: World, tally: Tally) -> None:
-    owed = {each.id for each in world.reservations if each.active and not each.interruptible}
-    owed |= tally.running
-    billed = world.ledger.open.keys()
-    if owed != billed:
-        raise BrokenWorld(f"not billed: {owed - billed}; billed: {billed - owed}")
-    inside = {each.id for each in tally.inside if each.reservation_id}
-    for charge in world.ledger.open.values():
-        if (charge.kind == "reserved") != (charge.what in inside):
-            where = "in a reservation" if charge.what in inside else "in no reservation"
-            raise BrokenWorld(f"{charge.what} is billed as {charge.kind} and is {where}")
+    owed = {each.id: "" for each in tally.reservations if each.active and not each.interruptible}
+    owed |= {each.id: each.reservation_id for each in tally.instances if each.state == "running"}
+    billed = {key: world.ledger.open[key].kind for key in tally.ids if key in world.ledger.open}
+    if owed.keys() != billed.keys():
+        raise BrokenWorld(
+            f"not billed: {sorted(owed.keys() - billed.keys())}; billed: {sorted(billed.keys() - owed.keys())}"
+        )
+    for key, kind in billed.items():
+        if (kind == "reserved") != bool(owed[key]):
+            where = "in a reservation" if owed[key] else "in no reservation"
+            raise BrokenWorld(f"{key} is billed as {kind} and is {where}")
 
 
 CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
@@ -131,6 +210,16 @@ CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
     subnets_are_not_overfull,
     everything_is_paid_for_once,
 )
+
+
+def _run(world: World, tally: Tally) -> None:
+    for checker in CHECKERS:
+        checker(world, tally)
+
+
+def _alike(before: Reservation | None, after: Reservation) -> bool:
+    """Whether all that those inside depend on is as it was."""
+    return before is not None and replace(before, available=after.available) == after
 
 
 def _mismatch(instance: Instance, reservation: Reservation) -> str:

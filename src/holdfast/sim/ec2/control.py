@@ -24,12 +24,12 @@ def add_reservation(
     world: World, *, owner: str, instance_type: str, zone_id: str, total: int, **fields: Any
 ) -> Reservation:
     """A reservation of any kind, in any state; running instances that match an open one join at once."""
-    elsewhere = fields.pop("elsewhere", 0)
+    elsewhere, named = fields.pop("elsewhere", 0), fields.pop("id", "")
     fields.setdefault("start_s", world.now_s)
     fields.setdefault("state", "active" if fields["start_s"] <= world.now_s else "scheduled")
     reservation = world.put_reservation(
         Reservation(
-            id=world.new_id("cr"),
+            id=world.give_id(named) if named else world.new_id("cr"),
             owner=owner,
             instance_type=instance_type,
             zone_id=zone_id,

@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.sim.aws import ssm
 from holdfast.sim.aws.ssm import AmiPath
-from holdfast.sim.ec2.setup import Image
+from holdfast.sim.ec2.images import Image
 
 CREATED_S: Final = 1_793_491_200
 _DAY: Final = "20261101"

@@ -87,6 +87,7 @@ class Spec:
     addresses: int = 1  # private addresses it takes from its subnet
     efas: int = 0
     volumes: tuple[str, ...] = ()  # device names
+    volume_gib: int = 0  # of the largest of them; 0: what the image says
     monitoring: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -119,8 +120,10 @@ class Instance:
     interface_id: str
     volume_ids: tuple[str, ...] = ()
     agent: str = ""  # user agent of whoever launched it
+    partition: int = 0  # of its placement group; 0: the group has none
     silent: bool = False  # it runs, and nothing on it ever answers
     impaired_s: int = 0  # since when its status check fails
+    boots: int = 1  # how often it was started
     event: tuple[str, int] = ("", 0)  # a scheduled event: code and time
     tags: dict[str, str] = field(default_factory=dict)
 

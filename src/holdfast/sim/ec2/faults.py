@@ -113,6 +113,8 @@ class Faults:
 
     def strikes(self, kind: type[F], now_s: int, fits: Callable[[F], bool] = lambda _: True) -> F | None:
         """The first fault of a kind that strikes now."""
+        if not self._rules:
+            return None
         for index, rule in enumerate(self._rules):
             if not isinstance(rule, kind) or not rule.from_s <= now_s < rule.until_s or not fits(rule):
                 continue

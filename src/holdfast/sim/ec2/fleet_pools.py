@@ -4,8 +4,9 @@ Called by `fleet`. The rules: what is wrong with the whole request refuses the c
 pool is an error of that pool; the same (type, zone) twice refuses the call, whatever the templates say.
 """
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
@@ -46,9 +47,9 @@ def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[
         given = config.get("LaunchTemplateSpecification", {})
         template = templates.find(world, request.account, given)
         version = templates.number(template, given.get("Version", ""))
-        data = template.versions[version - 1]
+        source = _Source(world, request.account, template.versions[version - 1])
         for override in config.get("Overrides") or [{}]:
-            reader = _Reader(world, request.account, data, override, market)
+            reader = _Reader(source, override, market)
             answer = reader.answer(template.id, str(version))
             if reader.pair in seen:
                 raise ApiError(
@@ -56,36 +57,51 @@ def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[
                 )
             seen.add(reader.pair)
             try:
-                pools.append(replace(reader.pool(), answer=answer))
+                pools.append(reader.pool(answer))
             except ApiError as error:
                 refused.append(Refused(answer, Failure(error.code, error.message)))
     return pools, refused
 
 
+class _Source:
+    """The data of one launch template, as one account uses them."""
+
+    def __init__(self, world: World, account: str, data: Mapping[str, Any]) -> None:
+        self.world, self.account, self.data = world, world.account(account), data
+
+    @functools.cached_property
+    def spec(self) -> Spec:
+        """How an instance is to be where no override says otherwise."""
+        return specs.resolve(self.world, self.account.id, self.data)
+
+    def overridden(self, override: Mapping[str, Any]) -> Spec:
+        changes = {name: override[name] for name in _OVER_TEMPLATE if name in override}
+        if place := override.get("Placement"):
+            changes["Placement"] = {**self.data.get("Placement", {}), **place}
+        if not changes:
+            return self.spec
+        return specs.resolve(self.world, self.account.id, {**self.data, **changes})
+
+
 class _Reader:
     """One override over the data of its template."""
 
-    def __init__(
-        self, world: World, account: str, data: Mapping[str, Any], override: Mapping[str, Any], market: str
-    ) -> None:
+    def __init__(self, source: _Source, override: Mapping[str, Any], market: str) -> None:
         for unknown in ("InstanceRequirements", "WeightedCapacity"):
             if unknown in override:
                 raise ApiError("UnsupportedOperation", f"{unknown} is not simulated")
         if "AvailabilityZone" in override and "AvailabilityZoneId" in override:
             raise ApiError("InvalidFleetConfig", "Specify AvailabilityZone or AvailabilityZoneId, not both.")
-        self.world, self.market, self.override, self.data = world, market, override, data
-        self.account = world.account(account)
-        self.instance_type = override.get("InstanceType") or data.get("InstanceType", "")
+        self.source, self.market, self.override, self.data = source, market, override, source.data
+        self.world, self.account = source.world, source.account
+        self.instance_type = override.get("InstanceType") or self.data.get("InstanceType", "")
         if not self.instance_type:
             raise ApiError("InvalidFleetConfig", "The fleet configuration has no instance type.")
-        self.subnet = self._subnet()
+        asked_zone = self._asked_zone()
+        self.subnet = self._subnet(asked_zone)
+        self.zone_id = asked_zone or (self.subnet.zone_id if self.subnet else "")
         self.pair = (self.instance_type, self.zone_id or str(override))
 
-    @property
-    def zone_id(self) -> str:
-        return self._asked_zone or (self.subnet.zone_id if self.subnet else "")
-
-    @property
     def _asked_zone(self) -> str:
         """Its id. A name that the account does not know stays as it is, and is refused later."""
         for place in (self.override, self.override.get("Placement", {}), self.data.get("Placement", {})):
@@ -98,29 +114,24 @@ class _Reader:
     def answer(self, template_id: str, version: str) -> dict[str, Any]:
         echoed = {name: self.override[name] for name in _ECHOED if name in self.override}
         echoed["InstanceType"] = self.instance_type
-        if self.zone_id in self.account.zone_ids.values():
-            echoed["AvailabilityZone"] = self.account.zone_name(self.zone_id)
+        if zone_name := self.account.zone_names.get(self.zone_id):
+            echoed["AvailabilityZone"] = zone_name
             echoed["AvailabilityZoneId"] = self.zone_id
         return {
             "LaunchTemplateSpecification": {"LaunchTemplateId": template_id, "Version": version},
             "Overrides": echoed,
         }
 
-    def pool(self) -> Pool:
+    def pool(self, answer: dict[str, Any]) -> Pool:
         """The pool, or an ApiError that is about this pool alone."""
-        data = dict(self.data) | {
-            name: self.override[name] for name in _OVER_TEMPLATE if name in self.override
-        }
-        if group := self.override.get("Placement", {}):
-            data["Placement"] = dict(data.get("Placement", {})) | dict(group)
-        spec = specs.resolve(self.world, self.account.id, data)
-        if self.zone_id and self.zone_id not in self.account.zone_ids.values():
+        spec = self.source.overridden(self.override)
+        if self.zone_id and self.zone_id not in self.account.zone_names:
             raise invalid(f"Invalid availability zone: [{self.zone_id}]")
         if self.subnet is None:
             raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{self._subnet_id}' does not exist")
         if self.subnet.zone_id != self.zone_id:
             raise invalid(f"The subnet '{self.subnet.id}' is not in the Availability Zone that was asked for")
-        specs.check_network(self.world, spec, self.subnet)
+        spec = specs.in_network(self.world, spec, self.subnet)
         check_type(self.world, self.instance_type, self.zone_id, spec, self.market)
         return Pool(
             instance_type=self.instance_type,
@@ -129,14 +140,15 @@ class _Reader:
             spec=spec,
             price=self._price(),
             priority=self.override.get("Priority", float("inf")),
+            answer=answer,
         )
 
     def _price(self) -> int:
-        region = self.world.setup.region
+        setup = self.world.setup
         if self.market != "spot":
-            price = prices.on_demand(region, self.instance_type)
+            price = prices.on_demand(setup, self.instance_type)
             return _DEAREST if price is None else price
-        price = prices.spot(region, self.instance_type, self.zone_id)
+        price = prices.spot(setup, self.instance_type, self.zone_id)
         most = self.override.get("MaxPrice")
         if most is not None and price is not None and price > float(most) * _USD:
             raise ApiError(
@@ -150,12 +162,14 @@ class _Reader:
         in_template = next((i["SubnetId"] for i in interfaces if "SubnetId" in i), "")
         return str(self.override.get("SubnetId", "") or in_template)
 
-    def _subnet(self) -> Subnet | None:
+    def _subnet(self, asked_zone: str) -> Subnet | None:
         """The one that is named, else the default one of the zone, else of the first zone."""
-        mine = [s for s in self.world.setup.subnets if s.account == self.account.id]
+        mine = self.account.id
         if self._subnet_id:
-            return next((s for s in mine if s.id == self._subnet_id), None)
-        return next((s for s in mine if s.default and self._asked_zone in {"", s.zone_id}), None)
+            named = self.world.subnets.get(self._subnet_id)
+            return named if named and named.account == mine else None
+        found = (s for s in self.world.setup.subnets if s.account == mine and s.default)
+        return next((s for s in found if asked_zone in {"", s.zone_id}), None)
 
 
 def check_type(world: World, instance_type: str, zone_id: str, spec: Spec, market: str) -> None:

@@ -86,22 +86,26 @@ _FILTERS: Final = {
 
 def describe(world: World, request: Request) -> dict[str, Any]:
     found = asked(world, request, request.get("InstanceIds", ()))
-    by_id = {each.id: each for each in found}
     whole = (render(world, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
     answers = filters.keep(whole, request, _FILTERS)
-    page = pages.page(answers, request, "Instances", lambda i: str(i["InstanceId"]), ids="InstanceIds")
+    return pages.page(
+        answers,
+        request,
+        "Reservations",
+        lambda i: str(i["InstanceId"]),
+        ids="InstanceIds",
+        shape=_batches,
+    )
+
+
+def _batches(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Instances that were launched together stand together, under what EC2 calls a reservation."""
     batches: dict[str, dict[str, Any]] = {}
-    for answer in page.pop("Instances"):
-        instance = by_id[answer["InstanceId"]]
-        del answer["Batch"], answer["Owner"]
-        batch = {
-            "ReservationId": instance.batch_id,
-            "OwnerId": instance.account,
-            "Groups": [],
-            "Instances": [],
-        }
-        batches.setdefault(instance.batch_id, batch)["Instances"].append(answer)
-    return page | {"Reservations": list(batches.values())}
+    for answer in answers:
+        instance = {name: value for name, value in answer.items() if name not in {"Batch", "Owner"}}
+        batch = {"ReservationId": answer["Batch"], "OwnerId": answer["Owner"], "Groups": [], "Instances": []}
+        batches.setdefault(answer["Batch"], batch)["Instances"].append(instance)
+    return list(batches.values())
 
 
 def terminate(world: World, request: Request) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def reboot(world: World, request: Request) -> dict[str, Any]:
     request.proceed()
     for instance in found:
         if not instance.silent:
-            world.put_instance(instance, impaired_s=0, event=("", 0))
+            world.put_instance(instance, impaired_s=0, event=("", 0), boots=instance.boots + 1)
     return {}
 
 
@@ -149,18 +153,21 @@ def set_reservation(world: World, request: Request) -> dict[str, Any]:
 
 def asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
     """Those, or all of the account's, as old as the call reads them."""
-    moment_s = world.now_s - request.stale_s
-    then = world.instances.as_of(moment_s) if request.stale_s else iter(world.instances)
-    mine = {each.id: each for each in then if each.account == request.account}
-    if not ids:
-        return list(mine.values())
+    ids = tuple(dict.fromkeys(ids))
     for each in ids:
         if not each.startswith("i-"):
             raise ApiError("InvalidInstanceID.Malformed", f'Invalid id: "{each}"')
-    missing = [each for each in ids if each not in mine]
-    if missing:
+    then: Iterable[Instance]
+    if request.stale_s:
+        then = world.instances.as_of(world.now_s - request.stale_s)
+    elif ids:
+        then = filter(None, map(world.instances.get, ids))
+    else:
+        then = world.instances
+    mine = {each.id: each for each in then if each.account == request.account}
+    if missing := [each for each in ids if each not in mine]:
         raise ApiError("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(missing)}' do not exist")
-    return [mine[each] for each in dict.fromkeys(ids)]
+    return [mine[each] for each in ids or mine]
 
 
 def render(world: World, instance: Instance) -> dict[str, Any]:
@@ -182,6 +189,7 @@ def render(world: World, instance: Instance) -> dict[str, Any]:
             "AvailabilityZoneId": instance.zone_id,
             "Tenancy": spec.tenancy,
             "GroupName": spec.placement_group,
+            **_group(world, instance),
         },
         "PrivateDnsName": "" if gone else dns,
         "PublicDnsName": "",
@@ -280,3 +288,12 @@ def _interfaces(
 
 def state(name: str) -> dict[str, Any]:
     return {"Code": STATE_CODES[name], "Name": name}
+
+
+def _group(world: World, instance: Instance) -> dict[str, Any]:
+    name = instance.spec.placement_group
+    known = {(group.account, group.name): group.id for group in world.setup.placement_groups}
+    if not name:
+        return {}
+    partition = {"PartitionNumber": instance.partition} if instance.partition else {}
+    return {"GroupId": known[instance.account, name], **partition}

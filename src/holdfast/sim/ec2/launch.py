@@ -4,6 +4,7 @@ The rule: a slot is taken in the same moment as its instance is made.
 """
 
 import ipaddress
+from collections import Counter
 
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.capacity import Part
@@ -49,6 +50,7 @@ def _make_one(
             interface_id=world.new_id("eni"),
             volume_ids=tuple(world.new_id("vol") for _ in spec.volumes),
             agent=request.agent,
+            partition=_partition(world, request.account, spec.placement_group),
             silent=world.faults.strikes(faults.Silent, world.now_s) is not None,
             tags=spec.tags | tags,
         )
@@ -60,12 +62,23 @@ def _make_one(
     return instance
 
 
+def _partition(world: World, account: str, group: str) -> int:
+    """EC2 deals instances out evenly over the partitions of a group."""
+    found = (g for g in world.setup.placement_groups if group and (g.account, g.name) == (account, group))
+    count = next((g.partitions for g in found), 0)
+    used = Counter(
+        each.partition for each in world.instances if each.spec.placement_group == group and each.live
+    )
+    return min(range(1, count + 1), key=lambda number: used[number], default=0)
+
+
 def _address(world: World, subnet_id: str) -> str:
-    """The next address of the subnet; once they have all been given out, the next that no instance has."""
+    """The next address of the subnet that no instance has; after the last comes the first."""
     subnet = world.subnets[subnet_id]
-    first = ipaddress.ip_network(subnet.cidr).network_address + _RESERVED_ADDRESSES
-    world.addresses[subnet_id] += 1
-    if world.addresses[subnet_id] <= subnet.addresses:
-        return str(first + world.addresses[subnet_id])
-    used = {each.private_ip for each in world.instances if each.state != "terminated"}
-    return next(str(first + n) for n in range(1, subnet.addresses + 1) if str(first + n) not in used)
+    first = int(ipaddress.ip_address(subnet.cidr.partition("/")[0])) + _RESERVED_ADDRESSES + 1
+    for _ in range(subnet.addresses):
+        address = str(ipaddress.IPv4Address(first + world.addresses[subnet_id] % subnet.addresses))
+        world.addresses[subnet_id] += 1
+        if not world.usage.places[subnet_id, address]:
+            return address
+    raise AssertionError(f"{subnet_id} has no address left, and something is launched there")

@@ -6,7 +6,7 @@ the owner pays for every slot, used or not; only running instances are billed.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,9 +33,10 @@ class Charge:
 
 
 class Ledger:
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[str], None]) -> None:
         self.open: dict[str, Charge] = {}
         self.closed: list[Charge] = []
+        self._changed = changed  # told what is billed otherwise from now on
 
     def book(self, charge: Charge) -> None:
         """From now on the thing costs this much; what it cost before is closed."""
@@ -44,10 +45,14 @@ class Ledger:
             return
         self.stop(charge.what, charge.from_s)
         self.open[charge.what] = charge
+        self._changed(charge.what)
 
     def stop(self, what: str, now_s: int) -> None:
         before = self.open.pop(what, None)
-        if before and before.from_s < now_s:
+        if before is None:
+            return
+        self._changed(what)
+        if before.from_s < now_s:
             self.closed.append(replace(before, to_s=now_s))
 
     def charges(self) -> Iterator[Charge]:

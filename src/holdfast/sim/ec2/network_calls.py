@@ -4,14 +4,13 @@ Called by `service`. The rule: free addresses are counted from the instances tha
 only when an instance is terminated.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
-from holdfast.sim.ec2 import filters, pages, times
+from holdfast.sim.ec2 import filters, listings, pages, times
+from holdfast.sim.ec2.images import AMAZON, Image
 from holdfast.sim.ec2.requests import Request, tag_list
-from holdfast.sim.ec2.setup import AMAZON, Image
 from holdfast.sim.ec2.world import World
 
 _SUBNET_FILTERS: Final = {
@@ -66,10 +65,6 @@ _PLACEMENT_FILTERS: Final = {
 
 
 def subnets(world: World, request: Request) -> dict[str, Any]:
-    used: Counter[str] = Counter()
-    for instance in world.instances:
-        if instance.state != "terminated":
-            used[instance.subnet_id] += instance.spec.addresses
     account = world.account(request.account)
     answers = [
         {
@@ -79,7 +74,7 @@ def subnets(world: World, request: Request) -> dict[str, Any]:
             "VpcId": subnet.vpc_id,
             "State": "available",
             "CidrBlock": subnet.cidr,
-            "AvailableIpAddressCount": subnet.addresses - used[subnet.id],
+            "AvailableIpAddressCount": subnet.addresses - world.usage.addresses[subnet.id],
             "AvailabilityZone": account.zone_name(subnet.zone_id),
             "AvailabilityZoneId": subnet.zone_id,
             "DefaultForAz": subnet.default,
@@ -134,7 +129,12 @@ def images(world: World, request: Request) -> dict[str, Any]:
         asked = [i for i in asked if i["ImageId"] not in gone]
     found = filters.keep(asked, request, _IMAGE_FILTERS)
     return pages.page(
-        found, request, "Images", lambda i: str(i["ImageId"]), sizes=pages.Sizes(least=1), ids="ImageIds"
+        found,
+        request,
+        "Images",
+        lambda i: str(i["ImageId"]),
+        sizes=listings.Sizes(least=1),
+        ids="ImageIds",
     )
 
 

@@ -2,28 +2,19 @@
 
 Called by every Describe call that pages. The rules, as EC2's: no page size together with ids; a size outside
 the bounds is an error, not cut; a token continues after the last key that was given, so what is added or goes
-meanwhile neither repeats nor hides the rest; a token of another request is refused.
+meanwhile neither repeats nor hides the rest; a token of another request is refused. While nothing changes, further
+pages are cut from the list that the first was cut from.
 """
 
 import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2.listings import Key, Listing, Shape, Sizes
 from holdfast.sim.ec2.requests import Request, clash, invalid
-
-Key = Callable[[dict[str, Any]], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    least: int = 5
-    most: int = 1000
-    usual: int | None = None  # where none is asked for: None is everything
 
 
 def page(
@@ -34,22 +25,37 @@ def page(
     *,
     sizes: Sizes = Sizes(),  # noqa: B008 (it is frozen)
     ids: str = "",
+    shape: Shape | None = None,
 ) -> dict[str, Any]:
-    """One page under `member`, sorted by key. `ids` is the parameter that a page size cannot go with."""
-    size = request.get("MaxResults")
-    if size is not None:
-        if ids and request.get(ids):
-            raise clash(f"The parameter {ids} cannot be used with the parameter MaxResults")
-        if not sizes.least <= size <= sizes.most:
-            raise invalid(
-                f"Value ( {size} ) for parameter maxResults is invalid. Expecting {sizes.least} to {sizes.most}."
-            )
-    size = size or sizes.usual
+    """One page under `member`, sorted by key. `ids` is the parameter that a page size cannot go with; `shape` makes
+    of a page's answers what stands under `member`."""
+    if ids and request.get(ids) and request.get("MaxResults") is not None:
+        raise clash(f"The parameter {ids} cannot be used with the parameter MaxResults")
     after = _read(request)
     rest = [answer for answer in sorted(answers, key=key) if after is None or key(answer) > after]
-    if size is None or len(rest) <= size:
-        return {member: rest}
-    return {member: rest[:size], "NextToken": _write(request, key(rest[size - 1]))}
+    return _cut(request, Listing(rest, member, key, sizes, shape or list), 0)
+
+
+def next_page(request: Request) -> dict[str, Any] | None:
+    """The page that a token asks for, cut from the list it is of; None where that has to be made again."""
+    kept = request.listings.get((request.get("NextToken"), request.stale_s))
+    if kept is None:
+        return None
+    _read(request)
+    return _cut(request, *kept)
+
+
+def _cut(request: Request, listing: Listing, begin: int) -> dict[str, Any]:
+    size, least, most = request.get("MaxResults"), listing.sizes.least, listing.sizes.most
+    if size is not None and not least <= size <= most:
+        raise invalid(f"Value ( {size} ) for parameter maxResults is invalid. Expecting {least} to {most}.")
+    size = size or listing.sizes.usual
+    if size is None or len(listing.answers) - begin <= size:
+        return {listing.member: listing.shape(listing.answers[begin:])}
+    end = begin + size
+    token = _write(request, listing.key(listing.answers[end - 1]))
+    request.listings.keep((token, request.stale_s), listing, end)
+    return {listing.member: listing.shape(listing.answers[begin:end]), "NextToken": token}
 
 
 def _write(request: Request, last: str) -> str:

@@ -1,4 +1,5 @@
-"""What a machine costs an hour, in nano-USD: shipped list prices, and spot prices made from them.
+"""What a machine costs an hour, in nano-USD: shipped list prices, and spot prices made from them, unless the setup
+names others.
 
 Read by Fleet's strategies, by the ledger and by DescribeSpotPriceHistory. No spot prices are shipped, so each
 pool has a discount of its own, drawn from its name: the same in every run, different from pool to pool.
@@ -7,19 +8,24 @@ pool has a discount of its own, drawn from its name: the same in every run, diff
 import hashlib
 
 from holdfast.data import ec2
+from holdfast.sim.ec2.setup import Setup
 
 _CHEAPEST_PERCENT = 25
 _SPREAD_PERCENT = 30
 _DEPTHS = 10
 
 
-def on_demand(region: str, instance_type: str) -> int | None:
+def on_demand(setup: Setup, instance_type: str) -> int | None:
     """None where no price is known."""
-    return ec2.region(region).on_demand_nano_usd.get(instance_type)
+    if instance_type in setup.prices:
+        return setup.prices[instance_type]
+    return ec2.region(setup.region).on_demand_nano_usd.get(instance_type)
 
 
-def spot(region: str, instance_type: str, zone_id: str) -> int | None:
-    price = on_demand(region, instance_type)
+def spot(setup: Setup, instance_type: str, zone_id: str) -> int | None:
+    if (instance_type, zone_id) in setup.spot_prices:
+        return setup.spot_prices[instance_type, zone_id]
+    price = on_demand(setup, instance_type)
     if price is None:
         return None
     return price * (_CHEAPEST_PERCENT + _drawn("price", instance_type, zone_id) % _SPREAD_PERCENT) // 100

@@ -5,10 +5,11 @@ and writes nothing before that, so that a dry run answers what the real call wou
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2.listings import Listings
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Request:
     account: str
     agent: str = ""
     stale_s: int = 0  # how old the answer of a Describe call is
+    listings: Listings = field(default_factory=Listings)
 
     @property
     def dry_run(self) -> bool:

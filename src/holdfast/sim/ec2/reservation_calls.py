@@ -7,7 +7,7 @@ not visible does not exist; counts may be as old as the staleness of the call.
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
-from holdfast.sim.ec2 import control, filters, pages, reservations, times
+from holdfast.sim.ec2 import control, filters, listings, pages, reservations, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Reservation
 from holdfast.sim.ec2.requests import Request, clash, invalid, tag_list
 from holdfast.sim.ec2.world import World
@@ -41,8 +41,9 @@ _GONE: Final = ("cancelled", "expired", "failed")
 
 def describe(world: World, request: Request) -> dict[str, Any]:
     asked = request.get("CapacityReservationIds", ())
-    then = {each.id: each for each in world.reservations.as_of(world.now_s - request.stale_s)}
-    seen = {key: each for key, each in then.items() if each.visible_to(request.account)}
+    now = world.reservations
+    then = now.as_of(world.now_s - request.stale_s) if request.stale_s else now
+    seen = {each.id: each for each in then if each.visible_to(request.account)}
     for each in asked:
         if each not in seen:
             raise _not_found(each)
@@ -50,7 +51,7 @@ def describe(world: World, request: Request) -> dict[str, Any]:
     answers = filters.keep((render(world, request.account, each) for each in found), request, _FILTERS)
     return pages.page(
         answers, request, "CapacityReservations", lambda r: str(r["CapacityReservationId"]),
-        sizes=pages.Sizes(least=1, most=1000), ids="CapacityReservationIds",
+        sizes=listings.Sizes(least=1, most=1000), ids="CapacityReservationIds",
     )  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def groups(world: World, request: Request) -> dict[str, Any]:
         request,
         "CapacityReservationGroups",
         lambda g: str(g["GroupArn"]),
-        sizes=pages.Sizes(least=1),
+        sizes=listings.Sizes(least=1),
     )
 
 
@@ -181,7 +182,11 @@ def blocks(world: World, request: Request) -> dict[str, Any]:
     answers = [_render_block(world, request.account, key, of_block[key]) for key in asked]
     answers = filters.keep(answers, request, _BLOCK_FILTERS)
     return pages.page(
-        answers, request, "CapacityBlocks", lambda b: str(b["CapacityBlockId"]), sizes=pages.Sizes(least=1)
+        answers,
+        request,
+        "CapacityBlocks",
+        lambda b: str(b["CapacityBlockId"]),
+        sizes=listings.Sizes(least=1),
     )
 
 

@@ -34,7 +34,7 @@ def run(world: World, request: Request) -> dict[str, Any]:
     subnet = _subnet(world, request, spec)
     if not spec.instance_type:
         raise ApiError("MissingParameter", "The request must contain the parameter InstanceType")
-    specs.check_network(world, spec, subnet)
+    spec = specs.in_network(world, spec, subnet)
     market = spec.market or "on-demand"
     fleet_pools.check_type(world, spec.instance_type, subnet.zone_id, spec, market)
     request.proceed()

@@ -2,14 +2,14 @@
 
 Built by whoever makes a world; the fronts and the product reach it through `call` only. The rules: before a
 call the world catches up with the clock; after a call that wrote, and after time has passed, every checker
-runs; the same client token with the same parameters gives the first answer again.
+looks at what was touched; the same client token with the same parameters gives the first answer again.
 """
 
-import copy
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from holdfast.ports import Ids
 from holdfast.sim.aws.errors import ApiError, LostResponse
@@ -23,6 +23,7 @@ from holdfast.sim.ec2 import (
     instance_calls,
     interruptible_calls,
     network_calls,
+    pages,
     reservation_calls,
     run_instances,
     status_calls,
@@ -31,6 +32,7 @@ from holdfast.sim.ec2 import (
     templates,
     throttle,
 )
+from holdfast.sim.ec2.listings import Listings
 from holdfast.sim.ec2.requests import Request, dry_run
 from holdfast.sim.ec2.setup import Setup
 from holdfast.sim.ec2.world import Event, Now, World
@@ -83,16 +85,27 @@ class Ec2:
         setup: Setup,
         rules: Sequence[faults.Fault] = (),
         sink: Callable[[Event], None] = lambda _: None,
+        planned: Callable[[], None] = lambda: None,
         throttled: bool = True,
     ) -> None:
-        self.world = World(clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink)
+        """Events go to `sink`; `planned` is told when something was put on the agenda."""
+        self.world = World(
+            clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink, planned=planned
+        )
         self._throttle = throttle.Throttle(on=throttled)
-        self._checked = 0
+        self._watch = checkers.Watch(self.world)
+        self._checked_s = self.world.now_s
+        self._listings = Listings()
 
     def advance(self) -> None:
         """Brings the world to the clock's time, for who looks at it without calling."""
         agenda.catch_up(self.world)
         self._check()
+
+    def check_all(self) -> None:
+        """Every checker over everything, for the end of a story."""
+        self._check()
+        self._watch.check_all()
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         self.advance()
@@ -100,8 +113,10 @@ class Ec2:
         if run is None:
             raise ApiError("InvalidAction", f"The action {operation} is not valid for this web service.")
         self._admit(operation, params, caller)
-        request = Request(operation, params, caller.account_id, caller.user_agent, self._stale_s(operation))
-        answer = self._once(run, request)
+        listings = self._listings.at((self.world.writes, self.world.now_s))
+        stale_s = self._stale_s(operation)
+        request = Request(operation, params, caller.account_id, caller.user_agent, stale_s, listings)
+        answer = pages.next_page(request) or self._once(run, request)
         self._check()
         if self.world.faults.strikes_call(faults.Lost, operation, self.world.now_s):
             raise LostResponse(operation)
@@ -109,7 +124,7 @@ class Ec2:
 
     def _admit(self, operation: str, params: Mapping[str, Any], caller: Caller) -> None:
         world = self.world
-        if caller.account_id not in {account.id for account in world.setup.accounts}:
+        if not world.knows(caller.account_id):
             raise ApiError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
         if world.faults.strikes_call(faults.Throttled, operation, world.now_s):
             raise throttle.limit_exceeded()
@@ -124,22 +139,22 @@ class Ec2:
         """Runs the operation, or answers as it did when it was asked with this token before."""
         token = request.get("ClientToken")
         key = (request.account, request.operation, str(token))
-        asked = _fingerprint(request)
+        asked = _fingerprint(request) if token else ""
         if token and key in self.world.answers:
-            before, answer = self.world.answers[key]
+            before, kept = self.world.answers[key]
             if before != asked:
                 raise ApiError(
                     "IdempotentParameterMismatch",
                     "The request uses the same client token as a previous, but non-identical request.",
                 )
-            return copy.deepcopy(answer)
+            return dict(msgspec.msgpack.decode(kept))
         writes = self.world.writes
         answer = run(self.world, request)
         if request.dry_run:
             assert self.world.writes == writes, f"a dry run of {request.operation} wrote"
             raise dry_run()
         if token:
-            self.world.answers[key] = (asked, copy.deepcopy(answer))
+            self.world.answers[key] = (asked, msgspec.msgpack.encode(answer))
         return answer
 
     def _stale_s(self, operation: str) -> int:
@@ -151,12 +166,11 @@ class Ec2:
         return lag_s
 
     def _check(self) -> None:
-        if self.world.writes != self._checked:
-            checkers.check(self.world)
-            self._checked = self.world.writes
+        if self.world.touched or self.world.now_s != self._checked_s:
+            self._watch.check()
+            self._checked_s = self.world.now_s
 
 
 def _fingerprint(request: Request) -> str:
     asked = {name: value for name, value in request.params.items() if name != "ClientToken"}
-    text = json.dumps(asked, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(msgspec.json.encode(asked, order="sorted"), digest_size=16).hexdigest()

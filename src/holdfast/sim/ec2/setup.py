@@ -4,26 +4,35 @@ Made by whoever builds a world; nothing here changes afterwards. The rule: zone 
 everybody, zone names are an account's own.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.data import ec2
+from holdfast.sim.ec2 import eks_images
+from holdfast.sim.ec2.images import Image
 
 ACCOUNT: Final = "111122223333"
-AMAZON: Final = "602401143452"  # who owns the EKS images
+DEFAULT_GROUP: Final = "default"  # the name of the group that every VPC has
 VPC: Final = "vpc-0a1b2c3d4e5f60718"
 CLUSTER: Final = "holdfast"
+KUBERNETES: Final = "1.36"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Account:
     id: str
     zone_ids: Mapping[str, str]  # by the name this account knows a zone by
     vcpu_limit: int = 0  # on-demand processors it may run at once; 0: no limit
 
+    @functools.cached_property
+    def zone_names(self) -> dict[str, str]:
+        """By the id of the zone."""
+        return {zone_id: name for name, zone_id in self.zone_ids.items()}
+
     def zone_name(self, zone_id: str) -> str:
-        return next(name for name, known in self.zone_ids.items() if known == zone_id)
+        return self.zone_names[zone_id]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +53,6 @@ class SecurityGroup:
     account: str
     name: str
     vpc_id: str = VPC
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    id: str
-    name: str
-    architecture: str
-    created_s: int
-    owner: str = AMAZON
-    platform: str = "Linux/UNIX"
-    state: str = "available"
-    deprecated_s: int = 0
-    root_device: str = "/dev/xvda"
-    public: bool = True
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -96,12 +90,21 @@ class Setup:
     placement_groups: tuple[PlacementGroup, ...] = ()
     has_profile: Callable[[str], bool] = lambda _: True  # whether IAM knows an instance profile of that name
     timings: Timings = Timings()
+    prices: Mapping[str, int] = field(
+        default_factory=dict
+    )  # on demand, nano-USD an hour, instead of the shipped
+    spot_prices: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by type and zone id
 
 
 def plain(
-    region: str = "us-west-2", *, accounts: tuple[str, ...] = (ACCOUNT,), addresses: int = 4091
+    region: str = "us-west-2",
+    *,
+    accounts: tuple[str, ...] = (ACCOUNT,),
+    cluster: str = CLUSTER,
+    kubernetes: str = KUBERNETES,
+    addresses: int = 4091,
 ) -> Setup:
-    """Accounts with a subnet in every zone, one security group, and images of both architectures.
+    """Accounts with a subnet in every zone, the default security group and one for nodes, and the images of EKS.
 
     The first account knows the zones by the shipped names, each further one by names moved on by one.
     """
@@ -110,7 +113,7 @@ def plain(
         Account(account, {zone.name: str(zones[(i + n) % len(zones)].id) for i, zone in enumerate(zones)})
         for n, account in enumerate(accounts)
     )
-    tags = {"karpenter.sh/discovery": CLUSTER}
+    tags = {"karpenter.sh/discovery": cluster}
     return Setup(
         region=region,
         accounts=known,
@@ -128,18 +131,9 @@ def plain(
             for n, zone in enumerate(zones)
         ),
         security_groups=tuple(
-            SecurityGroup(
-                id=f"sg-{account.id[-8:]}{1:09x}", account=account.id, name=f"{CLUSTER}-nodes", tags=tags
-            )
+            SecurityGroup(id=f"sg-{account.id[-8:]}{n:09x}", account=account.id, name=name, tags=tagged)
             for account in known
+            for n, (name, tagged) in enumerate(((f"{cluster}-nodes", tags), (DEFAULT_GROUP, {})), start=1)
         ),
-        images=tuple(
-            Image(
-                id=f"ami-{n:017x}",
-                name=f"amazon-eks-node-al2023-{architecture}-standard-1.36-v20261101",
-                architecture=architecture,
-                created_s=1_793_491_200,
-            )
-            for n, architecture in enumerate(("x86_64", "arm64"), start=1)
-        ),
+        images=eks_images.images(kubernetes),
     )

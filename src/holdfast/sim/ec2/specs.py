@@ -7,12 +7,14 @@ Fleet turns that into an error of the pool.
 import base64
 import binascii
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2.entities import ONLY_RESERVED, Spec
+from holdfast.sim.ec2.images import Image
 from holdfast.sim.ec2.requests import clash, invalid, tags_for
-from holdfast.sim.ec2.setup import Image, Subnet
+from holdfast.sim.ec2.setup import DEFAULT_GROUP, Subnet
 from holdfast.sim.ec2.world import World
 
 _USER_DATA_MAX: Final = 16384
@@ -52,6 +54,10 @@ def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
         efas=sum(i.get("InterfaceType") in {"efa", "efa-only"} for i in interfaces),
         volumes=tuple(m["DeviceName"] for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m)
         or (image.root_device,),
+        volume_gib=max(
+            (m["Ebs"].get("VolumeSize", 0) for m in data.get("BlockDeviceMappings", ()) if "Ebs" in m),
+            default=0,
+        ),
         monitoring=data.get("Monitoring", {}).get("Enabled", False),
         metadata=dict(data.get("MetadataOptions", {})),
         tags=tags_for(data.get("TagSpecifications", ()), "instance"),
@@ -80,7 +86,7 @@ def find_image(world: World, image_id: str) -> Image:
         raise ApiError("MissingParameter", "The request must contain the parameter ImageId")
     if not image_id.startswith("ami-"):
         raise ApiError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
-    image = next((image for image in world.setup.images if image.id == image_id), None)
+    image = world.images.get(image_id)
     if image is None:
         raise ApiError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
     if image.state != "available":
@@ -88,13 +94,18 @@ def find_image(world: World, image_id: str) -> Image:
     return image
 
 
-def check_network(world: World, spec: Spec, subnet: Subnet) -> None:
+def in_network(world: World, spec: Spec, subnet: Subnet) -> Spec:
+    """The same, with the VPC's default group where none is asked for; the groups must be of the VPC."""
     for group in world.setup.security_groups:
         if group.id in spec.security_groups and group.vpc_id != subnet.vpc_id:
             raise ApiError(
                 "InvalidParameter",
                 f"Security group {group.id} and subnet {subnet.id} belong to different networks.",
             )
+        default = group.name == DEFAULT_GROUP and group.vpc_id == subnet.vpc_id
+        if default and group.account == subnet.account and not spec.security_groups:
+            return replace(spec, security_groups=(group.id,))
+    return spec
 
 
 def _groups(world: World, account: str, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ what is due included; the setup, the faults and the history of stale reads are n
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -23,7 +22,7 @@ class Saved:
     given: dict[str, int]
     addresses: dict[str, int]
     pool_limits: list[tuple[tuple[str, str, str], int]]
-    answers: list[tuple[tuple[str, str, str], tuple[str, dict[str, Any]]]]
+    answers: list[tuple[tuple[str, str, str], tuple[str, bytes]]]
     instances: list[Instance]
     reservations: list[Reservation]
     templates: list[Template]

@@ -1,9 +1,10 @@
 """One kind of entity, by id, with the versions that stale reads may still see.
 
-Kept by `world`. The rule: a change is a new value put under the same id, so that what was true a while ago
-can be read until the history is cut off.
+Kept by `world`. The rules: a change is a new value put under the same id, so that what was true a while ago can be
+read until the history is cut off; an id that was dropped never comes back.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -19,20 +20,21 @@ T = TypeVar("T", bound=Named)
 
 
 class Table(Generic[T]):
-    def __init__(self, now_s: Callable[[], int], changed: Callable[[], None]) -> None:
+    def __init__(self, now_s: Callable[[], int], changed: Callable[[str, T | None, T | None], None]) -> None:
         self._now_s = now_s
-        self._changed = changed
+        self._changed = changed  # told the id, what was there and what is there now
         self._values: dict[str, T] = {}
         self._versions: dict[str, list[tuple[int, T | None]]] = {}
+        self._dropped: deque[tuple[int, str]] = deque()  # what is gone, and since when, oldest first
 
     def put(self, value: T) -> T:
+        before = self._values.get(value.id)
         self._values[value.id] = value
-        self._remember(value.id, value)
+        self._remember(value.id, before, value)
         return value
 
     def drop(self, key: str) -> None:
-        del self._values[key]
-        self._remember(key, None)
+        self._remember(key, self._values.pop(key), None)
 
     def get(self, key: str) -> T | None:
         return self._values.get(key)
@@ -57,10 +59,14 @@ class Table(Generic[T]):
             if then and then[-1] is not None:
                 yield then[-1]
 
-    def _remember(self, key: str, value: T | None) -> None:
+    def _remember(self, key: str, before: T | None, value: T | None) -> None:
         now_s = self._now_s()
         versions = self._versions.setdefault(key, [])
         versions.append((now_s, value))
         while len(versions) > 1 and versions[1][0] <= now_s - HISTORY_S:
             del versions[0]
-        self._changed()
+        if value is None:
+            self._dropped.append((now_s, key))
+        while self._dropped and self._dropped[0][0] <= now_s - HISTORY_S:
+            self._versions.pop(self._dropped.popleft()[1], None)
+        self._changed(key, before, value)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.sim.aws.errors import ApiError
-from holdfast.sim.ec2 import filters, pages, specs, times
+from holdfast.sim.ec2 import filters, listings, pages, specs, times
 from holdfast.sim.ec2.entities import Template
 from holdfast.sim.ec2.requests import Request, clash, invalid, tag_list
 from holdfast.sim.ec2.world import World
@@ -86,7 +86,7 @@ def describe(world: World, request: Request) -> dict[str, Any]:
         request,
         "LaunchTemplates",
         lambda t: str(t["LaunchTemplateId"]),
-        sizes=pages.Sizes(least=1, most=200, usual=200),
+        sizes=listings.Sizes(least=1, most=200, usual=200),
     )
 
 
@@ -101,7 +101,7 @@ def describe_versions(world: World, request: Request) -> dict[str, Any]:
         request,
         "LaunchTemplateVersions",
         lambda v: f"{v['VersionNumber']:09}",
-        sizes=pages.Sizes(least=1, most=200),
+        sizes=listings.Sizes(least=1, most=200),
     )
 
 

@@ -19,9 +19,11 @@ from holdfast.ports import Ids
 from holdfast.sim.ec2 import prices, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.faults import Faults
+from holdfast.sim.ec2.images import Image
 from holdfast.sim.ec2.ledger import Charge, Ledger
 from holdfast.sim.ec2.setup import Account, Setup, Subnet
 from holdfast.sim.ec2.table import Table
+from holdfast.sim.ec2.usage import Usage
 
 Event = dict[str, Any]
 
@@ -34,7 +36,14 @@ class Now(Protocol):
 
 class World:
     def __init__(
-        self, *, clock: Now, ids: Ids, setup: Setup, faults: Faults, sink: Callable[[Event], None]
+        self,
+        *,
+        clock: Now,
+        ids: Ids,
+        setup: Setup,
+        faults: Faults,
+        sink: Callable[[Event], None],
+        planned: Callable[[], None],
     ) -> None:
         self.setup = setup
         self.faults = faults
@@ -43,14 +52,17 @@ class World:
         self._clock = clock
         self._ids = ids
         self._sink = sink
+        self._planned = planned
         self.agenda: list[tuple[int, int, str, str]] = []
         self.entries = 0
         self.given: Counter[str] = Counter()  # every id that was ever given out
-        self.ledger = Ledger()
-        self.answers: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {}  # by client token
+        self.touched: dict[str, None] = {}  # ids that were written, billed or given out since the last check
+        self.ledger = Ledger(self._touch)
+        self.answers: dict[tuple[str, str, str], tuple[str, bytes]] = {}  # by client token
         self.addresses: Counter[str] = Counter()  # given out so far, by subnet
         self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
-        self.instances: Table[Instance] = Table(self._moment, self._changed)
+        self.usage = Usage()
+        self.instances: Table[Instance] = Table(self._moment, self._changed_instance)
         self.reservations: Table[Reservation] = Table(self._moment, self._changed)
         self.templates: Table[Template] = Table(self._moment, self._changed)
         self.groups: Table[Group] = Table(self._moment, self._changed)
@@ -62,6 +74,7 @@ class World:
         """Puts something on the agenda. What it finds when it is due decides whether it still happens."""
         self.entries += 1
         heapq.heappush(self.agenda, (due_s, self.entries, action, subject))
+        self._planned()
 
     def due(self) -> tuple[str, str] | None:
         """The next entry whose time has come, with the world's time set to it; then the clock's time."""
@@ -77,9 +90,18 @@ class World:
 
     def new_id(self, prefix: str) -> str:
         """As EC2 makes them: 17 hexadecimal digits, the first of them 0."""
-        made = f"{prefix}-0{hashlib.blake2b(self._ids.token().encode()).hexdigest()[:16]}"
-        self.given[made] += 1
+        return self.give_id(
+            f"{prefix}-0{hashlib.blake2b(self._ids.token().encode(), digest_size=8).hexdigest()}"
+        )
+
+    def give_id(self, made: str) -> str:
+        """Notes that an id is in use from now on."""
+        self.given[made] = self.given.get(made, 0) + 1
+        self._touch(made)
         return made
+
+    def knows(self, account_id: str) -> bool:
+        return account_id in self._accounts
 
     def account(self, account_id: str) -> Account:
         return self._accounts[account_id]
@@ -102,6 +124,10 @@ class World:
     @functools.cached_property
     def subnets(self) -> dict[str, Subnet]:
         return {subnet.id: subnet for subnet in self.setup.subnets}
+
+    @functools.cached_property
+    def images(self) -> dict[str, Image]:
+        return {image.id: image for image in self.setup.images}
 
     @functools.cached_property
     def group_names(self) -> dict[str, str]:
@@ -160,12 +186,12 @@ class World:
         if instance.state != "running":
             self.ledger.stop(instance.id, self.now_s)
             return
-        kind, price = "on-demand", prices.on_demand(self.setup.region, instance.instance_type)
+        kind, price = "on-demand", prices.on_demand(self.setup, instance.instance_type)
         if instance.reservation_id:
             kind, price = "reserved", 0
         elif instance.lifecycle == "spot":
             kind = "spot"
-            price = prices.spot(self.setup.region, instance.instance_type, instance.zone_id)
+            price = prices.spot(self.setup, instance.instance_type, instance.zone_id)
         self.ledger.book(
             Charge(
                 what=instance.id,
@@ -183,7 +209,7 @@ class World:
         if not reservation.active or reservation.interruptible:
             self.ledger.stop(reservation.id, self.now_s)
             return
-        price = prices.on_demand(self.setup.region, reservation.instance_type) or 0
+        price = prices.on_demand(self.setup, reservation.instance_type) or 0
         self.ledger.book(
             Charge(
                 what=reservation.id,
@@ -198,5 +224,13 @@ class World:
     def _moment(self) -> int:
         return self.now_s
 
-    def _changed(self) -> None:
+    def _changed(self, key: str, _before: object, _after: object) -> None:
         self.writes += 1
+        self._touch(key)
+
+    def _changed_instance(self, key: str, before: Instance | None, after: Instance | None) -> None:
+        self._changed(key, before, after)
+        self.usage.change(before, after)
+
+    def _touch(self, key: str) -> None:
+        self.touched[key] = None

@@ -1,0 +1,73 @@
+"""The schema of the kinds that only files hold, and what is wrong with a document by it.
+
+Read by the commands through `findings`; docs/scenario.schema.json is `schema_text`. The rule: there is one schema,
+made from the wire types, so an editor and the program say the same.
+"""
+
+import json
+from functools import cache
+from typing import Any, Final
+
+from holdfast.api import validation
+from holdfast.api.findings import Finding
+from holdfast.api.meta import Object
+from holdfast.api.scenario import Catalog
+from holdfast.api.schema import structural
+from holdfast.api.world import World
+
+KINDS: Final[tuple[type[Object], ...]] = (Catalog, World)
+
+
+def findings(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
+    """What is wrong with a document of this kind, by its schema."""
+    return [_in_words(finding) for finding in _validator(kind).findings(value)]
+
+
+def schema_text() -> str:
+    """The text of docs/scenario.schema.json, for editors."""
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Scenario"}
+    return json.dumps(head | {"oneOf": [_of(kind) for kind in KINDS]}, indent=2, sort_keys=True) + "\n"
+
+
+def _of(kind: type[Object]) -> dict[str, Any]:
+    schema = _for_editors(_root(kind))
+    schema["properties"] |= {
+        "apiVersion": {"type": "string", "enum": [kind.api_version]},
+        "kind": {"type": "string", "enum": [kind.kind]},
+    }
+    return {"title": kind.kind} | schema | {"required": ["apiVersion", "kind", "metadata"]}
+
+
+@cache
+def _validator(kind: type[Object]) -> validation.Validator:
+    return validation.Validator(
+        {"spec": {"scope": "Cluster", "versions": [{"schema": {"openAPIV3Schema": _root(kind)}}]}}
+    )
+
+
+def _root(kind: type[Object]) -> dict[str, Any]:
+    schema = structural(kind)
+    base = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return {**schema, "properties": {**schema["properties"], **base}}
+
+
+def _for_editors(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what only Kubernetes understands, and with unknown fields refused."""
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            plain[key] = {name: _for_editors(child) for name, child in value.items()}
+            plain["additionalProperties"] = False
+        elif key in ("items", "additionalProperties"):
+            plain[key] = _for_editors(value)
+        elif not key.startswith("x-kubernetes-"):
+            plain[key] = value
+    return plain
+
+
+def _in_words(finding: Finding) -> Finding:
+    """The validator takes every choice for one between text and number; labels have another."""
+    match finding.path:
+        case ("spec", "instanceTypes", int(), "labels", str()):
+            return Finding(finding.path, "must be text or a list of texts; write numbers and true in quotes")
+    return finding

@@ -1,0 +1,73 @@
+"""Interruption notices as the Cloud door has them, and what this room itself makes of them.
+
+Called by `provider`. The rules: a notice is handed on whatever came of our own use of it; the pool that a spot
+machine is taken from is not bought from for a while (aws-6.4.2); news about reservations makes them be counted
+again, and counts nothing down by itself (Karpenter takes one warning for an empty reservation, aws-6.4.7).
+"""
+
+import contextlib
+from typing import Final
+
+from holdfast import errors, names, ports
+from holdfast.cloud.aws import queue
+from holdfast.cloud.aws.discovery import Discovery
+from holdfast.cloud.aws.interruption import Kind
+from holdfast.cloud.aws.machines import Machines
+from holdfast.cloud.aws.queue import Queue, Received
+from holdfast.model.notices import Notice
+
+_ENDING: Final = (
+    Kind.SPOT_INTERRUPTED,
+    Kind.RESERVATION_INTERRUPTED,
+    Kind.INSTANCE_STOPPED,
+    Kind.INSTANCE_TERMINATED,
+    Kind.SCHEDULED_CHANGE,
+)
+_ABOUT_RESERVATIONS: Final = (Kind.RESERVATION_INTERRUPTED, Kind.RESERVATION_CHANGED, Kind.BLOCK_EXPIRING)
+
+
+class Notices:
+    def __init__(
+        self, from_queue: Queue | None, *, machines: Machines, discovery: Discovery, clock: ports.Clock
+    ) -> None:
+        self._queue = from_queue
+        self._machines = machines
+        self._discovery = discovery
+        self._clock = clock
+
+    async def next(self) -> tuple[Notice, ...]:
+        """What is there, or arrives within a while. Without a queue there is nothing, after as long."""
+        if self._queue is None:
+            await self._clock.sleep(queue.WAIT_S)
+            return ()
+        received = await self._queue.receive()
+        await self._heed(received)
+        return tuple(map(_ours, received))
+
+    async def acknowledge(self, notice: Notice) -> None:
+        assert self._queue is not None, "a notice came from a queue"
+        await self._queue.delete(notice.receipt)
+
+    async def _heed(self, received: list[Received]) -> None:
+        spot = [one.notice for one in received if one.notice.kind is Kind.SPOT_INTERRUPTED]
+        for instance_id in sorted({key for notice in spot for key in notice.instance_ids}):
+            with contextlib.suppress(errors.HoldfastError):
+                found = (await self._machines.described(instance_id)).instance
+                pool = (found.instance_type, found.zone, names.SPOT)
+                self._discovery.unavailable.pools.mark(pool, self._clock.monotonic_s())
+        if self._discovery.selects and any(one.notice.kind in _ABOUT_RESERVATIONS for one in received):
+            with contextlib.suppress(errors.HoldfastError):
+                await self._discovery.count_again()
+
+
+def _ours(received: Received) -> Notice:
+    said = received.notice
+    return Notice(
+        reason=said.kind.value,
+        ends_machines=said.kind in _ENDING,
+        machines=said.instance_ids,
+        reservation_ids=said.reservation_ids,
+        sent_s=said.sent_s,
+        ends_s=said.ends_s,
+        receipt=received.receipt,
+    )

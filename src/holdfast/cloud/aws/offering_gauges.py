@@ -1,0 +1,62 @@
+"""What every type can be had for and whether it can be had, as gauges under Karpenter's names (aws-7.5.7).
+
+Called by `discovery`, each minute. Over all classes: a pool is available when any class could launch there, at
+the cheapest price known. The rule: only what changed is told, since a region has thousands of series; a pool
+that is gone is told once more, as not available.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from holdfast import names, ports
+from holdfast.model import prices, resources
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.prices import PriceRange
+
+AVAILABLE: Final = "karpenter_cloudprovider_instance_type_offering_available"
+PRICE: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
+PERIOD_S: Final = 60.0
+_NANO: Final = 10**9
+
+
+class Pool(NamedTuple):
+    instance_type: str
+    capacity_type: str
+    zone: str
+
+
+class Gauge(NamedTuple):
+    available: bool = False
+    usd_per_hour: float = 0.0  # 0: unknown
+
+
+Gauges = Mapping[Pool, Gauge]
+
+
+def of(types: Iterable[InstanceType], known: PriceRange) -> dict[Pool, Gauge]:
+    """Of the types of all classes."""
+    found: dict[Pool, Gauge] = {}
+    for instance_type in types:
+        for offering in instance_type.offerings:
+            pool = Pool(instance_type.name, offering.capacity_type, offering.zone)
+            before = found.get(pool, Gauge())
+            seen = [p for p in (before.usd_per_hour, _usd(instance_type, offering, known)) if p]
+            found[pool] = Gauge(before.available or offering.launchable, min(seen, default=0.0))
+    return found
+
+
+def tell(now: Gauges, before: Gauges, recorder: ports.Recorder) -> None:
+    gone = {pool: Gauge() for pool in before if pool not in now}
+    for pool, gauge in {**now, **gone}.items():
+        if gauge != before.get(pool):
+            about = pool._asdict()
+            recorder.gauge(AVAILABLE, about, float(gauge.available))
+            recorder.gauge(PRICE, about, gauge.usd_per_hour)
+
+
+def _usd(instance_type: InstanceType, offering: Offering, known: PriceRange) -> float:
+    price = offering.price_nano_usd_per_hour
+    if offering.capacity_type != names.RESERVED:
+        return (price or 0) / _NANO
+    has = instance_type.capacity
+    return float(prices.near_zero(price, has[resources.CPU], has[resources.MEMORY], known)) / _NANO

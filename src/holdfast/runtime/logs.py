@@ -1,0 +1,43 @@
+"""How log lines look: a constant event, then keys and values; JSON unless a person reads along.
+
+Callers: `app`, once. The time of a line comes from the Clock door, so the log of a simulated day replays too.
+"""
+
+import sys
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import structlog
+
+from holdfast.ports import Clock
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def configure(*, clock: Clock, level: Level = "info", as_json: bool | None = None) -> None:
+    """Lines of that level and above go to standard error, away from what a command prints for its user."""
+
+    def add_time(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        line["time"] = datetime.fromtimestamp(clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return line
+
+    is_json = as_json if as_json is not None else not sys.stderr.isatty()
+    shape: list[Any] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(sort_keys=False)]
+        if is_json
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            add_time,
+            *shape,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,202 @@
+"""A whole simulated AWS from one small value: EC2, IAM, SQS, SSM, EKS, the price list and STS, wired to each other.
+
+Built by whoever runs a simulation, the sandbox or a test; clients reach it through `endpoint` and a front of
+`sim.aws.fronts`. The rules: services speak of the same things (a parameter of SSM names an image that EC2 has, EC2
+knows the instance profiles of IAM, EC2's events arrive in the queue); while it is `running`, what is due happens when
+it is due, though nobody calls; with a state file it goes on after a restart where it stopped.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holdfast import errors, ports
+from holdfast.sim.aws import eks, faults, pricing, ssm, sts, waiting
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.iam import Iam
+from holdfast.sim.aws.service import Service
+from holdfast.sim.aws.sqs import Sqs
+from holdfast.sim.cloud_setup import CloudSetup, access_key
+from holdfast.sim.ec2 import control, eks_images, setup, store
+from holdfast.sim.ec2.service import Ec2
+
+_SAVE_EVERY_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    region: str
+    accounts: tuple[str, ...]
+    ec2: bytes
+    iam: bytes
+    sqs: bytes
+
+
+class Cloud:
+    def __init__(
+        self,
+        about: CloudSetup,
+        *,
+        clock: ports.Clock,
+        ids: ports.Ids,
+        state_file: Path | None = None,
+        wire_faults: faults.Faults | None = None,
+    ) -> None:
+        self.about = about
+        self._clock = clock
+        self._state_file = state_file
+        self._planned = asyncio.Event()
+        self.iam = Iam(about.roles, clock)
+        self.sqs = Sqs([about.cluster], clock, account=about.account)
+        self._deliver = self.sqs.sink(about.cluster)
+        self.ec2 = Ec2(
+            clock=clock,
+            ids=ids,
+            setup=_region(about, self.iam),
+            rules=about.faults,
+            sink=self._event,
+            planned=self._planned.set,
+            throttled=about.throttled,
+        )
+        self.endpoint = Endpoint(
+            self._services(),
+            clock,
+            faults=wire_faults,
+            account=about.account,
+            accounts={access_key(account): account for account in about.accounts},
+        )
+        if state_file is not None and state_file.exists():
+            self._load(state_file)
+        else:
+            self._begin()
+        self._saved = self._writes()
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue in which events of our own account arrive."""
+        return self.about.cluster
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Cloud"]:
+        """Inside, time passes by itself; at the end the state is saved, if there is a file for it."""
+        async with asyncio.TaskGroup() as tasks:
+            beside = [tasks.create_task(self._tick())]
+            if self._state_file is not None:
+                beside.append(tasks.create_task(self._save_often()))
+            try:
+                yield self
+            finally:
+                for task in beside:
+                    task.cancel()
+                self.save()
+
+    def save(self) -> None:
+        """Writes the state file, in one step: whoever reads it finds the whole of the old or the whole of the new."""
+        if self._state_file is None:
+            return
+        about = self.about
+        ec2, iam, sqs = store.dump(self.ec2.world), self.iam.dump(), self.sqs.dump()
+        new = self._state_file.with_name(f"{self._state_file.name}.new")
+        new.write_bytes(msgspec.msgpack.encode(_Saved(about.region, about.accounts, ec2, iam, sqs)))
+        new.replace(self._state_file)
+        self._saved = self._writes()
+
+    async def _tick(self) -> None:
+        """Sleeps until the next thing is due, or until something else was planned."""
+        while True:
+            self.ec2.advance()
+            self._planned.clear()
+            waits: list[Coroutine[Any, Any, Any]] = [self._planned.wait()]
+            if self.ec2.world.agenda:
+                due_s = self.ec2.world.agenda[0][0]
+                waits.append(self._clock.sleep(max(0, due_s - self._clock.now_s())))
+            await waiting.first(*waits)
+
+    async def _save_often(self) -> None:
+        while True:
+            await self._clock.sleep(_SAVE_EVERY_S)
+            if self._writes() != self._saved:
+                self.save()
+
+    def _writes(self) -> tuple[int, int]:
+        """It grows with what was asked and with what happened by itself, so nothing new is left unsaved."""
+        return self.ec2.world.writes, self.endpoint.counts.total()
+
+    def _services(self) -> dict[str, Service]:
+        about, region = self.about, self.ec2.world.setup
+        mine = [group.id for group in region.security_groups if group.account == about.account]
+        cluster = eks.Cluster(
+            name=about.cluster,
+            region=about.region,
+            version=about.kubernetes,
+            endpoint=about.kube_endpoint,
+            certificate_authority=about.certificate_authority,
+            created_s=self._clock.now_s(),
+            vpc_id=setup.VPC,
+            subnet_ids=[subnet.id for subnet in region.subnets if subnet.account == about.account],
+            security_group_id=mine[0],
+        )
+        return {
+            "ec2": self.ec2,
+            "eks": eks.Eks([cluster]),
+            "iam": self.iam,
+            "pricing": pricing.Pricing([about.region], about.prices),
+            "sqs": self.sqs,
+            "ssm": ssm.Ssm(eks_images.parameters(about.kubernetes), self._clock),
+            "sts": sts.Sts(),
+        }
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        """The rule of EventBridge is our own account's: it hears of nobody else."""
+        if event["account"] == self.about.account:
+            self._deliver(event)
+
+    def _begin(self) -> None:
+        world = self.ec2.world
+        for reserved in self.about.reservations:
+            fields = asdict(reserved)
+            fields["owner"] = reserved.owner or self.about.account
+            fields["start_s"] = reserved.start_s or world.now_s
+            control.add_reservation(world, **fields)
+        for pool, left in self.about.limits.items():
+            control.limit_pool(world, *pool, left)
+
+    def _load(self, state_file: Path) -> None:
+        try:
+            saved = msgspec.msgpack.decode(state_file.read_bytes(), type=_Saved)
+        except msgspec.MsgspecError as error:
+            raise errors.InvalidInput(
+                f"{state_file} holds no state of a simulated AWS; remove it to begin anew"
+            ) from error
+        if (saved.region, saved.accounts) != (self.about.region, self.about.accounts):
+            raise errors.InvalidInput(
+                f"{state_file} is of {saved.region} with the accounts {', '.join(saved.accounts)}; "
+                "remove it to begin anew"
+            )
+        store.load(self.ec2.world, saved.ec2)
+        self.iam.load(saved.iam)
+        self.sqs.load(saved.sqs)
+
+
+def _region(about: CloudSetup, iam: Iam) -> setup.Setup:
+    plain = setup.plain(
+        about.region,
+        accounts=about.accounts,
+        cluster=about.cluster,
+        kubernetes=about.kubernetes,
+        addresses=about.addresses,
+    )
+    limits = about.vcpu_limits
+    return replace(
+        plain,
+        accounts=tuple(replace(each, vcpu_limit=limits.get(each.id, 0)) for each in plain.accounts),
+        has_profile=iam.has_profile,
+        timings=about.timings,
+        prices=about.prices,
+        spot_prices=about.spot_prices,
+    )

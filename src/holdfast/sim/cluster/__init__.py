@@ -1,0 +1,90 @@
+"""The rest of a cluster: kube-scheduler, a kubelet on every instance, and the controllers that Kubernetes brings.
+
+Callers: tests, and later the commands that need a cluster in one process. All of it works through the Kube door, as
+the real programs do, and reads the simulated EC2 only where a machine or a cloud controller would. It runs on any
+event loop; under virtual time, with doors from a seed, a run replays exactly. What is simulated and what is not is
+in docs/sim-cluster.md.
+
+    cluster = Cluster(api=client, cloud=ec2, clock=clock, ids=ids)
+    await cluster.start()
+    ...
+    await cluster.stop()
+"""
+
+import asyncio
+
+from holdfast.ports import Clock, Ids, Kube
+from holdfast.sim.cluster.budgets import Budgets
+from holdfast.sim.cluster.cloud_nodes import CloudNodes, Orphans
+from holdfast.sim.cluster.daemonsets import DaemonSets
+from holdfast.sim.cluster.deployments import Deployments
+from holdfast.sim.cluster.engine import Engine, run_together
+from holdfast.sim.cluster.jobs import Jobs
+from holdfast.sim.cluster.kubelets import Kubelets
+from holdfast.sim.cluster.node_life import NodeLife
+from holdfast.sim.cluster.pod_life import PodLife
+from holdfast.sim.cluster.replicas import ReplicaSets
+from holdfast.sim.cluster.scheduler import Scheduler
+from holdfast.sim.cluster.statefulsets import StatefulSets
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.cluster.volumes import Attachments, OwnClaims, Volumes
+from holdfast.sim.ec2.service import Ec2
+
+
+class Cluster:
+    """`name` is the cluster that instances must name in their user data to join; without one, all of them join."""
+
+    def __init__(
+        self,
+        *,
+        api: Kube,
+        cloud: Ec2,
+        clock: Clock,
+        ids: Ids,
+        timings: Timings | None = None,
+        name: str = "",
+    ) -> None:
+        times = timings or Timings()
+        self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
+        self.kubelets = Kubelets(engine=engine, cloud=cloud, timings=times, cluster=name)
+        self._scheduler = Scheduler(engine)
+        zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
+        self._workers = [
+            each.worker
+            for each in (
+                PodLife(engine, self.kubelets, times),
+                NodeLife(engine, times),
+                CloudNodes(engine, cloud),
+                Orphans(engine, times),
+                Deployments(engine),
+                ReplicaSets(engine),
+                StatefulSets(engine),
+                DaemonSets(engine),
+                Jobs(engine),
+                Budgets(engine),
+                Volumes(engine, zones),
+                OwnClaims(engine),
+                Attachments(engine),
+            )
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns when it has seen everything that is there, and works. Nobody acts on half of what there is."""
+        assert not self._tasks, "a cluster is started once"
+        self._tasks.append(asyncio.create_task(run_together(self._engine.watches())))
+        await self._engine.until_synced()
+        programs = [self.kubelets.run(), self._scheduler.run(), *(worker.run() for worker in self._workers)]
+        self._tasks.append(asyncio.create_task(run_together(programs)))
+
+    def check(self) -> None:
+        """Raises what a program of the cluster ended with, if one did: a bug, since none of them ends."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    async def stop(self) -> None:
+        self.check()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,148 @@
+"""What the programs of a cluster run on: one set of caches, and a work loop each.
+
+Callers: `Cluster` makes it, every controller takes it. The queue and the caches are the runtime's; the loop is not:
+these programs stand for somebody else's, so they neither log nor count, and a conflict is nothing to speak of.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from holdfast import errors
+from holdfast.api.meta import Object
+from holdfast.ports import Clock, Ids, Kube
+from holdfast.runtime.backoff import Backoff
+from holdfast.runtime.cache import Caches, Index
+from holdfast.runtime.queue import WorkQueue
+from holdfast.runtime.reflector import Reflector
+from holdfast.runtime.results import Key
+from holdfast.runtime.writes import Writer
+from holdfast.sim.cluster import kinds, pods
+from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.ec2 import times
+
+K = TypeVar("K", bound=Object)
+
+Reconcile = Callable[[Key], Awaitable[float | None]]  # its answer: look again after so many seconds
+
+_BACKOFF: Final = Backoff(base_s=0.1, cap_s=30)
+
+
+class Engine:
+    def __init__(self, *, kube: Kube, clock: Clock, ids: Ids) -> None:
+        self.clock = clock
+        self.ids = ids
+        self.caches = Caches(kinds.WATCHED, clock=clock)
+        self.kube = Writer(kube, self.caches, may_write=lambda: True)
+        self.pods_by_node: Index[Pod] = self.caches.of(Pod).index(_by_node)
+        self.pods_by_owner: Index[Pod] = self.caches.of(Pod).index(_by_controller)
+        self._reflectors = [
+            Reflector(cache, kube=kube, clock=clock, ids=ids, recorder=_Silent()) for cache in self.caches
+        ]
+
+    def watches(self) -> list[Awaitable[None]]:
+        return [reflector.run() for reflector in self._reflectors]
+
+    async def until_synced(self) -> None:
+        for cache in self.caches:
+            await cache.until_synced()
+
+    def now(self) -> str:
+        return times.text(self.clock.now_s())
+
+    def age_s(self, obj: Object) -> float:
+        created = obj.metadata.creation_timestamp
+        return self.clock.now_s() - created.timestamp() if created else 0.0
+
+    def worker(self, reconcile: Reconcile) -> "Worker":
+        return Worker(reconcile, self)
+
+
+class Worker:
+    """One program: keys that something changed about, one after the other. What fails is tried again."""
+
+    def __init__(self, reconcile: Reconcile, engine: Engine) -> None:
+        self._reconcile = reconcile
+        self._caches = engine.caches
+        self._queue = WorkQueue(clock=engine.clock, ids=engine.ids, backoff=_BACKOFF)
+
+    def watch(self, kind: type[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
+        """Wakes the keys that an object concerns, as it was and as it is, whenever it changes."""
+
+        def changed(before: K | None, after: K | None) -> None:
+            for obj in (before, after):
+                if obj is not None:
+                    for key in keys_of(obj):
+                        self._queue.add(key)
+
+        self._caches.of(kind).subscribe(changed)
+
+    def add(self, key: Key) -> None:
+        self._queue.add(key)
+
+    async def run(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                again_s = await self._reconcile(key)
+            except errors.NotFound:
+                again_s = None  # it is gone, and the watch will say so
+                self._queue.succeeded(key)
+            except errors.HoldfastError:
+                again_s = None
+                self._queue.retry(key)
+            else:
+                self._queue.succeeded(key)
+            finally:
+                self._queue.done(key)
+            if again_s is not None:
+                self._queue.add_after(key, again_s)
+
+
+async def persist(call: Callable[[], Awaitable[None]], *, clock: Clock, ids: Ids) -> None:
+    """Makes a call until it is done, for programs that go step by step. What is gone needs nothing done to it."""
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except errors.NotFound:
+            return None
+        except errors.HoldfastError:
+            failures += 1
+            await clock.sleep(_BACKOFF.delay_s(failures, ids))
+
+
+async def run_together(programs: Iterable[Awaitable[None]]) -> None:
+    """Until one of them ends, which none of them should, or until it is cancelled."""
+    tasks = [asyncio.ensure_future(program) for program in programs]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Silent:
+    """The Recorder door, for programs whose doings are no business of ours."""
+
+    def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None: ...
+
+    def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None: ...
+
+    def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None: ...
+
+    def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None: ...
+
+
+def _by_node(pod: Pod) -> tuple[str, ...]:
+    node = pods.node_of(pod)
+    return (node,) if node else ()
+
+
+def _by_controller(pod: Pod) -> tuple[str, ...]:
+    owner = kinds.controller_of(pod)
+    return (owner.uid,) if owner else ()

@@ -1,0 +1,185 @@
+"""The kinds that a cluster's own programs work with, whole: spec and status as plain JSON values.
+
+Callers: every module of `sim.cluster`. The wire types of `api` know only what an autoscaler reads; a program that
+makes pods from a template must hand on every field of it, known or not.
+"""
+
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from holdfast.api.meta import Object, ObjectMeta, OwnerReference
+from holdfast.runtime.results import Key
+
+Json = dict[str, Any]
+
+
+class Whole(Object, frozen=True, kw_only=True):
+    """A kind whose spec and status are as they are on the wire."""
+
+    spec: Json = msgspec.field(default_factory=dict)
+    status: Json = msgspec.field(default_factory=dict)
+
+
+class Pod(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Pod"
+    plural: ClassVar[str] = "pods"
+
+
+class Node(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Node"
+    plural: ClassVar[str] = "nodes"
+    namespaced: ClassVar[bool] = False
+
+
+class Namespace(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Namespace"
+    plural: ClassVar[str] = "namespaces"
+    namespaced: ClassVar[bool] = False
+
+
+class Lease(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "coordination.k8s.io/v1"
+    kind: ClassVar[str] = "Lease"
+    plural: ClassVar[str] = "leases"
+
+
+class Deployment(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "Deployment"
+    plural: ClassVar[str] = "deployments"
+
+
+class ReplicaSet(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "ReplicaSet"
+    plural: ClassVar[str] = "replicasets"
+
+
+class StatefulSet(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "StatefulSet"
+    plural: ClassVar[str] = "statefulsets"
+
+
+class DaemonSet(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "DaemonSet"
+    plural: ClassVar[str] = "daemonsets"
+
+
+class Job(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "batch/v1"
+    kind: ClassVar[str] = "Job"
+    plural: ClassVar[str] = "jobs"
+
+
+class DisruptionBudget(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "policy/v1"
+    kind: ClassVar[str] = "PodDisruptionBudget"
+    plural: ClassVar[str] = "poddisruptionbudgets"
+
+
+class Claim(Whole, frozen=True, kw_only=True):
+    """A claim to a volume."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "PersistentVolumeClaim"
+    plural: ClassVar[str] = "persistentvolumeclaims"
+
+
+class Volume(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "PersistentVolume"
+    plural: ClassVar[str] = "persistentvolumes"
+    namespaced: ClassVar[bool] = False
+
+
+class Attachment(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "storage.k8s.io/v1"
+    kind: ClassVar[str] = "VolumeAttachment"
+    plural: ClassVar[str] = "volumeattachments"
+    namespaced: ClassVar[bool] = False
+
+
+class CSINode(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "storage.k8s.io/v1"
+    kind: ClassVar[str] = "CSINode"
+    plural: ClassVar[str] = "csinodes"
+    namespaced: ClassVar[bool] = False
+
+
+class StorageClass(Object, frozen=True, kw_only=True, rename="camel"):
+    api_version: ClassVar[str] = "storage.k8s.io/v1"
+    kind: ClassVar[str] = "StorageClass"
+    plural: ClassVar[str] = "storageclasses"
+    namespaced: ClassVar[bool] = False
+
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: list[Json] = msgspec.field(default_factory=list)
+
+
+WATCHED: Final[tuple[type[Object], ...]] = (
+    Namespace,
+    Node,
+    Lease,
+    Pod,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    DisruptionBudget,
+    Claim,
+    Volume,
+    Attachment,
+    CSINode,
+    StorageClass,
+)
+
+
+def owned_by(owner: Object) -> tuple[OwnerReference, ...]:
+    """The reference of something to the object that controls it."""
+    return (
+        OwnerReference(
+            api_version=owner.api_version,
+            kind=owner.kind,
+            name=owner.metadata.name,
+            uid=owner.metadata.uid,
+            controller=True,
+            block_owner_deletion=True,
+        ),
+    )
+
+
+def controller_of(obj: Object) -> OwnerReference | None:
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+
+
+def owner_key(obj: Object, kind: type[Object]) -> tuple[Key, ...]:
+    """The key of the object of that kind that controls this one, if one does."""
+    owner = controller_of(obj)
+    return ((obj.metadata.namespace, owner.name),) if owner is not None and owner.kind == kind.kind else ()
+
+
+def from_template(
+    template: Json, owner: Object, *, name: str = "", labels: dict[str, str] | None = None
+) -> Pod:
+    """A pod as a template has it; without a name it gets one that begins with its owner's."""
+    given = template.get("metadata") or {}
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            generate_name="" if name else f"{owner.metadata.name}-",
+            namespace=owner.metadata.namespace,
+            labels={**(given.get("labels") or {}), **(labels or {})},
+            annotations=given.get("annotations") or {},
+            finalizers=tuple(given.get("finalizers") or ()),
+            owner_references=owned_by(owner),
+        ),
+        spec=dict(template.get("spec") or {}),
+    )

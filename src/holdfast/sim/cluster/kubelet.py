@@ -1,0 +1,221 @@
+"""One kubelet: from the start of an instance to its last heartbeat. Called by `kubelets`, a task each.
+
+It knows its instance, its instance type and its user data, never a NodeClaim. It registers a Node once, reports it
+ready, renews its Lease, and does not make the Node again when somebody deletes it, as the real one does not.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api.meta import ObjectMeta, OwnerReference
+from holdfast.data.ec2 import InstanceTypeInfo
+from holdfast.sim.cluster import amounts, labels, machines, pods
+from holdfast.sim.cluster.engine import Engine, persist
+from holdfast.sim.cluster.kinds import CSINode, Json, Lease, Node
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.cluster.userdata import Told
+from holdfast.sim.ec2.entities import Instance
+
+NO_SCHEDULE: Final = "NoSchedule"
+LEASES: Final = "kube-node-lease"
+EBS: Final = "ebs.csi.aws.com"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+_VERSION: Final = "v1.36.0-eks-simulated"
+_PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class Kubelet:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        instance: Instance,
+        info: InstanceTypeInfo,
+        told: Told,
+        zone: str,
+        region: str,
+        timings: Timings,
+    ) -> None:
+        self._engine = engine
+        self._instance = instance
+        self._info = info
+        self._told = told
+        self._zone = zone
+        self._timings = timings
+        self._capacity = machines.capacity(info, instance, told)
+        self._uid = ""  # of the Node that it registered
+        self.node = f"ip-{instance.private_ip.replace('.', '-')}.{region}.compute.internal"
+        self.address = instance.private_ip
+        self.registered = False
+
+    async def live(self) -> None:
+        """Until it is cancelled: an instance that ends does not say so."""
+        clock, timings = self._engine.clock, self._timings
+        await clock.sleep(timings.boot_s)
+        await self._persist(self._register)
+        await clock.sleep(timings.ready_s)
+        await self._persist(self._report)
+        await self._persist(self._publish_storage)
+        began_s = clock.monotonic_s()
+        reported_s, spoke = began_s, False
+        while True:
+            await self._persist(self._renew)
+            if not spoke and clock.monotonic_s() >= began_s + timings.devices_s:
+                await self._persist(self._publish_devices)
+                spoke = True
+            if clock.monotonic_s() >= reported_s + timings.status_s:
+                await self._persist(self._report)
+                reported_s = clock.monotonic_s()
+            await clock.sleep(timings.heartbeat_s)
+
+    async def _persist(self, call: Callable[[], Awaitable[None]]) -> None:
+        await persist(call, clock=self._engine.clock, ids=self._engine.ids)
+
+    # --- The Node -----------------------------------------------------------------------------------
+
+    async def _register(self) -> None:
+        uninitialized = {"key": names.UNINITIALIZED_TAINT, "value": "true", "effect": NO_SCHEDULE}
+        # The API server of a real cluster adds this one to every new Node.
+        not_ready = {"key": names.NOT_READY_TAINT, "effect": NO_SCHEDULE}
+        node = Node(
+            metadata=ObjectMeta(name=self.node, labels={**self._told.labels, **self._own_labels()}),
+            spec={
+                "providerID": f"aws:///{self._zone}/{self._instance.id}",
+                "taints": [*self._told.taints, uninitialized, not_ready],
+            },
+        )
+        try:
+            made = await self._engine.kube.create(node)
+        except errors.AlreadyExists:  # it was started again
+            made = await self._engine.kube.get(Node, self.node)
+        self._uid = made.metadata.uid
+        status = self._status() | {"conditions": self._conditions(made, ready=False)}
+        await self._engine.kube.patch(made, {"status": status}, status=True, only_if_unchanged=True)
+        await self._renew()
+        self.registered = True
+
+    async def _report(self) -> None:
+        node = self._mine()
+        if node is not None:
+            conditions = self._conditions(node, ready=True)
+            await self._engine.kube.patch(
+                node, {"status": {"conditions": conditions}}, status=True, only_if_unchanged=True
+            )
+
+    async def _publish_devices(self) -> None:
+        """Device plugins have started; agents take off the taints that waited for them."""
+        node = self._mine()
+        if node is None:
+            return
+        found = amounts.texts(machines.devices(self._info, self._instance))
+        if found:
+            node = await self._engine.kube.patch(
+                node, {"status": {"capacity": found, "allocatable": found}}, status=True
+            )
+        left = [t for t in labels.taints(node) if t["key"] not in self._timings.startup_taints]
+        if left != labels.taints(node):
+            await self._engine.kube.patch(node, {"spec": {"taints": left or None}}, only_if_unchanged=True)
+
+    async def _publish_storage(self) -> None:
+        node = self._mine()
+        if node is None:
+            return
+        driver = {
+            "name": EBS,
+            "nodeID": self._instance.id,
+            "topologyKeys": [names.ZONE],
+            "allocatable": {"count": machines.attachments(self._info)},
+        }
+        try:
+            await self._engine.kube.create(
+                CSINode(
+                    metadata=ObjectMeta(name=self.node, owner_references=_owned_by_node(node)),
+                    spec={"drivers": [driver]},
+                )
+            )
+        except errors.AlreadyExists:
+            return
+
+    def _mine(self) -> Node | None:
+        """The Node that it registered, while it is there."""
+        node = self._engine.caches.of(Node).get(("", self.node))
+        return node if node is not None and node.metadata.uid == self._uid else None
+
+    def _own_labels(self) -> dict[str, str]:
+        return {
+            names.HOSTNAME: self.node,
+            names.ARCH: _ARCHITECTURES[self._instance.spec.architecture],
+            names.OS: self._system,
+        }
+
+    @property
+    def _system(self) -> str:
+        return "windows" if self._instance.spec.platform == "Windows" else "linux"
+
+    def _status(self) -> Json:
+        boot = hashlib.blake2b(
+            f"{self._instance.id} {self._instance.boots}".encode(), digest_size=16
+        ).hexdigest()
+        return {
+            "capacity": amounts.texts(self._capacity),
+            "allocatable": amounts.texts(machines.allocatable(self._capacity, self._info, self._told)),
+            "addresses": [
+                {"type": "InternalIP", "address": self.address},
+                {"type": "InternalDNS", "address": self.node},
+                {"type": "Hostname", "address": self.node},
+            ],
+            "nodeInfo": {
+                "architecture": _ARCHITECTURES[self._instance.spec.architecture],
+                "bootID": boot,
+                "containerRuntimeVersion": "containerd://2.0.0",
+                "kernelVersion": "6.12.0",
+                "kubeProxyVersion": _VERSION,
+                "kubeletVersion": _VERSION,
+                "machineID": self._instance.id,
+                "operatingSystem": self._system,
+                "osImage": "simulated",
+                "systemUUID": self._instance.id,
+            },
+        }
+
+    def _conditions(self, node: Node, *, ready: bool) -> list[Json]:
+        now = self._engine.now()
+        told = {
+            "type": pods.READY,
+            "status": "True" if ready else "False",
+            "reason": "KubeletReady" if ready else "KubeletNotReady",
+            "message": "kubelet is posting ready status" if ready else "container runtime network not ready",
+        }
+        calm = [
+            {"type": name, "status": "False", "reason": f"KubeletHasNo{name}", "message": "kubelet has room"}
+            for name in _PRESSURES
+        ]
+        return pods.with_conditions(
+            node.status, now, *({**c, "lastHeartbeatTime": now} for c in (*calm, told))
+        )
+
+    # --- The Lease ----------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        now = f"{self._engine.now()[:-1]}.000000Z"
+        lease = self._engine.caches.of(Lease).get((LEASES, self.node))
+        if lease is not None:
+            await self._engine.kube.patch(lease, {"spec": {"renewTime": now}})
+            return
+        node = self._mine()
+        if node is None:
+            return
+        made = Lease(
+            metadata=ObjectMeta(name=self.node, namespace=LEASES, owner_references=_owned_by_node(node)),
+            spec={"holderIdentity": self.node, "leaseDurationSeconds": 40, "renewTime": now},
+        )
+        try:
+            await self._engine.kube.create(made)
+        except errors.AlreadyExists:
+            return
+
+
+def _owned_by_node(node: Node) -> tuple[OwnerReference, ...]:
+    return (OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid),)

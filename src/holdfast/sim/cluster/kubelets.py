@@ -1,0 +1,99 @@
+"""A kubelet for each instance that runs, and none for those that do not. Called by `Cluster`.
+
+It looks at the simulated EC2 every second. An instance that is started again gets a new kubelet; one that ends, dies
+or goes silent loses its kubelet at once, in the middle of whatever it did.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.sim.cluster import userdata
+from holdfast.sim.cluster.engine import Engine
+from holdfast.sim.cluster.kubelet import Kubelet
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Instance
+from holdfast.sim.ec2.service import Ec2
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    kubelet: Kubelet
+    task: "asyncio.Task[None]"
+    boots: int
+
+
+class Kubelets:
+    def __init__(self, *, engine: Engine, cloud: Ec2, timings: Timings, cluster: str) -> None:
+        self._engine = engine
+        self._cloud = cloud
+        self._timings = timings
+        self._cluster = cluster
+        self._running: dict[str, Running] = {}  # by instance id
+        self._by_node: dict[str, Kubelet] = {}
+        self._announced: set[str] = set()  # instances whose node was told about
+        self._listeners: list[Callable[[str], None]] = []
+        self.failed: dict[str, str] = {}  # instances that never become a node, and why
+
+    def on_start(self, listener: Callable[[str], None]) -> None:
+        """Calls it with the name of a node whose kubelet has begun to work."""
+        self._listeners.append(listener)
+
+    def of_node(self, name: str) -> Kubelet | None:
+        """The kubelet that works on a node now."""
+        kubelet = self._by_node.get(name)
+        return kubelet if kubelet is not None and kubelet.registered else None
+
+    async def run(self) -> None:
+        try:
+            while True:
+                self._look()
+                await self._engine.clock.sleep(self._timings.poll_s)
+        finally:
+            tasks = [running.task for running in self._running.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _look(self) -> None:
+        self._cloud.advance()
+        found = {instance.id: instance for instance in control.running(self._cloud.world)}
+        for instance_id, running in list(self._running.items()):
+            instance = found.get(instance_id)
+            if running.task.done():
+                running.task.result()  # a bug of ours
+            if instance is None or instance.boots != running.boots:
+                running.task.cancel()
+                del self._running[instance_id], self._by_node[running.kubelet.node]
+                self._announced.discard(instance_id)
+            elif running.kubelet.registered and instance_id not in self._announced:
+                self._announced.add(instance_id)
+                for listener in self._listeners:
+                    listener(running.kubelet.node)
+        for instance in found.values():
+            if instance.id not in self._running and instance.id not in self.failed:
+                self._start(instance)
+
+    def _start(self, instance: Instance) -> None:
+        world = self._cloud.world
+        try:
+            told = userdata.read(instance.spec.user_data)
+        except userdata.NotANode as error:
+            self.failed[instance.id] = str(error)
+            return
+        if self._cluster and told.cluster != self._cluster:
+            self.failed[instance.id] = f"it joins the cluster {told.cluster!r}"
+            return
+        kubelet = Kubelet(
+            engine=self._engine,
+            instance=instance,
+            info=world.types[instance.instance_type],
+            told=told,
+            zone=world.account(instance.account).zone_name(instance.zone_id),
+            region=world.setup.region,
+            timings=self._timings,
+        )
+        task = asyncio.create_task(kubelet.live())
+        self._running[instance.id] = Running(kubelet, task, instance.boots)
+        self._by_node[kubelet.node] = kubelet

@@ -1,0 +1,99 @@
+"""What a machine of an instance type has, and what of it pods may use: the truth that an autoscaler guesses at.
+
+Callers: `kubelet`. Written from what nodes report, apart from the formulas of the autoscaler's own side.
+"""
+
+import re
+from typing import Final
+
+from holdfast.data.ec2 import InstanceTypeInfo
+from holdfast.sim.cluster import amounts
+from holdfast.sim.cluster.userdata import Told
+from holdfast.sim.ec2.entities import Instance
+
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+_KERNEL_PARTS: Final = 20  # one part of so many of the memory never reaches the kubelet
+_ARM_KEEPS_MIB: Final = 64
+_DEFAULT_VOLUME_GIB: Final = 20
+_HOST_NETWORK_PODS: Final = 2
+_CPU_STEPS: Final = (
+    (1000, 60),
+    (1000, 10),
+    (2000, 5),
+    (2**31, 2.5),
+)  # width of a step, thousandths kept of it
+_PERCENT: Final = re.compile(r"([0-9.]+)%")
+_GPUS: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
+
+
+def capacity(info: InstanceTypeInfo, instance: Instance, told: Told) -> dict[str, int]:
+    """Before any device plugin has spoken. In thousandths, as `amounts` counts."""
+    arm = instance.spec.architecture == "arm64"
+    mib = info.memory_mib - info.memory_mib // _KERNEL_PARTS - (_ARM_KEEPS_MIB if arm else 0)
+    storage = (instance.spec.volume_gib or _DEFAULT_VOLUME_GIB) * _GIB
+    if told.raid0 and info.storage_gb:
+        storage = info.storage_gb * 10**9
+    has = {
+        "cpu": info.vcpus,
+        "memory": mib * _MIB,
+        "ephemeral-storage": storage,
+        "pods": told.max_pods if told.max_pods is not None else _addresses(info),
+    }
+    return {name: amount * 1000 for name, amount in has.items()}
+
+
+def devices(info: InstanceTypeInfo, instance: Instance) -> dict[str, int]:
+    """What device plugins report once they run, in thousandths."""
+    found = {
+        "aws.amazon.com/neuron": sum(device.count for device in info.neuron_devices),
+        "aws.amazon.com/neuroncore": sum(device.count * device.cores for device in info.neuron_devices),
+        "vpc.amazonaws.com/efa": instance.spec.efas,
+    }
+    if instance.spec.platform == "Windows":
+        found["vpc.amazonaws.com/PrivateIPv4Address"] = info.ipv4_per_eni - 1
+    for gpu in info.gpus:
+        name = _GPUS.get(gpu.manufacturer)
+        if name:
+            found[name] = found.get(name, 0) + gpu.count
+    return {name: amount * 1000 for name, amount in found.items() if amount}
+
+
+def allocatable(has: dict[str, int], info: InstanceTypeInfo, told: Told) -> dict[str, int]:
+    """What is left after the kubelet, the system and the line at which pods are evicted."""
+    kept = {
+        "cpu": _cpu(info.vcpus * 1000),
+        "memory": (255 + 11 * _addresses(info)) * _MIB * 1000,
+        "ephemeral-storage": _GIB * 1000,
+    } | amounts.of(told.kube_reserved)
+    line = {
+        "memory": _threshold(told.eviction_hard.get("memory.available", "100Mi"), has["memory"]),
+        "ephemeral-storage": _threshold(
+            told.eviction_hard.get("nodefs.available", "10%"), has["ephemeral-storage"]
+        ),
+    }
+    taken = amounts.total((kept, amounts.of(told.system_reserved), line))
+    return {name: max(0, amount - taken.get(name, 0)) for name, amount in has.items()}
+
+
+def attachments(info: InstanceTypeInfo) -> int:
+    """How many volumes the storage driver says it can attach, beside the root and one interface."""
+    return 26 if info.hypervisor == "nitro" or info.bare_metal else 38
+
+
+def _addresses(info: InstanceTypeInfo) -> int:
+    """Pods that get an address of the default card's interfaces, the first address of each left out."""
+    return info.enis_per_card[info.default_card] * (info.ipv4_per_eni - 1) + _HOST_NETWORK_PODS
+
+
+def _cpu(cpu_millis: int) -> int:
+    kept = 0.0
+    for width, thousandths in _CPU_STEPS:
+        kept += min(cpu_millis, width) * thousandths / 1000
+        cpu_millis -= min(cpu_millis, width)
+    return int(kept)
+
+
+def _threshold(text: str, has: int) -> int:
+    percent = _PERCENT.fullmatch(text)
+    return int(has * float(percent[1]) / 100) if percent else amounts.parse(text)

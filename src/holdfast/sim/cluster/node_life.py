@@ -1,0 +1,152 @@
+"""Node life-cycle: who is not heard from is unreachable, conditions become taints, taints drive pods away.
+
+Called by `Cluster`. It never deletes a Node: `cloud_nodes` does, when the instance is gone. Written pods are those of
+unreachable nodes: they are said to be not ready, since nobody on the node can say it.
+"""
+
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.runtime.results import Key
+from holdfast.sim.cluster import labels, pods
+from holdfast.sim.cluster.engine import Engine, Worker
+from holdfast.sim.cluster.kinds import Json, Lease, Node, Pod
+from holdfast.sim.cluster.kubelet import LEASES
+from holdfast.sim.cluster.timings import Timings
+
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_FOREVER: Final = float("inf")
+
+
+class NodeLife:
+    def __init__(self, engine: Engine, timings: Timings) -> None:
+        self._engine = engine
+        self._timings = timings
+        self._heard_s: dict[str, float] = {}  # when each node's Lease was last seen to change
+        self._since_s: dict[
+            tuple[str, str, str], float
+        ] = {}  # node, key, effect: when a taint was first seen
+        self.worker: Worker = engine.worker(self.reconcile)
+        self.worker.watch(Node, lambda node: [("", node.metadata.name)])
+        engine.caches.of(Pod).subscribe(self._pod_changed)
+        engine.caches.of(Lease).subscribe(self._lease_changed)
+
+    async def reconcile(self, key: Key) -> float | None:
+        node = self._engine.caches.of(Node).get(key)
+        if node is None:
+            self._forget(key[1])
+            return None
+        left_s = self._silent_in_s(node)
+        if left_s <= 0 and pods.condition(node.status, pods.READY).get("status") != "Unknown":
+            node = await self._mark_unreachable(node)
+        node = await self._taint(node)
+        if pods.condition(node.status, pods.READY).get("status") == "Unknown":
+            await self._mark_pods(node)
+        next_s = await self._evict(node)
+        waits = [wait_s for wait_s in (left_s, next_s) if 0 < wait_s < _FOREVER]
+        return min(waits, default=None)
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod that comes to a node may not be welcome there."""
+        if after is not None and pods.node_of(after) and (before is None or not pods.node_of(before)):
+            self.worker.add(("", pods.node_of(after)))
+
+    def _lease_changed(self, _before: Lease | None, after: Lease | None) -> None:
+        if after is not None and after.metadata.namespace == LEASES:
+            self._heard_s[after.metadata.name] = self._engine.clock.monotonic_s()
+
+    def _silent_in_s(self, node: Node) -> float:
+        """How long until it has been silent for too long."""
+        now_s = self._engine.clock.monotonic_s()
+        return self._heard_s.setdefault(node.metadata.name, now_s) + self._timings.grace_s - now_s
+
+    def _forget(self, name: str) -> None:
+        self._heard_s.pop(name, None)
+        self._since_s = {key: since_s for key, since_s in self._since_s.items() if key[0] != name}
+
+    async def _mark_unreachable(self, node: Node) -> Node:
+        unknown = [
+            {
+                **{k: v for k, v in condition.items() if k != "lastTransitionTime"},
+                "status": "Unknown",
+                "reason": "NodeStatusUnknown",
+                "message": "Kubelet stopped posting node status.",
+            }
+            for condition in ({"type": pods.READY}, *(node.status.get("conditions") or ()))
+            if condition["type"] == pods.READY or condition["type"].endswith("Pressure")
+        ]
+        conditions = pods.with_conditions(node.status, self._engine.now(), *unknown)
+        return await self._engine.kube.patch(
+            node, {"status": {"conditions": conditions}}, status=True, only_if_unchanged=True
+        )
+
+    async def _taint(self, node: Node) -> Node:
+        wanted = [(key, effect) for key, effect in _taints_for(node)]
+        ours = (names.NOT_READY_TAINT, names.UNREACHABLE_TAINT, UNSCHEDULABLE)
+        now = labels.taints(node)
+        kept = [t for t in now if t["key"] not in ours or (t["key"], t["effect"]) in wanted]
+        there = {(t["key"], t["effect"]) for t in kept}
+        new: list[Json] = [
+            {"key": key, "effect": effect, "timeAdded": self._engine.now()}
+            for key, effect in wanted
+            if (key, effect) not in there
+        ]
+        if kept == now and not new:
+            return node
+        change = {"spec": {"taints": [*kept, *new] or None}}
+        return await self._engine.kube.patch(node, change, only_if_unchanged=True)
+
+    async def _mark_pods(self, node: Node) -> None:
+        for pod in list(self._engine.pods_by_node.get(node.metadata.name)):
+            if pods.ready(pod):
+                not_ready = {
+                    "type": pods.READY,
+                    "status": "False",
+                    "reason": "NodeNotReady",
+                    "lastProbeTime": None,
+                }
+                conditions = pods.with_conditions(pod.status, self._engine.now(), not_ready)
+                await self._engine.kube.patch(
+                    pod, {"status": {"conditions": conditions}}, status=True, only_if_unchanged=True
+                )
+
+    async def _evict(self, node: Node) -> float:
+        """Deletes the pods that do not tolerate the node any longer; how long until the next one is due."""
+        name = node.metadata.name
+        driving = [taint for taint in labels.taints(node) if taint["effect"] == "NoExecute"]
+        seen = {(name, taint["key"], taint["effect"]) for taint in driving}
+        self._since_s = {k: s for k, s in self._since_s.items() if k[0] != name or k in seen}
+        next_s = _FOREVER
+        for pod in list(self._engine.pods_by_node.get(name)) if driving else ():
+            left_s = min(self._tolerated_s(pod, name, taint) for taint in driving)
+            if not pods.active(pod):
+                continue
+            if left_s > 0:
+                next_s = min(next_s, left_s)
+                continue
+            try:
+                await self._engine.kube.delete(pod)
+            except errors.NotFound:
+                continue
+        return next_s
+
+    def _tolerated_s(self, pod: Pod, node: str, taint: Json) -> float:
+        """How much longer the pod tolerates the taint: the shortest of the tolerations that match."""
+        now_s = self._engine.clock.monotonic_s()
+        since_s = self._since_s.setdefault((node, taint["key"], taint["effect"]), now_s)
+        matching = [t for t in pod.spec.get("tolerations") or () if labels.tolerates_one(t, taint)]
+        if not matching:
+            return 0
+        limits = [t["tolerationSeconds"] for t in matching if t.get("tolerationSeconds") is not None]
+        return since_s + min(limits) - now_s if limits else _FOREVER
+
+
+def _taints_for(node: Node) -> list[tuple[str, str]]:
+    found = [(UNSCHEDULABLE, "NoSchedule")] if node.spec.get("unschedulable") else []
+    ready = pods.condition(node.status, pods.READY).get("status")
+    if ready in ("True", None):
+        # A node whose kubelet has said nothing yet keeps the taint it was made with.
+        fresh = [t for t in labels.taints(node) if ready is None and t["key"] == names.NOT_READY_TAINT]
+        return [*found, *((t["key"], t["effect"]) for t in fresh)]
+    key = names.UNREACHABLE_TAINT if ready == "Unknown" else names.NOT_READY_TAINT
+    return [*found, (key, "NoSchedule"), (key, "NoExecute")]

@@ -1,0 +1,87 @@
+"""What the programs of a cluster ask about a pod. Callers: every module of `sim.cluster`."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from holdfast.sim.cluster import amounts
+from holdfast.sim.cluster.kinds import Json, Pod
+
+ENDED: Final = ("Succeeded", "Failed")
+READY: Final = "Ready"
+
+
+def ended(pod: Pod) -> bool:
+    return pod.status.get("phase") in ENDED
+
+
+def leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def active(pod: Pod) -> bool:
+    """Whether whoever wanted it still has it: neither ended nor on its way out."""
+    return not ended(pod) and not leaving(pod)
+
+
+def node_of(pod: Pod) -> str:
+    return str(pod.spec.get("nodeName") or "")
+
+
+def ready(pod: Pod) -> bool:
+    return condition(pod.status, READY).get("status") == "True"
+
+
+def condition(status: Json, kind: str) -> Json:
+    """A condition of a status; empty when it has none of that type."""
+    return next((c for c in status.get("conditions") or () if c["type"] == kind), {})
+
+
+def with_conditions(status: Json, now: str, *changed: Json) -> list[Json]:
+    """The conditions of a status after these changed; the time of a transition stays where nothing changes."""
+    kept: dict[str, Json] = {c["type"]: c for c in status.get("conditions") or ()}
+    for new in changed:
+        old = kept.get(new["type"], {})
+        since = old["lastTransitionTime"] if old.get("status") == new["status"] else now
+        kept[new["type"]] = {**new, "lastTransitionTime": since}
+    return list(kept.values())
+
+
+def requests(spec: Json) -> dict[str, int]:
+    """What a node must have left. Init containers run one after the other, but those that restart stay."""
+    running = amounts.total(_requests(container) for container in spec.get("containers") or ())
+    staying: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        own = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            staying = amounts.total((staying, own))
+            most = amounts.larger(most, staying)
+        else:
+            most = amounts.larger(most, amounts.total((staying, own)))
+    whole = amounts.larger(amounts.total((running, staying)), most)
+    given = (spec.get("resources") or {}).get("requests")
+    if given:  # of the pod as a whole, in place of its containers' sum
+        whole |= amounts.of(given)
+    return amounts.total((whole, amounts.of(spec.get("overhead"))))
+
+
+def host_ports(spec: Json) -> Iterator[tuple[str, str, int]]:
+    """Address, protocol and number of each port that it takes on its node."""
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port["containerPort"] if spec.get("hostNetwork") else 0)
+            if number:
+                yield port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", number  # noqa: S104
+
+
+def claim_names(pod: Pod) -> Iterator[str]:
+    """The claims of its volumes, those that are made for it alone included."""
+    for volume in pod.spec.get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            yield volume["persistentVolumeClaim"]["claimName"]
+        elif "ephemeral" in volume:
+            yield f"{pod.metadata.name}-{volume['name']}"
+
+
+def _requests(container: dict[str, Any]) -> dict[str, int]:
+    return amounts.of((container.get("resources") or {}).get("requests"))

@@ -1,0 +1,167 @@
+"""The kube-scheduler: binds each pod to the best node that it fits on, or says on it why none will do.
+
+Called by `Cluster`. One pod at a time, in the order of priority and age. New pods are tried at once; pods that fitted
+nowhere are tried again when something changed that may help, at most once a second. It does not preempt.
+"""
+
+import asyncio
+from typing import Final
+
+from holdfast import errors
+from holdfast.api.meta import ObjectMeta
+from holdfast.api.pods import Binding, ObjectReference
+from holdfast.runtime.results import Key
+from holdfast.sim.cluster import filters, pods, scheduling_volumes, scores
+from holdfast.sim.cluster.engine import Engine
+from holdfast.sim.cluster.kinds import Claim, CSINode, Namespace, Node, Pod, StorageClass, Volume
+from holdfast.sim.cluster.seats import Place, Seats
+from holdfast.sim.cluster.topology import Neighbours
+
+NAME: Final = "default-scheduler"
+_AGAIN_S: Final = 1.0
+_HELPS: Final = (Namespace, CSINode, Claim, Volume, StorageClass)  # kinds whose every change may make room
+
+
+class Scheduler:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._kube = engine.kube
+        self._caches = engine.caches
+        self._seats = Seats(engine.caches)
+        self._new: dict[Key, None] = {}
+        self._waiting: dict[Key, None] = {}  # those that fitted nowhere
+        self._helped = False  # whether something changed since that may make them fit
+        self._woken = asyncio.Event()
+        self._caches.of(Pod).subscribe(self._pod_changed)
+        self._caches.of(Node).subscribe(self._node_changed)
+        for kind in _HELPS:
+            self._caches.of(kind).subscribe(lambda _before, _after: self._help())
+
+    async def run(self) -> None:
+        tried_s = -_AGAIN_S
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            await self._try(self._new)
+            if not self._helped:
+                continue
+            wait_s = tried_s + _AGAIN_S - self._engine.clock.monotonic_s()
+            if wait_s > 0:
+                await self._engine.clock.sleep(wait_s)
+            tried_s = self._engine.clock.monotonic_s()
+            self._helped = False
+            await self._try(self._waiting)
+
+    async def _try(self, keys: dict[Key, None]) -> None:
+        found = [pod for key in keys if (pod := self._caches.of(Pod).get(key)) is not None]
+        for key in list(keys):
+            del keys[key]
+        for pod in sorted(found, key=_turn):
+            current = self._caches.of(Pod).get((pod.metadata.namespace, pod.metadata.name))
+            if current is not None and _is_mine(current):
+                try:
+                    await self._schedule(current)
+                except errors.NotFound:
+                    self._seats.take(current)
+                except errors.HoldfastError:  # it changed, or nobody answered: later, then
+                    self._seats.take(current)
+                    self._waiting[current.metadata.namespace, current.metadata.name] = None
+                    self._help()
+
+    async def _schedule(self, pod: Pod) -> None:
+        volumes = scheduling_volumes.find(pod, self._caches)
+        places = self._seats.places()
+        spaces = {space.metadata.name: space.metadata.labels for space in self._caches.of(Namespace)}
+        who = filters.candidate(pod, Neighbours(pod, places, spaces), volumes)
+        fitting: list[Place] = []
+        reasons: list[list[str]] = []
+        for place in places if not volumes.missing else ():
+            why = filters.refusals(who, place)
+            if why:
+                reasons.append(why)
+            else:
+                fitting.append(place)
+        if not fitting:
+            self._waiting[pod.metadata.namespace, pod.metadata.name] = None
+            missing = f"0/{len(places)} nodes are available: {volumes.missing}."
+            await self._refuse(pod, missing if volumes.missing else filters.explain(len(places), reasons))
+        elif volumes.unbound:
+            self._waiting[pod.metadata.namespace, pod.metadata.name] = None
+            await self._select(volumes, scores.best(who, fitting).name)
+        else:
+            await self._bind(pod, scores.best(who, fitting).name)
+
+    async def _bind(self, pod: Pod, node: str) -> None:
+        meta = pod.metadata
+        self._seats.put(pod, node)
+        await self._kube.create(
+            Binding(
+                metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+                target=ObjectReference(api_version="v1", kind="Node", name=node),
+            )
+        )
+
+    async def _select(self, volumes: scheduling_volumes.Volumes, node: str) -> None:
+        """Says where the pod's volumes are to be made. The pod is tried again when they are."""
+        for claim, _ in volumes.unbound:
+            annotations = {scheduling_volumes.SELECTED_NODE: node}
+            if claim.metadata.annotations.get(scheduling_volumes.SELECTED_NODE) is None:
+                await self._kube.patch(claim, {"metadata": {"annotations": annotations}})
+
+    async def _refuse(self, pod: Pod, message: str) -> None:
+        told = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastProbeTime": None,
+        }
+        before = pods.condition(pod.status, "PodScheduled")
+        if all(before.get(name) == value for name, value in told.items()):
+            return
+        conditions = pods.with_conditions(pod.status, self._engine.now(), told)
+        await self._kube.patch(
+            pod, {"status": {"conditions": conditions}}, status=True, only_if_unchanged=True
+        )
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if after is not None and _is_mine(after):
+            key = (after.metadata.namespace, after.metadata.name)
+            if before is None or before.metadata.uid != after.metadata.uid or not _is_mine(before):
+                self._new[key] = None
+                self._woken.set()
+            elif before.metadata.labels != after.metadata.labels or before.spec != after.spec:
+                self._help()
+        elif before is not None and pods.node_of(before):
+            if after is None or pods.ended(after) or before.metadata.labels != after.metadata.labels:
+                self._help()
+        elif after is not None and pods.node_of(after):
+            self._help()  # a pod that others want to be near
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        if before is None or after is None or _offer(before) != _offer(after):
+            self._help()
+
+    def _help(self) -> None:
+        if self._waiting:
+            self._helped = True
+            self._woken.set()
+
+
+def _is_mine(pod: Pod) -> bool:
+    return (
+        not pods.node_of(pod)
+        and pods.active(pod)
+        and pod.spec.get("schedulerName", NAME) == NAME
+        and not pod.spec.get("schedulingGates")
+    )
+
+
+def _turn(pod: Pod) -> tuple[int, float, Key]:
+    created = pod.metadata.creation_timestamp
+    age = created.timestamp() if created else 0.0
+    return -(pod.spec.get("priority") or 0), age, (pod.metadata.namespace, pod.metadata.name)
+
+
+def _offer(node: Node) -> tuple[object, ...]:
+    return (node.metadata.labels, node.spec, node.status.get("allocatable"))

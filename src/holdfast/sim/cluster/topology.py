@@ -1,0 +1,188 @@
+"""What other pods have to do with where a pod may run: topology spread, affinity and anti-affinity between pods.
+
+Callers: `filters` and `scores`, with one `Neighbours` for each pod that is to be placed. The counts are taken once,
+over all nodes, and then asked for each node.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from holdfast import names
+from holdfast.sim.api import selectors
+from holdfast.sim.cluster import kinds, labels, pods
+from holdfast.sim.cluster.kinds import Json, Pod
+from holdfast.sim.cluster.seats import Place
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+Spaces = Mapping[str, Mapping[str, str]]  # the labels of each namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An affinity to pods, or the opposite."""
+
+    key: str
+    matches: Callable[[Pod], bool]
+    weight: int = 0
+
+    def domain(self, place: Place) -> str | None:
+        return place.node.metadata.labels.get(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One constraint, and how many pods each domain has now."""
+
+    key: str
+    max_skew: int
+    counts: Mapping[str, int]
+    least: int
+    own: int  # 1 when the pod itself is counted
+
+    def skew(self, place: Place) -> int | None:
+        """How uneven it would be with the pod there; None where there is no such domain."""
+        domain = place.node.metadata.labels.get(self.key)
+        if domain is None or domain not in self.counts:
+            return None
+        return self.counts[domain] + self.own - self.least
+
+
+class Neighbours:
+    def __init__(self, pod: Pod, places: list[Place], spaces: Spaces) -> None:
+        self._pod = pod
+        self._places = places
+        self._spaces = spaces
+
+    @cached_property
+    def spreads(self) -> list[Spread]:
+        return [self._spread(c) for c in self._constraints if c["whenUnsatisfiable"] == "DoNotSchedule"]
+
+    @cached_property
+    def soft_spreads(self) -> list[Spread]:
+        """Those it states, else the cluster's own: pods of one owner, over hosts and zones."""
+        if self._constraints:
+            return [self._spread(c) for c in self._constraints if c["whenUnsatisfiable"] == "ScheduleAnyway"]
+        return [self._with_siblings(names.HOSTNAME, 3), self._with_siblings(names.ZONE, 5)]
+
+    @cached_property
+    def wanted(self) -> list[tuple[Term, frozenset[str], bool]]:
+        """Required affinities: the domains where they are met, and whether the pod may be the first of its kind."""
+        found = []
+        for term in self._terms("podAffinity", _REQUIRED):
+            there = self._domains(term)
+            found.append((term, there, not there and term.matches(self._pod)))
+        return found
+
+    @cached_property
+    def unwanted(self) -> list[tuple[Term, frozenset[str]]]:
+        return [(term, self._domains(term)) for term in self._terms("podAntiAffinity", _REQUIRED)]
+
+    @cached_property
+    def refused_by_others(self) -> frozenset[tuple[str, str]]:
+        """Keys and domains that pods with an anti-affinity to this one keep it from."""
+        found = set()
+        for place in self._places:
+            for guest in place.seat.averse.values():
+                for term in _terms(guest.pod, "podAntiAffinity", _REQUIRED, self._spaces):
+                    domain = term.domain(place)
+                    if domain is not None and term.matches(self._pod):
+                        found.add((term.key, domain))
+        return frozenset(found)
+
+    @cached_property
+    def preferences(self) -> list[tuple[Term, Counter[str]]]:
+        """Preferred terms with the pods that match in each domain; the weight of an aversion is below zero."""
+        liked = list(self._terms("podAffinity", _PREFERRED))
+        disliked = [Term(t.key, t.matches, -t.weight) for t in self._terms("podAntiAffinity", _PREFERRED)]
+        return [(term, self._counts(term.key, term.matches, self._places)) for term in (*liked, *disliked)]
+
+    @cached_property
+    def _constraints(self) -> list[Json]:
+        return self._pod.spec.get("topologySpreadConstraints") or []
+
+    def _terms(self, side: str, strength: str) -> Iterator[Term]:
+        return _terms(self._pod, side, strength, self._spaces)
+
+    def _domains(self, term: Term) -> frozenset[str]:
+        return frozenset(self._counts(term.key, term.matches, self._places))
+
+    def _counts(self, key: str, matches: Callable[[Pod], bool], places: Iterable[Place]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for place in places:
+            domain = place.node.metadata.labels.get(key)
+            if domain is not None:
+                number = sum(matches(guest) for guest in place.guests())
+                if number:
+                    counts[domain] += number
+        return counts
+
+    def _spread(self, constraint: Json) -> Spread:
+        selector = _with_keys(constraint.get("labelSelector"), constraint.get("matchLabelKeys"), self._pod)
+        test = selectors.label_test(selector)
+        namespace = self._pod.metadata.namespace
+
+        def counted(pod: Pod) -> bool:
+            meta = pod.metadata
+            return meta.namespace == namespace and not pods.leaving(pod) and test(meta.labels)
+
+        eligible = [place for place in self._places if self._is_eligible(constraint, place)]
+        key = constraint["topologyKey"]
+        counts = {place.node.metadata.labels[key]: 0 for place in eligible}
+        counts.update(self._counts(key, counted, eligible))
+        enough = len(counts) >= (constraint.get("minDomains") or 1)
+        least = min(counts.values(), default=0) if enough else 0
+        return Spread(key, constraint["maxSkew"], counts, least, int(test(self._pod.metadata.labels)))
+
+    def _is_eligible(self, constraint: Json, place: Place) -> bool:
+        """Whether a node's pods and domain count."""
+        has = place.node.metadata.labels
+        if any(other["topologyKey"] not in has for other in self._constraints):
+            return False
+        if constraint.get("nodeAffinityPolicy") != "Ignore" and not labels.selects(
+            self._pod.spec, place.node
+        ):
+            return False
+        honours = constraint.get("nodeTaintsPolicy") == "Honor"
+        return not (honours and labels.untolerated(self._pod.spec, place.node))
+
+    def _with_siblings(self, key: str, max_skew: int) -> Spread:
+        owner = kinds.controller_of(self._pod)
+        counts: Counter[str] = Counter()
+        for place in self._places:
+            siblings = place.seat.owners[owner.uid] if owner is not None else 0
+            counts[place.node.metadata.labels.get(key, "")] += siblings
+        return Spread(key, max_skew, counts, min(counts.values(), default=0), 1)
+
+
+def _terms(pod: Pod, side: str, strength: str, spaces: Spaces) -> Iterator[Term]:
+    stated = ((pod.spec.get("affinity") or {}).get(side) or {}).get(strength) or ()
+    for each in stated:
+        weight, term = (each["weight"], each["podAffinityTerm"]) if strength == _PREFERRED else (0, each)
+        yield Term(term["topologyKey"], _matcher(term, pod, spaces), weight)
+
+
+def _matcher(term: Json, pod: Pod, spaces: Spaces) -> Callable[[Pod], bool]:
+    test = selectors.label_test(_with_keys(term.get("labelSelector"), term.get("matchLabelKeys"), pod))
+    listed = frozenset(term.get("namespaces") or ())
+    chosen = selectors.label_test(term.get("namespaceSelector"))
+    own = pod.metadata.namespace if not listed and term.get("namespaceSelector") is None else None
+
+    def matches(other: Pod) -> bool:
+        space = other.metadata.namespace
+        inside = space == own or space in listed or chosen(spaces.get(space, {}))
+        return inside and not pods.ended(other) and test(other.metadata.labels)
+
+    return matches
+
+
+def _with_keys(selector: Json | None, keys: list[str] | None, pod: Pod) -> Json | None:
+    """A selector that also asks for the pod's own values of these labels."""
+    if selector is None or not keys:
+        return selector
+    own: dict[str, Any] = {key: pod.metadata.labels[key] for key in keys if key in pod.metadata.labels}
+    return {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **own}}

@@ -1,0 +1,30 @@
+"""What instances use, counted as they change, so that a launch need not look at all of them.
+
+Kept by `world`, read by launches and by DescribeSubnets. The rule: it follows from the instances and from nothing
+else. The checkers have a count of their own.
+"""
+
+from collections import Counter
+
+from holdfast.sim.ec2.entities import Instance
+
+
+class Usage:
+    def __init__(self) -> None:
+        self.addresses: Counter[str] = Counter()  # by subnet
+        self.places: Counter[tuple[str, str]] = Counter()  # subnet and address
+        self.outside: Counter[tuple[str, str]] = Counter()  # on demand in no reservation: account and type
+
+    def change(self, before: Instance | None, after: Instance | None) -> None:
+        if before:
+            self._count(before, -1)
+        if after:
+            self._count(after, 1)
+
+    def _count(self, instance: Instance, by: int) -> None:
+        if instance.state == "terminated":
+            return
+        self.addresses[instance.subnet_id] += by * instance.spec.addresses
+        self.places[instance.subnet_id, instance.private_ip] += by
+        if instance.live and not instance.lifecycle and not instance.reservation_id:
+            self.outside[instance.account, instance.instance_type] += by

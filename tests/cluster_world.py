@@ -1,0 +1,246 @@
+"""A whole cluster in virtual time: the embedded API server, the simulated EC2, and the simulated rest of it.
+
+A test is a program that gets a `World`. Nodes come the way they come in life: botocore launches an instance with user
+data, and whatever is in there makes a node of it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+import aws_world
+from holdfast import errors
+from holdfast.api.meta import Object
+from holdfast.cloud.aws import userdata
+from holdfast.cloud.aws.cluster import Cluster as Endpoint
+from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.model.taints import Taint
+from holdfast.sim import time
+from holdfast.sim.api.faults import Faults
+from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.transport import InProcess
+from holdfast.sim.aws import endpoint
+from holdfast.sim.cluster import Cluster, pods
+from holdfast.sim.cluster.kinds import Deployment, Node, Pod
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import setup as ec2_setup
+from holdfast.sim.ec2.service import Ec2
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+
+K = TypeVar("K", bound=Object)
+
+START = datetime(2026, 11, 15, 10, tzinfo=UTC)
+NAME = "blue"
+JOINS = Endpoint(
+    name=NAME,
+    endpoint="https://blue.example",
+    ca_bundle="Y2E=",
+    service_cidr="10.96.0.0/16",
+    dns_ip="10.96.0.10",
+)
+
+
+class World:
+    def __init__(self, *, seed: int, timings: Timings | None) -> None:
+        self.clock = VirtualClock(START)
+        self.server = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
+        self.faults = Faults(self.server, self.clock)
+        self.transport = InProcess(self.faults)
+        settings = ClientSettings(per_second=1e6, burst=1_000_000)
+        ids = SeededIds(f"cluster {seed}")
+        self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=settings)
+        plain = replace(ec2_setup.plain(aws_world.REGION), images=aws_world.images())
+        self.ec2 = Ec2(clock=self.clock, ids=SeededIds(f"ec2 {seed}"), setup=plain, throttled=False)
+        self._clients = aws_world.SharedClients(endpoint.Endpoint({"ec2": self.ec2}, self.clock))
+        self._launches = 0
+        self.cluster = Cluster(
+            api=self.kube, cloud=self.ec2, clock=self.clock, ids=ids, timings=timings, name=NAME
+        )
+
+    # --- Time ---------------------------------------------------------------------------------------
+
+    async def sleep(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+        self.cluster.check()
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], *, within_s: float = 300) -> float:
+        """Waits until something is so; how long it took."""
+        began_s = self.clock.monotonic_s()
+        while not await holds():
+            waited_s = self.clock.monotonic_s() - began_s
+            assert waited_s < within_s, f"it did not come about within {within_s} s"
+            await self.sleep(1)
+        return self.clock.monotonic_s() - began_s
+
+    # --- Instances ----------------------------------------------------------------------------------
+
+    @property
+    def aws(self) -> Any:
+        """EC2's client, botocore's own."""
+        return self._clients.get("ec2")
+
+    def launch(
+        self,
+        instance_type: str = "m5.large",
+        *,
+        zone: str = "a",
+        family: str = "AL2023",
+        labels: Mapping[str, str] | None = None,
+        taints: tuple[Taint, ...] = (),
+        max_pods: int = 29,
+        text: str | None = None,
+        count: int = 1,
+        **bootstrap: Any,
+    ) -> list[str]:
+        """Instances with user data as the autoscaler writes it; their ids."""
+        joins = bootstrap.pop("cluster", JOINS)
+        told = Bootstrap(cluster=joins, max_pods=max_pods, labels=labels or {}, taints=taints, **bootstrap)
+        self._launches += 1
+        answer = self.aws.run_instances(
+            ImageId=self.image(family, instance_type),
+            InstanceType=instance_type,
+            MinCount=count,
+            MaxCount=count,
+            Placement={"AvailabilityZone": f"{aws_world.REGION}{zone}"},
+            UserData=userdata.text(family, told) if text is None else text,
+            ClientToken=f"launch-{self._launches}",
+        )
+        return [instance["InstanceId"] for instance in answer["Instances"]]
+
+    def image(self, family: str, instance_type: str) -> str:
+        architecture = self.ec2.world.types[instance_type].architectures[0]
+        of_windows = family.startswith("Windows")
+        return next(
+            image.id
+            for image in self.ec2.world.setup.images
+            if image.architecture == architecture and (image.platform == "Windows") == of_windows
+        )
+
+    async def nodes_ready(self, count: int) -> None:
+        async def ready() -> bool:
+            nodes = await self.all(Node)
+            ready = [node for node in nodes if pods.condition(node.status, "Ready").get("status") == "True"]
+            return len(ready) >= count
+
+        await self.until(ready)
+        await self.sleep(5)
+
+    async def node_of(self, instance_id: str) -> Node:
+        found = [n for n in await self.all(Node) if str(n.spec.get("providerID", "")).endswith(instance_id)]
+        assert len(found) == 1, f"{len(found)} nodes of {instance_id}"
+        return found[0]
+
+    # --- Objects ------------------------------------------------------------------------------------
+
+    async def create(self, path: str, document: Mapping[str, Any]) -> None:
+        headers = {"content-type": "application/json"}
+        answer = await self.transport.request("POST", path, {}, headers, msgspec.json.encode(document))
+        assert answer.status == 201, answer.body
+
+    async def all(self, kind: type[K]) -> tuple[K, ...]:
+        return (await self.kube.list(kind)).items
+
+    async def deploy(self, name: str = "web", replicas: int = 1, **spec: Any) -> None:
+        await self.create(
+            "/apis/apps/v1/namespaces/default/deployments", workload(name, replicas=replicas, **spec)
+        )
+
+    async def scale(self, name: str, replicas: int) -> None:
+        deployment = await self.kube.get(Deployment, name, "default")
+        await self.kube.patch(deployment, {"spec": {"replicas": replicas}})
+
+    async def pods(self, app: str = "web") -> list[Pod]:
+        """Those of an app that nobody has told to stop."""
+        found = await self.all(Pod)
+        return [pod for pod in found if pod.metadata.labels.get("app") == app and not pods.leaving(pod)]
+
+    async def running(self, app: str = "web") -> list[Pod]:
+        return [pod for pod in await self.pods(app) if pods.ready(pod)]
+
+    async def until_running(self, count: int, app: str = "web", *, within_s: float = 300) -> float:
+        async def enough() -> bool:
+            return len(await self.running(app)) == count == len(await self.pods(app))
+
+        return await self.until(enough, within_s=within_s)
+
+    async def gone(self, kind: type[Object], name: str, namespace: str = "") -> bool:
+        try:
+            await self.kube.get(kind, name, namespace)
+        except errors.NotFound:
+            return True
+        return False
+
+
+def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """What makes pods of an app; fields of the owner's spec and of the pod's in one list."""
+    own = (
+        "replicas",
+        "parallelism",
+        "completions",
+        "strategy",
+        "podManagementPolicy",
+        "volumeClaimTemplates",
+        "backoffLimit",
+    )
+    owner = {key: spec.pop(key) for key in own if key in spec}
+    selector = {} if "completions" in owner else {"selector": {"matchLabels": {"app": name}}}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            **owner,
+            **selector,
+            "template": {
+                "metadata": {"labels": {"app": name}, "annotations": dict(annotations or {})},
+                "spec": pod_spec(**spec),
+            },
+        },
+    }
+
+
+def pod_spec(
+    cpu: str = "500m", memory: str = "128Mi", limits: Mapping[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": "example/app:1",
+        "resources": {
+            "requests": {"cpu": cpu, "memory": memory},
+            **({"limits": dict(limits)} if limits else {}),
+        },
+    }
+    return {"containers": [container | spec.pop("container", {})], **spec}
+
+
+def run(
+    program: Callable[[World], Awaitable[None]], *, seed: int = 1, timings: Timings | None = None
+) -> World:
+    """The program's world after it has ended well."""
+
+    async def main() -> World:
+        world = World(seed=seed, timings=timings)
+        await world.cluster.start()
+        await program(world)
+        await world.cluster.stop()
+        return world
+
+    return time.run(main())
+
+
+def history(world: World) -> list[str]:
+    """Every write that the API server took, in order, as it was stored."""
+    written = {
+        change.after.version: f"{name} {'ends' if change.deleted else 'is'} {change.after.body.decode()}"
+        for name, bucket in world.server.registry.store.buckets()
+        for change in bucket.changes(0)
+    }
+    return [written[version] for version in sorted(written)]
+
+
+def reason(pod: Pod) -> tuple[str, str]:
+    condition = pods.condition(pod.status, "PodScheduled")
+    return condition.get("reason", ""), condition.get("message", "")

@@ -1,0 +1,274 @@
+"""What else the Cloud door does, on the wire: names machines, learns from nodes, hands on notices, cleans up."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+
+from aws_launch_world import LaunchWorld, capacity_type
+from aws_world import run
+from holdfast import cloud, errors
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws import batching, offering_gauges
+from holdfast.cloud.aws.queue import Queue
+from holdfast.model import resources
+from holdfast.model.instances import Instance
+from holdfast.model.notices import Notice
+from holdfast.sim.aws import sqs
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2.setup import CLUSTER
+from objects import nodeclaim
+
+ON_DEMAND = capacity_type("on-demand")
+MINE = {"tags": {"team": "ml"}}
+TAGS = {"team": "ml"}
+GIB = 2**30
+DAY_S = 86_400
+QUEUE = "interruptions"
+
+
+@pytest.fixture
+def world() -> LaunchWorld:
+    return LaunchWorld()
+
+
+def claim_of(instance: Instance, **annotations: str) -> NodeClaim:
+    """The claim of a machine once its node is there."""
+    return nodeclaim(
+        instance.claim or "",
+        {"labels": dict(instance.labels), "annotations": {**dict(instance.annotations), **annotations}},
+        {"providerID": instance.provider_id, "nodeName": "node-1", "imageID": instance.image_id},
+    )
+
+
+# --- Tags -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-6.6.1")
+def test_a_machine_is_told_its_claim_and_node_once(world: LaunchWorld) -> None:
+    instance = world.one(world.resolve(world.node_class()), ON_DEMAND)
+    stamps = run(world.cloud.tag(claim_of(instance)))
+    tags = world.machine(instance).tags
+    assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("node-1", instance.claim)
+    assert tags["eks:eks-cluster-name"] == CLUSTER
+    assert [each.claim for each in world.described()] == [instance.claim]
+    assert stamps == {
+        "karpenter.k8s.aws/tagged": "true",
+        "compatibility.karpenter.k8s.aws/cluster-name-tagged": "true",
+    }
+    for stamped in ({}, stamps):
+        run(world.cloud.tag(claim_of(instance, **stamped)))
+    assert world.asked("CreateTags") == 1
+
+
+@pytest.mark.fact("aws-6.6.1")
+def test_a_tag_that_somebody_wrote_stays(world: LaunchWorld) -> None:
+    instance = world.one(world.resolve(world.node_class(tags={"Name": "mine"})), ON_DEMAND)
+    run(world.cloud.tag(claim_of(instance)))
+    tags = world.machine(instance).tags
+    assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("mine", instance.claim)
+
+
+def test_a_machine_that_is_gone_is_not_tagged(world: LaunchWorld) -> None:
+    instance = world.one(world.resolve(world.node_class()), ON_DEMAND)
+    control.kill(world.ec2.world, instance.provider_id.rpartition("/")[2])
+    world.clock.advance(600)
+    with pytest.raises(errors.NotFound):
+        run(world.cloud.tag(claim_of(instance)))
+
+
+# --- Memory -----------------------------------------------------------------------------------------
+
+
+def memory(world: LaunchWorld, **spec: Any) -> int:
+    (known,) = world.types(world.resolve(world.node_class(**spec)), "m5.large")
+    return known.capacity[resources.MEMORY]
+
+
+@pytest.mark.fact("aws-7.3.2")
+def test_the_least_memory_that_nodes_of_a_type_had_takes_the_place_of_the_estimate(
+    world: LaunchWorld,
+) -> None:
+    node_class = world.resolve(world.node_class())
+    estimate = memory(world)
+    assert estimate < 8 * GIB
+    claim = claim_of(world.one(node_class, ON_DEMAND, types=("m5.large",)))
+    for seen, expected in ((estimate + 300, 300), (estimate + 100, 100), (estimate + 200, 100)):
+        run(world.cloud.learn(claim, node_class, resources.of({resources.MEMORY: seen})))
+        assert memory(world) == estimate + expected
+    other_images = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
+    assert memory(world, **other_images) == estimate
+    world.clock.advance(60 * DAY_S)
+    assert memory(world) == estimate
+
+
+@pytest.mark.fact("aws-7.3.2")
+def test_a_node_with_an_image_that_its_class_no_longer_has_teaches_nothing(world: LaunchWorld) -> None:
+    estimate = memory(world)
+    old = claim_of(world.one(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",)))
+    newer = world.resolve(world.node_class(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]))
+    run(world.cloud.learn(old, newer, resources.of({resources.MEMORY: GIB})))
+    assert memory(world, amiSelectorTerms=[{"alias": "bottlerocket@latest"}]) == estimate
+
+
+# --- Notices ----------------------------------------------------------------------------------------
+
+
+class NoticeWorld(LaunchWorld):
+    """With an interruption queue, to which EC2's events go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.endpoint.services = {**self.endpoint.services, "sqs": sqs.Sqs([QUEUE], self.clock)}
+        queue = Queue(self.calls, QUEUE, clock=self.clock, recorder=self.records)
+        self.cloud = self.new_process(queue=queue)
+
+    def event(self, detail_type: str, **detail: Any) -> None:
+        url = run(self.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
+        time = "2026-11-15T10:00:00Z"
+        body = {"source": "aws.ec2", "detail-type": detail_type, "time": time, "detail": detail}
+        run(self.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
+
+    def notices(self) -> list[Notice]:
+        return list(run(self.cloud.notices()))
+
+
+@pytest.mark.fact("aws-6.4.1", "aws-6.4.2")
+def test_a_notice_comes_again_until_it_is_acknowledged() -> None:
+    world = NoticeWorld()
+    instance = world.one(world.resolve(world.node_class()), capacity_type("spot"))
+    machine = world.machine(instance)
+    world.event("EC2 Spot Instance Interruption Warning", **{"instance-id": machine.id})
+    (notice,) = world.notices()
+    assert (notice.reason, notice.ends_machines, notice.machines) == ("spot_interrupted", True, (machine.id,))
+    assert instance.provider_id.endswith(notice.machines[0])
+    assert notice.ends_s == notice.sent_s + 120
+    now_s = world.clock.monotonic_s()
+    pool = (machine.instance_type, instance.zone, "spot")
+    assert world.discovery.unavailable.pools.marked(now_s) == {pool}
+    world.clock.advance(30)
+    (again,) = world.notices()
+    run(world.cloud.acknowledge(again))
+    world.clock.advance(30)
+    assert world.notices() == []
+
+
+def test_a_recommendation_ends_nothing() -> None:
+    world = NoticeWorld()
+    world.event("EC2 Instance Rebalance Recommendation", **{"instance-id": "i-0123456789abcdef0"})
+    (notice,) = world.notices()
+    assert (notice.reason, notice.ends_machines) == ("rebalance_recommendation", False)
+
+
+@pytest.mark.fact("aws-6.4.7")
+def test_news_about_a_reservation_makes_it_be_counted_again_and_nothing_else() -> None:
+    """One machine of an interruptible reservation is taken back: the other slots stay as EC2 counts them."""
+    world = NoticeWorld()
+    lent = world.reserve(total=4, tags=TAGS, interruptible=True)
+    node_class = world.selecting(MINE)
+    instance = world.one(node_class, capacity_type("reserved"))
+    control.take(world.ec2.world, lent.id, 1)
+    detail = {"instance-id": world.machine(instance).id, "instance-action": "terminate"}
+    world.event("EC2 Capacity Reservation Instance Interruption Warning", **detail)
+    (notice,) = world.notices()
+    assert notice.ends_machines
+    (known,) = world.types(node_class, "m5.large")
+    assert [o.count for o in known.offerings if o.reservation_id == lent.id and o.launchable] == [2]
+
+
+def test_a_notice_is_handed_on_although_our_own_use_of_it_failed() -> None:
+    world = NoticeWorld()
+    instance = world.one(world.resolve(world.node_class()), capacity_type("spot"))
+    world.ec2.world.faults.add(faults.Denied(operation="DescribeInstances", times=99))
+    world.event("EC2 Spot Instance Interruption Warning", **{"instance-id": world.machine(instance).id})
+    assert len(world.notices()) == 1
+
+
+def test_without_a_queue_there_are_no_notices_and_nobody_asks_in_a_hurry(world: LaunchWorld) -> None:
+    began_s = world.clock.monotonic_s()
+    assert list(run(world.cloud.notices())) == []
+    assert world.clock.monotonic_s() - began_s == 20
+
+
+# --- What is told of it all ---------------------------------------------------------------------------
+
+
+def gauge(world: LaunchWorld, metric: str, capacity_type: str, zone: str = "us-west-2a") -> float | None:
+    about = {"instance_type": "m5.large", "capacity_type": capacity_type, "zone": zone}
+    return world.records.gauges.get((metric, tuple(sorted(about.items()))))
+
+
+@pytest.mark.fact("aws-7.5.7")
+def test_each_minute_gauges_say_what_can_be_had_and_for_how_much(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    node_class = world.selecting(MINE)
+
+    def minute() -> tuple[list[float | None], list[float | None]]:
+        run(world.cloud.instance_types(node_class))
+        world.clock.advance(60)
+        run(world.discovery.schedule.step())
+        kinds = ("reserved", "on-demand")
+        available = [gauge(world, offering_gauges.AVAILABLE, kind) for kind in kinds]
+        return available, [gauge(world, offering_gauges.PRICE, kind) for kind in kinds]
+
+    available, (reserved, on_demand) = minute()
+    assert available == [1, 1]
+    assert on_demand == 0.096
+    assert reserved is not None
+    assert 0 < reserved < 0.000001
+    assert gauge(world, offering_gauges.AVAILABLE, "reserved", "us-west-2b") is None
+    control.take(world.ec2.world, slots.id, 1)
+    minute()
+    assert minute()[0] == [0, 1]
+    free = {"reservation": slots.id, "instance_type": "m5.large", "zone": "us-west-2a"}
+    assert world.records.gauges["holdfast_reservation_free_slots", tuple(sorted(free.items()))] == 0
+    node_class = world.selecting({"tags": {"team": "nobody"}})
+    assert minute() == ([0, 1], [0, 0.096])
+
+
+@pytest.mark.fact("aws-9.1.7")
+def test_the_size_of_every_batch_is_told_and_how_long_it_took(world: LaunchWorld) -> None:
+    node_class = world.resolve(world.node_class())
+    made = world.launch(world.requests(node_class, ON_DEMAND, count=3))
+    ids = [each.provider_id for each in made if isinstance(each, Instance)]
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*map(world.cloud.instance, ids))
+        await asyncio.gather(*map(world.cloud.terminate, ids))
+
+    run(all_at_once())
+    for batcher in ("create_fleet", "describe_instances", "terminate_instances"):
+        assert world.records.observed[batching.BATCH_SIZE, (("batcher", batcher),)] == [3]
+    for batcher in ("describe_instances", "terminate_instances"):
+        (took_s,) = world.records.observed[batching.BATCH_TIME, (("batcher", batcher),)]
+        assert took_s == pytest.approx(batching.WINDOW_S)
+
+
+# --- Cleaning up ------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-6.6.3")
+def test_instance_profiles_that_neither_a_class_nor_a_claim_uses_are_removed(world: LaunchWorld) -> None:
+    kept, claimed, old = (world.resolve(world.node_class(name)) for name in ("kept", "claimed", "old"))
+    instance = world.one(claimed, ON_DEMAND)
+    world.clock.advance(3601)
+    run(world.cloud.collect([kept], [claim_of(instance)]))
+    made = [str(each.status.instance_profile) for each in (kept, claimed, old)]
+    assert [world.iam.has_profile(name) for name in made] == [True, True, False]
+
+
+@pytest.mark.fact("aws-6.6.4")
+def test_no_reservation_is_ever_made_changed_or_cancelled() -> None:
+    """Of all operations that EC2 has, none that writes a reservation is named anywhere in the provider."""
+    model = botocore.session.get_session().get_service_model("ec2")
+    reads = ("Describe", "Get", "List")
+    writes = {
+        name for name in model.operation_names if "CapacityReservation" in name and not name.startswith(reads)
+    }
+    assert {"CreateCapacityReservation", "CancelCapacityReservation"} <= writes
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in Path(cloud.__path__[0]).rglob("*.py"))
+    assert [name for name in sorted(writes) if f'"{name}"' in sources] == []
+    assert '"DescribeCapacityReservations"' in sources

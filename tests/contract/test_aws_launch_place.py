@@ -1,0 +1,170 @@
+"""Whether a class may be launched from, and into which subnet its machines go, on the wire."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from aws_launch_world import LaunchWorld, capacity_type
+from aws_world import REGION, run
+from holdfast import errors
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.model import resources
+from holdfast.model.instances import Instance
+from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2 import setup as ec2_setup
+
+ON_DEMAND = capacity_type("on-demand")
+IN_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-west-2a"]}
+
+
+def roomy_world(*free: int) -> LaunchWorld:
+    """A world whose zone a has a subnet for each of these numbers of addresses."""
+    plain = ec2_setup.plain(REGION)
+    first = next(s for s in plain.subnets if s.zone_id == "usw2-az2" and s.account == ec2_setup.ACCOUNT)
+    made = [
+        replace(first, id=f"subnet-{n:017x}", cidr=f"10.{100 + n}.0.0/20", addresses=count)
+        for n, count in enumerate(free, start=1)
+    ]
+    others = [s for s in plain.subnets if s is not first]
+    return LaunchWorld(subnets=(*made, *others))
+
+
+def subnets(world: LaunchWorld) -> list[str]:
+    """Where each machine is, in the order of their launch."""
+    return [machine.subnet_id[-1] for machine in world.machines]
+
+
+def changed(node_class: EC2NodeClass, **meta: Any) -> EC2NodeClass:
+    return msgspec.structs.replace(node_class, metadata=msgspec.structs.replace(node_class.metadata, **meta))
+
+
+# --- Whether a class may be launched from -------------------------------------------------------------
+
+
+def outcome(world: LaunchWorld, node_class: EC2NodeClass) -> Instance | Exception:
+    (found,) = world.launch(world.requests(node_class, ON_DEMAND))
+    return found
+
+
+@pytest.mark.fact("aws-1.6.5", "aws-5.1.1")
+def test_a_class_that_is_being_deleted_launches_nothing_and_its_claims_are_planned_again() -> None:
+    world = LaunchWorld()
+    node_class = world.resolve(world.node_class())
+    found = outcome(world, changed(node_class, deletion_timestamp=datetime(2026, 11, 15, tzinfo=UTC)))
+    assert type(found) is errors.InsufficientCapacity
+    assert "being deleted" in str(found)
+    assert world.machines == []
+
+
+@pytest.mark.fact("aws-1.6.6")
+def test_a_class_that_is_not_ready_is_waited_for() -> None:
+    world = LaunchWorld()
+    resolved = world.resolve(world.node_class())
+    unready = world.resolve(world.node_class(role="NoSuchRole"))
+    not_looked_at = msgspec.structs.replace(
+        resolved, status=msgspec.structs.replace(resolved.status, conditions=())
+    )
+    for node_class, words in (
+        (unready, "is not Ready"),
+        (not_looked_at, "is not known yet"),
+        (changed(resolved, generation=2), "was changed"),
+    ):
+        found = outcome(world, node_class)
+        assert type(found) is errors.NotReady
+        assert words in str(found)
+    assert world.machines == []
+    assert isinstance(outcome(world, resolved), Instance)
+
+
+@pytest.mark.fact("aws-5.4.2")
+def test_a_class_without_subnets_is_told_so() -> None:
+    world = LaunchWorld()
+    resolved = world.resolve(world.node_class())
+    requests = world.requests(resolved, ON_DEMAND)
+    bare = msgspec.structs.replace(resolved, status=msgspec.structs.replace(resolved.status, subnets=()))
+    (found,) = world.launch([replace(request, node_class=bare) for request in requests])
+    assert type(found) is errors.NotReady
+    assert "has no subnets" in str(found)
+
+
+# --- Which subnet -----------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-5.4.1")
+def test_of_a_zones_subnets_the_one_with_most_free_addresses_is_taken_launches_in_flight_counted() -> None:
+    """An m5.large has 29 pods, each of which takes an address."""
+    world = roomy_world(200, 250)
+    node_class = world.resolve(world.node_class())
+    for _ in range(4):
+        world.one(node_class, ON_DEMAND, IN_A, types=("m5.large",))
+    assert subnets(world) == ["2", "2", "1", "2"]
+
+
+@pytest.mark.fact("aws-5.4.1")
+def test_a_zone_that_was_not_taken_is_not_charged() -> None:
+    world = roomy_world(200, 250)
+    node_class = world.resolve(world.node_class())
+    before = world.discovery.addresses.free()
+    instance = world.one(node_class, ON_DEMAND)
+    left = world.discovery.addresses.free()
+    (known,) = world.types(node_class, instance.instance_type)
+    machine = world.machine(instance)
+    taken = {key: before[key] - left[key] for key in before if before[key] != left[key]}
+    assert taken == {machine.subnet_id: known.capacity[resources.PODS]}
+
+
+def test_a_launch_that_failed_takes_no_addresses() -> None:
+    world = roomy_world(200, 250)
+    node_class = world.resolve(world.node_class())
+    requests = world.requests(node_class, ON_DEMAND)
+    before = world.discovery.addresses.free()
+    world.ec2.world.faults.add(faults.NoCapacity(times=99))
+    (found,) = world.launch(requests)
+    assert isinstance(found, errors.InsufficientCapacity)
+    assert world.discovery.addresses.free() == before
+
+
+def test_a_charge_ends_with_a_reading_that_shows_what_was_taken() -> None:
+    world = roomy_world(200, 250)
+    node_class = world.resolve(world.node_class())
+    machine = world.machine(world.one(node_class, ON_DEMAND, IN_A, types=("m5.large",)))
+    for seconds, left in ((60, 250 - 1 - 29), (61, 250 - 1)):
+        world.clock.advance(seconds)
+        run(world.discovery.schedule.step())
+        assert world.discovery.addresses.free()[machine.subnet_id] == left
+
+
+# --- What a launch sends and answers ------------------------------------------------------------------
+
+
+@pytest.mark.fact("aws-5.7.1")
+def test_a_fleet_asks_for_as_many_as_there_are_claims_and_tags_all_that_it_makes() -> None:
+    world = LaunchWorld()
+    node_class = world.resolve(world.node_class(tags={"team": "ml"}))
+    world.launch(world.requests(node_class, ON_DEMAND, count=3))
+    (fleet,) = world.fleets()
+    assert fleet["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
+    tagged = {spec["ResourceType"]: spec["Tags"] for spec in fleet["TagSpecifications"]}
+    assert set(tagged) == {"instance", "volume", "fleet"}
+    wanted = {"team": "ml", "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
+    for tags in tagged.values():
+        assert wanted.items() <= {tag["Key"]: tag["Value"] for tag in tags}.items()
+    assert all(wanted.items() <= machine.tags.items() for machine in world.machines)
+
+
+@pytest.mark.fact("aws-5.1.2")
+def test_a_launch_is_answered_with_the_labels_and_stamps_of_its_claim() -> None:
+    world = LaunchWorld()
+    node_class = world.resolve(world.node_class())
+    instance = world.one(node_class, ON_DEMAND)
+    machine = world.machine(instance)
+    labels, stamps = dict(instance.labels), dict(instance.annotations)
+    assert labels["node.kubernetes.io/instance-type"] == machine.instance_type
+    assert labels["karpenter.k8s.aws/instance-family"] == "m5"
+    assert labels["karpenter.sh/nodepool"] == "default"
+    assert stamps["karpenter.k8s.aws/instance-profile-name"] == machine.spec.profile
+    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash-version"] == "holdfast-v1"
+    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash"]

@@ -1,0 +1,188 @@
+"""Custom kinds in the embedded API server: CRDs at run time, judged, completed, pruned, scaled, shown."""
+
+from typing import Any
+
+from api_fronts import (
+    DEFINITIONS,
+    MERGE,
+    NODEPOOLS,
+    STRATEGIC,
+    TABLE,
+    Line,
+    each_front,
+    nodepool,
+    with_crds,
+)
+
+
+def thing_crd(properties: dict[str, Any], **schema: Any) -> dict[str, Any]:
+    root = {"type": "object", "properties": properties, **schema}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": root}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.x.dev"},
+        "spec": {
+            "group": "x.dev",
+            "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [version],
+        },
+    }
+
+
+def thing(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
+
+
+THINGS = "/apis/x.dev/v1/namespaces/default/things"
+
+
+@each_front
+async def test_a_kind_is_served_as_soon_as_it_is_defined(line: Line) -> None:
+    assert (await line.ask("GET", NODEPOOLS)).status == 404
+    await with_crds(line)
+    crd = await line.got(f"{DEFINITIONS}/nodepools.karpenter.sh")
+    conditions = {c["type"]: c["status"] for c in crd["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+    assert (await line.got(NODEPOOLS))["kind"] == "NodePoolList"
+    found = await line.got("/apis/karpenter.sh/v1")
+    assert [r["name"] for r in found["resources"]][:3] == ["nodepools", "nodepools/status", "nodepools/scale"]
+
+
+@each_front
+async def test_defaults_are_filled_in_and_unknown_fields_pruned(line: Line) -> None:
+    await with_crds(line)
+    made = await line.made(NODEPOOLS, nodepool(templatee=1))
+    assert "templatee" not in made["spec"]
+    assert made["spec"]["template"]["spec"]["expireAfter"] == "720h"
+    assert made["spec"]["disruption"]["consolidateAfter"] == "0s"
+    strict = await line.ask("POST", f"{NODEPOOLS}?fieldValidation=Strict", nodepool("b", templatee=1))
+    assert strict.message == (
+        'NodePool in version "v1" cannot be handled as a NodePool: strict decoding error: unknown field "spec.templatee"'
+    )
+
+
+@each_front
+async def test_the_schema_judges_with_the_path_and_the_bound(line: Line) -> None:
+    await with_crds(line)
+    answer = await line.ask("POST", NODEPOOLS, nodepool(weight=500))
+    assert answer.status == 422
+    assert answer.message == (
+        'NodePool.karpenter.sh "default" is invalid: spec.weight: Invalid value: 500: spec.weight in body should be'
+        " less than or equal to 100"
+    )
+    assert answer.value["details"]["group"] == "karpenter.sh"
+    text = await line.ask("POST", NODEPOOLS, nodepool(weight="x"))
+    assert [c["field"] for c in text.value["details"]["causes"]] == ["spec.weight", "<nil>"]
+
+
+@each_front
+async def test_cel_rules_judge_creates_and_transition_rules_judge_updates(line: Line) -> None:
+    await with_crds(line)
+    both = await line.ask("POST", NODEPOOLS, nodepool(replicas=3, weight=5))
+    assert both.status == 422
+    assert "spec: Invalid value: a NodePool with replicas cannot have a weight" in both.message
+    once = {"rule": "self == oldSelf", "message": "immutable"}
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "x-kubernetes-validations": [once]}}}
+    await line.made(DEFINITIONS, thing_crd({"spec": spec}))
+    await line.made(THINGS, thing(size=1))
+    grown = await line.ask("PATCH", f"{THINGS}/a", {"spec": {"size": 2}}, type_=MERGE)
+    assert (grown.status, grown.value["details"]["causes"][0]["field"]) == (422, "spec.size")
+    await line.patched(f"{THINGS}/a", {"metadata": {"labels": {"x": "1"}}})
+    assert (await line.got(f"{THINGS}/a"))["spec"] == {"size": 1}
+
+
+@each_front
+async def test_an_error_that_was_there_before_does_not_stop_an_update(line: Line) -> None:
+    size = {"type": "object", "properties": {"size": {"type": "integer"}, "name": {"type": "string"}}}
+    await line.made(DEFINITIONS, thing_crd({"spec": size}))
+    await line.made(THINGS, thing(size=50))
+    version = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"
+    await line.patched(
+        f"{DEFINITIONS}/things.x.dev",
+        [{"op": "add", "path": version, "value": 10}],
+        "application/json-patch+json",
+    )
+    after = await line.patched(f"{THINGS}/a", {"spec": {"name": "n"}})
+    assert after["spec"] == {"size": 50, "name": "n"}
+    assert (await line.ask("PATCH", f"{THINGS}/a", {"spec": {"size": 60}}, type_=MERGE)).status == 422
+
+
+@each_front
+async def test_custom_resources_take_no_strategic_patch_and_no_put_without_a_version(line: Line) -> None:
+    await with_crds(line)
+    await line.made(NODEPOOLS, nodepool())
+    assert (await line.ask("PATCH", f"{NODEPOOLS}/default", {}, type_=STRATEGIC)).status == 415
+    put = await line.ask("PUT", f"{NODEPOOLS}/default", nodepool(weight=3))
+    assert (put.status, put.value["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+
+
+@each_front
+async def test_scale_and_status_of_a_custom_resource(line: Line) -> None:
+    await with_crds(line)
+    await line.made(NODEPOOLS, nodepool(replicas=2))
+    reported = await line.patched(
+        f"{NODEPOOLS}/default/status", {"status": {"nodes": 1}, "spec": {"replicas": 9}}
+    )
+    assert (reported["spec"]["replicas"], reported["status"]["nodes"]) == (2, 1)
+    assert reported["metadata"]["generation"] == 1
+    scale = await line.got(f"{NODEPOOLS}/default/scale")
+    assert (scale["kind"], scale["spec"], scale["status"]) == ("Scale", {"replicas": 2}, {"replicas": 1})
+    await line.patched(f"{NODEPOOLS}/default/scale", {"spec": {"replicas": 5}})
+    after = await line.got(f"{NODEPOOLS}/default")
+    assert (after["spec"]["replicas"], after["metadata"]["generation"]) == (5, 2)
+
+
+@each_front
+async def test_printer_columns_become_a_table(line: Line) -> None:
+    await with_crds(line)
+    await line.made(NODEPOOLS, nodepool())
+    condition = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+    condition["lastTransitionTime"] = "2027-01-15T08:00:00Z"
+    await line.patched(f"{NODEPOOLS}/default/status", {"status": {"conditions": [condition]}})
+    line.clock.now += 300
+    table = (await line.ask("GET", NODEPOOLS, accept=TABLE)).value
+    shown = [c["name"] for c in table["columnDefinitions"] if not c["priority"]]
+    assert shown == ["Name", "NodeClass", "Nodes", "Ready", "Age"]
+    assert table["rows"][0]["cells"][:5] == ["default", "default", "0", "True", "5m"]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+@each_front
+async def test_a_definition_that_cannot_be_judged_by_is_refused(line: Line) -> None:
+    bad_rule = {"rule": "self.size <", "message": "m"}
+    for crd in (
+        thing_crd({}, **{"x-kubernetes-validations": [bad_rule]}),
+        thing_crd({"spec": {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}}),
+        {**thing_crd({}), "metadata": {"name": "other.x.dev"}},
+    ):
+        answer = await line.ask("POST", DEFINITIONS, crd)
+        assert (answer.status, answer.value["reason"]) == (422, "Invalid"), crd
+
+
+@each_front
+async def test_deleting_a_definition_deletes_its_objects_once_their_finalizers_let_them(line: Line) -> None:
+    await with_crds(line)
+    held = nodepool()
+    held["metadata"]["finalizers"] = ["x.dev/hold"]
+    await line.made(NODEPOOLS, held)
+    await line.ask("DELETE", f"{DEFINITIONS}/nodepools.karpenter.sh")
+    assert (await line.got(f"{NODEPOOLS}/default"))["metadata"]["deletionTimestamp"]
+    await line.patched(f"{NODEPOOLS}/default", {"metadata": {"finalizers": None}})
+    assert (await line.ask("GET", NODEPOOLS)).status == 404
+    assert (await line.ask("GET", f"{DEFINITIONS}/nodepools.karpenter.sh")).status == 404
+
+
+@each_front
+async def test_two_versions_of_a_kind_show_the_same_objects(line: Line) -> None:
+    crd = thing_crd({"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
+    old = {**crd["spec"]["versions"][0], "name": "v1beta1", "storage": False}
+    crd["spec"]["versions"].append(old)
+    await line.made(DEFINITIONS, crd)
+    await line.made(
+        "/apis/x.dev/v1beta1/namespaces/default/things", {**thing(size=1), "apiVersion": "x.dev/v1beta1"}
+    )
+    assert (await line.got(f"{THINGS}/a"))["apiVersion"] == "x.dev/v1"
+    await line.patched("/apis/x.dev/v1beta1/namespaces/default/things/a", {"spec": {"size": 2}})
+    assert (await line.got(f"{THINGS}/a"))["spec"] == {"size": 2}

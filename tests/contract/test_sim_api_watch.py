@@ -1,0 +1,162 @@
+"""Watches of the embedded API server, through both fronts."""
+
+import asyncio
+
+from api_fronts import NODES, PATIENCE_S, PODS, Line, each_front, line, node, pod
+
+
+@each_front
+async def test_a_watch_goes_on_from_a_version_without_gaps(line: Line) -> None:
+    await line.made(PODS, pod("a"))
+    version = (await line.got(PODS))["metadata"]["resourceVersion"]
+    await line.made(PODS, pod("b"))
+    async with line.watching(f"{PODS}?watch=true&resourceVersion={version}") as events:
+        await line.patched(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
+        await line.ask("DELETE", f"{PODS}/b")
+        seen = [await events.next() for _ in range(3)]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in seen] == [
+        ("ADDED", "b"),
+        ("MODIFIED", "a"),
+        ("DELETED", "b"),
+    ]
+    versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in seen]
+    assert versions == sorted(set(versions))  # the deletion has a version of its own
+
+
+@each_front
+async def test_a_watch_from_nowhere_shows_what_is_there_first(line: Line) -> None:
+    await line.made(PODS, pod("a"))
+    for query in ("watch=1", "watch=true&resourceVersion=0"):
+        async with line.watching(f"{PODS}?{query}") as events:
+            assert await events.seen(1) == [("ADDED", "a")]
+
+
+@each_front
+async def test_a_watchlist_ends_its_beginning_with_a_bookmark(line: Line) -> None:
+    await line.made(PODS, pod("a"))
+    query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    async with line.watching(f"{PODS}?{query}") as events:
+        assert await events.seen(1) == [("ADDED", "a")]
+        mark = await events.next()
+        assert mark["type"] == "BOOKMARK"
+        assert (mark["object"]["kind"], mark["object"]["apiVersion"]) == ("Pod", "v1")
+        assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        version = mark["object"]["metadata"]["resourceVersion"]
+        assert version == (await line.got(PODS))["metadata"]["resourceVersion"]
+        await line.made(PODS, pod("b"))
+        assert await events.seen(1) == [("ADDED", "b")]
+    refused = await line.ask("GET", f"{PODS}?watch=true&sendInitialEvents=true")
+    assert (refused.status, refused.value["reason"]) == (422, "Invalid")
+
+
+@each_front
+async def test_an_object_enters_and_leaves_a_selected_watch(line: Line) -> None:
+    version = (await line.got(PODS))["metadata"]["resourceVersion"]
+    async with line.watching(f"{PODS}?watch=true&resourceVersion={version}&labelSelector=app=web") as events:
+        await line.made(PODS, pod("a"))
+        await line.patched(f"{PODS}/a", {"metadata": {"labels": {"app": "db"}}})
+        await line.patched(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
+        await line.patched(f"{PODS}/a", {"metadata": {"labels": {"app": "web"}}})
+        assert await events.seen(3) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+
+
+@each_front
+async def test_a_change_that_changes_nothing_is_no_event(line: Line) -> None:
+    made = await line.made(PODS, pod("a"))
+    async with line.watching(
+        f"{PODS}?watch=true&resourceVersion={made['metadata']['resourceVersion']}"
+    ) as events:
+        await line.patched(f"{PODS}/a", {"metadata": {"labels": {"app": "web"}}})
+        await line.made(PODS, pod("b"))
+        assert await events.seen(1) == [("ADDED", "b")]
+
+
+@each_front
+async def test_a_watch_ends_when_its_time_is_over(line: Line) -> None:
+    version = (await line.got(NODES))["metadata"]["resourceVersion"]
+    async with line.watching(f"{NODES}?watch=true&resourceVersion={version}&timeoutSeconds=30") as events:
+        assert await asyncio.wait_for(events.ends(), PATIENCE_S) == b""
+
+
+@each_front
+async def test_bookmarks_come_while_nothing_happens(line: Line) -> None:
+    version = (await line.got(NODES))["metadata"]["resourceVersion"]
+    await line.made(PODS, pod())
+    query = f"watch=true&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=100"
+    async with line.watching(f"{NODES}?{query}") as events:
+        mark = await events.next()
+    assert mark["type"] == "BOOKMARK"
+    assert int(mark["object"]["metadata"]["resourceVersion"]) > int(version)
+
+
+@each_front
+async def test_a_watch_of_metadata_shows_nothing_else(line: Line) -> None:
+    await line.made(PODS, pod("a"))
+    accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
+    accept += "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    async with line.watching(f"{PODS}?watch=true", accept) as events:
+        event = await events.next()
+    assert event["object"].keys() == {"kind", "apiVersion", "metadata"}
+    assert (event["object"]["kind"], event["object"]["metadata"]["name"]) == ("PartialObjectMetadata", "a")
+
+
+@each_front
+async def test_a_watch_of_a_kind_that_is_served_no_more_ends(line: Line) -> None:
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.x.dev"},
+        "spec": {
+            "group": "x.dev",
+            "scope": "Cluster",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+    await line.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    async with line.watching("/apis/x.dev/v1/things?watch=true") as events:
+        await line.made(
+            "/apis/x.dev/v1/things", {"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": {"name": "a"}}
+        )
+        assert await events.seen(1) == [("ADDED", "a")]
+        await line.ask("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.x.dev")
+        await asyncio.wait_for(events.ends(), PATIENCE_S)
+    assert (await line.ask("GET", "/apis/x.dev/v1/things")).status == 404
+
+
+def test_a_version_beyond_the_window_is_gone() -> None:
+    async def run() -> None:
+        async with line(window=5) as small:
+            first = (await small.got(NODES))["metadata"]["resourceVersion"]
+            for n in range(12):
+                await small.made(NODES, node(f"n{n}"))
+            async with small.watching(f"{NODES}?watch=true&resourceVersion={first}") as events:
+                gone = await events.next()
+            assert (gone["type"], gone["object"]["code"], gone["object"]["reason"]) == (
+                "ERROR",
+                410,
+                "Expired",
+            )
+            stale = await small.ask("GET", f"{NODES}?resourceVersion={first}&resourceVersionMatch=Exact")
+            assert (stale.status, stale.value["reason"]) == (410, "Expired")
+
+    asyncio.run(run())
+
+
+def test_a_watcher_that_falls_behind_has_to_list_again() -> None:
+    async def run() -> None:
+        async with line(window=5) as small:
+            version = (await small.got(NODES))["metadata"]["resourceVersion"]
+            async with small.watching(f"{NODES}?watch=true&resourceVersion={version}") as events:
+                for n in range(12):
+                    await small.made(NODES, node(f"n{n}"))
+                assert (await events.next())["object"]["code"] == 410
+
+    asyncio.run(run())

@@ -1,0 +1,199 @@
+"""Whatever happens in whatever order: a watcher's cache equals the store, and no update is lost."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_fronts import JSON_PATCH, MERGE, NODES, Line, line, node
+from holdfast.sim.api import fieldsets, shapes
+
+NAMES = ("a", "b", "c")
+TEAMS = ("red", "blue")
+STEPS = 20  # of the loop, within which whatever is there has come
+SELECTORS = ("", "&labelSelector=team=red", "&fieldSelector=metadata.name=a")
+
+names = st.sampled_from(NAMES)
+writes = st.one_of(
+    st.tuples(st.just("create"), names, st.sampled_from(TEAMS)),
+    st.tuples(st.just("label"), names, st.sampled_from(TEAMS)),
+    st.tuples(st.just("hold"), names, st.booleans()),
+    st.tuples(st.just("delete"), names, st.none()),
+)
+watches = st.one_of(
+    st.tuples(st.just("watch"), st.sampled_from(("list", "initial")), st.sampled_from(SELECTORS)),
+    st.tuples(st.just("read"), st.integers(0, 3), st.none()),
+)
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+@dataclass
+class Watcher:
+    """A client that lists, then watches, and applies what it hears to a cache."""
+
+    chunks: "Feed"
+    query: str
+    cache: dict[str, str] = field(default_factory=dict)  # name -> version
+    heard: int = 0
+    buffer: bytes = b""
+
+    async def read(self) -> None:
+        """Everything that is there now."""
+        while (chunk := await self.chunks.ready()) is not None:
+            self.buffer += chunk
+        *lines, self.buffer = self.buffer.split(b"\n")
+        for text in lines:
+            event = json.loads(text)
+            meta = event["object"]["metadata"]
+            version = int(meta["resourceVersion"])
+            assert version > self.heard or event["type"] == "ADDED", "events come in order"
+            self.heard = max(self.heard, version)
+            if event["type"] == "DELETED":
+                assert meta["name"] in self.cache, "only what was there is deleted"
+                del self.cache[meta["name"]]
+            elif event["type"] != "BOOKMARK":
+                assert (event["type"] == "ADDED") == (meta["name"] not in self.cache)
+                self.cache[meta["name"]] = meta["resourceVersion"]
+
+
+class Feed:
+    """The chunks of a watch that are there already. Steps of the loop are counted, not time: a slow machine is no bug."""
+
+    def __init__(self, chunks: Any) -> None:
+        self._chunks = chunks
+        self._next: asyncio.Future[bytes] | None = None
+
+    async def ready(self) -> bytes | None:
+        """The next chunk, or None when the server has nothing more to say for now."""
+        self._next = self._next or asyncio.ensure_future(anext(self._chunks))
+        for _ in range(STEPS):
+            if self._next.done():
+                chunk, self._next = self._next.result(), None
+                return chunk
+            await asyncio.sleep(0)
+        return None
+
+    async def close(self) -> None:
+        if self._next:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        await self._chunks.aclose()
+
+
+async def write(to: Line, kind: str, name: str, what: Any) -> None:
+    match kind:
+        case "create":
+            await to.ask("POST", NODES, node(name, labels={"team": what}))
+        case "label":
+            await to.ask("PATCH", f"{NODES}/{name}", {"metadata": {"labels": {"team": what}}}, type_=MERGE)
+        case "hold":
+            finalizers = ["x.dev/hold"] if what else None
+            await to.ask("PATCH", f"{NODES}/{name}", {"metadata": {"finalizers": finalizers}}, type_=MERGE)
+        case "delete":
+            await to.ask("DELETE", f"{NODES}/{name}")
+
+
+async def watcher(to: Line, how: str, selector: str) -> Watcher:
+    if how == "initial":
+        answer = await to.send_watch(f"{NODES}?watch=true{selector}")
+        return Watcher(Feed(answer), selector)
+    found = await to.got(f"{NODES}?limit=500{selector}")
+    version = found["metadata"]["resourceVersion"]
+    chunks = await to.send_watch(f"{NODES}?watch=true&resourceVersion={version}{selector}")
+    cache = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found["items"]}
+    return Watcher(Feed(chunks), selector, cache, heard=int(version))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(writes, watches), max_size=40))
+def test_a_watchers_cache_equals_the_store(steps: list[tuple[str, Any, Any]]) -> None:
+    async def test() -> None:
+        async with line() as to:
+            watchers: list[Watcher] = []
+            for kind, first, second in steps:
+                if kind == "watch":
+                    watchers.append(await watcher(to, first, second))
+                elif kind == "read":
+                    if watchers:
+                        await watchers[first % len(watchers)].read()
+                else:
+                    await write(to, kind, first, second)
+            for one in watchers:
+                await one.read()
+                found = await to.got(f"{NODES}?limit=500{one.query}")
+                stored = {i["metadata"]["name"]: i["metadata"]["resourceVersion"] for i in found["items"]}
+                assert one.cache == stored
+                await one.chunks.close()
+
+    run(test())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("put", "merge", "json"))), max_size=40))
+def test_writers_with_stale_versions_never_lose_an_update(turns: list[tuple[int, str]]) -> None:
+    """Each writer reads, and at its next turn adds one to what it read; the server must refuse what is stale."""
+
+    async def test() -> None:
+        async with line() as to:
+            await to.made(NODES, node(annotations={"count": "0"}))
+            read: dict[int, dict[str, Any]] = {}
+            counted = 0
+            for writer, how in turns:
+                if writer not in read:
+                    read[writer] = await to.got(f"{NODES}/n1")
+                    continue
+                counted += await add_one(to, read.pop(writer), how)
+            final = await to.got(f"{NODES}/n1")
+            assert int(final["metadata"]["annotations"]["count"]) == counted
+
+    run(test())
+
+
+async def add_one(to: Line, seen: dict[str, Any], how: str) -> int:
+    meta = seen["metadata"]
+    count = str(int(meta["annotations"]["count"]) + 1)
+    if how == "put":
+        body: Any = {**seen, "metadata": {**meta, "annotations": {"count": count}}}
+        answer = await to.ask("PUT", f"{NODES}/n1", body)
+    elif how == "merge":
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {"count": count}}}
+        answer = await to.ask("PATCH", f"{NODES}/n1", body, type_=MERGE)
+    else:
+        body = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]},
+            {"op": "replace", "path": "/metadata/annotations/count", "value": count},
+        ]
+        answer = await to.ask("PATCH", f"{NODES}/n1", body, type_=JSON_PATCH)
+    assert answer.status in (200, 409, 422)
+    return answer.status == 200
+
+
+steps_of_paths = st.sampled_from(("f:a", "f:b", 'k:{"name":"x"}', 'v:"y"', "f:c.d/e"))
+
+
+@given(st.frozensets(st.lists(steps_of_paths, min_size=1, max_size=4).map(tuple)))
+def test_a_set_of_fields_survives_its_wire_form(paths: frozenset[tuple[str, ...]]) -> None:
+    assert fieldsets.from_fields(fieldsets.to_fields(paths)) == paths
+
+
+values = st.recursive(
+    st.integers(0, 3) | st.sampled_from(("x", "y")),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3) | st.lists(inner, max_size=2),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
+
+
+@given(objects, objects)
+def test_two_objects_differ_where_the_difference_says_and_nowhere_else(old: Any, new: Any) -> None:
+    found = fieldsets.compare(old, new, shapes.ANYTHING)
+    assert (not found.changed and not found.removed) == (old == new)
+    back = fieldsets.compare(new, old, shapes.ANYTHING)
+    assert {path for path in found.removed if path not in back.changed} == set()

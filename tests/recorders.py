@@ -1,0 +1,29 @@
+"""A Recorder that keeps what it was told, for tests that have no server to send it to."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from holdfast.api.meta import Object
+
+
+class KeepingRecorder:
+    """The Recorder door."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+        self.counts: Counter[tuple[str, ...]] = Counter()
+        self.gauges: dict[tuple[str, ...], float] = {}
+        self.observed: dict[tuple[str, ...], list[float]] = {}
+
+    def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        del warning
+        self.events.append((about.metadata.name, reason, message))
+
+    def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
+        self.counts[metric, *labels.values()] += int(by)
+
+    def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        self.observed.setdefault((metric, *labels.values()), []).append(value)
+
+    def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
+        self.gauges[metric, *labels.values()] = value

@@ -1,0 +1,258 @@
+"""A cluster with nobody in charge of its nodes: what Kubernetes itself does with instances launched by hand."""
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from cluster_world import JOINS, World, reason, run, workload
+from holdfast import errors
+from holdfast.api.meta import ObjectMeta
+from holdfast.model.taints import Effect, Taint
+from holdfast.sim.api.faults import Cut, Delay, Half, Lose, Refuse
+from holdfast.sim.api.front import Request
+from holdfast.sim.cluster import amounts, pods, timings
+from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Node, Pod, ReplicaSet
+from holdfast.sim.ec2 import control
+
+
+def test_a_deployment_that_grows_ends_in_running_pods_on_instances_launched_by_hand() -> None:
+    async def program(world: World) -> None:
+        await world.deploy(replicas=3)
+        await world.sleep(5)
+        assert [reason(pod) for pod in await world.pods()] == [
+            ("Unschedulable", "no nodes available to schedule pods")
+        ] * 3
+        world.launch()
+        assert 50 < await world.until_running(3) < 70  # pending, boot, ready, start
+        await world.scale("web", 6)
+        world.launch(zone="b")
+        await world.until_running(6)
+        deployment = await world.kube.get(Deployment, "web", "default")
+        assert deployment.status["availableReplicas"] == deployment.status["updatedReplicas"] == 6
+        assert len({pod.spec["nodeName"] for pod in await world.pods()}) == 2
+        assert len(await world.all(Node)) == 2
+
+    run(program)
+
+
+def test_pods_that_fit_nowhere_say_why() -> None:
+    async def program(world: World) -> None:
+        world.launch()
+        world.launch(taints=(Taint("team", Effect.NO_SCHEDULE, "ml"),))
+        await world.nodes_ready(2)
+        await world.deploy("huge", cpu="3")
+        await world.deploy("picky", nodeSelector={"disk": "fast"})
+        await world.sleep(5)
+        taint = "1 node(s) had untolerated taint {team: ml}"
+        assert [reason(pod) for pod in await world.pods("huge")] == [
+            ("Unschedulable", f"0/2 nodes are available: 1 Insufficient cpu, {taint}.")
+        ]
+        why = "1 node(s) didn't match Pod's node affinity/selector"
+        assert [reason(pod) for pod in await world.pods("picky")] == [
+            ("Unschedulable", f"0/2 nodes are available: {why}, {taint}.")
+        ]
+
+    run(program)
+
+
+def test_a_drain_by_eviction_respects_a_budget_and_the_pods_come_back_elsewhere() -> None:
+    async def program(world: World) -> None:
+        (first,) = world.launch()
+        world.launch(zone="b")
+        await world.nodes_ready(2)
+        await world.deploy(replicas=2, cpu="100m")
+        await world.create(
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            {
+                "metadata": {"name": "web"},
+                "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+            },
+        )
+        await world.until_running(2)
+        node = await world.node_of(first)
+        await world.kube.patch(node, {"spec": {"unschedulable": True}})
+        (doomed,) = [pod for pod in await world.running() if pod.spec["nodeName"] == node.metadata.name]
+        with pytest.raises(errors.Throttled):
+            await world.kube.evict("default", doomed.metadata.name, doomed.metadata.uid)
+        assert len(await world.running()) == 2
+        await world.scale("web", 3)
+        await world.until_running(3)
+        await world.kube.evict("default", doomed.metadata.name, doomed.metadata.uid)
+        (budget,) = await world.all(DisruptionBudget)
+        assert budget.status["disruptionsAllowed"] == 0
+        await world.until_running(3)
+        assert {pod.spec["nodeName"] for pod in await world.running()} == {
+            other.metadata.name
+            for other in await world.all(Node)
+            if other.metadata.name != node.metadata.name
+        }
+        (budget,) = await world.all(DisruptionBudget)
+        assert (budget.status["currentHealthy"], budget.status["disruptionsAllowed"]) == (3, 1)
+        assert not budget.status.get("disruptedPods")
+
+    run(program)
+
+
+def test_an_instance_that_dies_takes_its_node_along_and_its_pods_start_elsewhere() -> None:
+    async def program(world: World) -> None:
+        (first,) = world.launch()
+        await world.nodes_ready(1)
+        await world.deploy(replicas=2)
+        await world.until_running(2)
+        node = await world.node_of(first)
+        world.launch(zone="b")
+        await world.nodes_ready(2)
+        control.kill(world.ec2.world, first)
+
+        async def unreachable() -> bool:
+            now = [each for each in await world.all(Node) if each.metadata.name == node.metadata.name]
+            return not now or pods.condition(now[0].status, "Ready")["status"] == "Unknown"
+
+        assert 40 <= await world.until(unreachable) <= 62  # the grace period after the last heartbeat
+
+        async def gone() -> bool:
+            return await world.gone(Node, node.metadata.name)
+
+        await world.until(gone)
+        await world.until_running(2)
+        assert node.metadata.name not in {pod.spec["nodeName"] for pod in await world.running()}
+
+    run(program)
+
+
+def test_pods_of_a_node_that_went_silent_are_replaced_when_their_patience_ends() -> None:
+    async def program(world: World) -> None:
+        (first,) = world.launch()
+        await world.nodes_ready(1)
+        await world.deploy(replicas=2)
+        await world.until_running(2)
+        world.launch(zone="b")
+        await world.nodes_ready(2)
+        silence(world, first)
+        await world.sleep(200)
+        node = await world.node_of(first)
+        assert {(t["key"], t["effect"]) for t in node.spec["taints"]} == {
+            ("node.kubernetes.io/unreachable", "NoSchedule"),
+            ("node.kubernetes.io/unreachable", "NoExecute"),
+        }
+        assert len(await world.pods()) == 2
+        assert await world.running() == []
+        await world.sleep(200)  # five minutes of toleration are over
+        replaced = await world.running()
+        assert len(replaced) == 2
+        assert node.metadata.name not in {pod.spec["nodeName"] for pod in replaced}
+        stuck = [pod for pod in await world.all(Pod) if pods.leaving(pod)]
+        assert {pod.spec["nodeName"] for pod in stuck} == {node.metadata.name}
+        assert len(stuck) == 2
+
+    run(program)
+
+
+def test_an_instance_that_restarts_keeps_its_node_and_shows_a_new_boot() -> None:
+    async def program(world: World) -> None:
+        (first,) = world.launch()
+        await world.nodes_ready(1)
+        await world.deploy(replicas=1)
+        await world.until_running(1)
+        before = await world.node_of(first)
+        world.aws.reboot_instances(InstanceIds=[first])
+        await world.sleep(120)
+        after = await world.node_of(first)
+        assert after.metadata.uid == before.metadata.uid
+        assert after.status["nodeInfo"]["bootID"] != before.status["nodeInfo"]["bootID"]
+        assert pods.condition(after.status, "Ready")["status"] == "True"
+        assert len(await world.running()) == 1
+
+    run(program)
+
+
+def test_a_bad_line_to_the_api_server_makes_everything_later_and_nothing_wrong() -> None:
+    async def program(world: World) -> None:
+        dice = random.Random(7)
+        faults = (
+            Lose(),
+            Lose(after_effect=True),
+            Refuse("Conflict"),
+            Refuse("InternalError"),
+            Half(40),
+            Delay(3),
+        )
+        for fault in faults * 20:
+            world.faults.add(fault, one_write_in(dice, dice.randint(2, 9)))
+        for _ in range(10):
+            world.faults.add(Cut(2), lambda request: request.query.get("watch") == "true")
+        owner = Deployment(
+            metadata=ObjectMeta(name="web", namespace="default"), spec=workload("web", replicas=4)["spec"]
+        )
+        world.launch(count=2)
+        while await world.gone(Deployment, "web", "default"):
+            with contextlib.suppress(errors.HoldfastError):
+                await world.kube.create(owner)
+            await world.sleep(1)
+        await world.sleep(600)
+        assert len(world.faults._armed) < 30, "most of what was to go wrong never did"
+        world.faults.clear()
+        await world.until_running(4, within_s=120)
+        assert len(await world.all(Node)) == 2
+        assert [one.spec["replicas"] for one in await world.all(ReplicaSet)] == [4]
+        assert_nobody_is_crowded(await world.all(Node), await world.all(Pod))
+
+    run(program)
+
+
+def one_write_in(dice: random.Random, number: int) -> Callable[[Request], bool]:
+    return lambda request: request.method != "GET" and dice.randrange(number) == 0
+
+
+def test_an_instance_of_another_cluster_or_with_a_label_that_kubelets_refuse_is_no_node() -> None:
+    async def program(world: World) -> None:
+        (other,) = world.launch(cluster=replace(JOINS, name="green"))
+        (broken,) = world.launch(text="#!/bin/sh\necho hello\n")
+        config = {"flags": ["--node-labels=kubernetes.io/mine=yes"]}
+        spec = {"cluster": {"name": "blue"}, "kubelet": config}
+        text = json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
+        (refused,) = world.launch(text=text)
+        await world.sleep(300)
+        assert await world.all(Node) == ()
+        assert world.cluster.kubelets.failed == {
+            other: "it joins the cluster 'green'",
+            broken: "the user data is of no family that is known",
+            refused: "the kubelet does not start with the label kubernetes.io/mine",
+        }
+
+    run(program)
+
+
+def test_a_day_passes_in_seconds_and_every_pod_is_where_there_is_room() -> None:
+    async def program(world: World) -> None:
+        world.launch(count=2)
+        await world.deploy(replicas=1, cpu="300m")
+        for hour in range(24):
+            await world.scale("web", 1 + hour % 7)
+            await world.sleep(3600)
+            assert len(await world.running()) == 1 + hour % 7
+            assert_nobody_is_crowded(await world.all(Node), await world.all(Pod))
+
+    began_s = time.process_time()
+    run(program, timings=timings.SPARSE)
+    assert time.process_time() - began_s < 30
+
+
+def assert_nobody_is_crowded(nodes: Sequence[Node], there: Sequence[Pod]) -> None:
+    for node in nodes:
+        mine = [pod for pod in there if pod.spec.get("nodeName") == node.metadata.name]
+        millis = sum(
+            500 if pod.spec["containers"][0]["resources"]["requests"]["cpu"] == "500m" else 300
+            for pod in mine
+        )
+        assert millis <= amounts.parse(node.status["allocatable"]["cpu"])
+
+
+def silence(world: World, instance_id: str) -> None:
+    """The machine hangs; EC2 notices nothing."""
+    world.ec2.world.put_instance(world.ec2.world.instances[instance_id], silent=True)

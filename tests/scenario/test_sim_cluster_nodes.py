@@ -1,0 +1,141 @@
+"""Nodes of a simulated cluster: what instances become, by their type and their user data alone."""
+
+import pytest
+
+from cluster_world import World, reason, run
+from holdfast import names
+from holdfast.model.taints import Effect, Taint
+from holdfast.sim.cluster import amounts, pods
+from holdfast.sim.cluster.kinds import CSINode, Lease, Node
+
+MIB = 2**20 * 1000
+
+
+@pytest.mark.parametrize("family", ["AL2023", "AL2", "Bottlerocket", "Windows2022"])
+def test_labels_taints_and_sizes_of_a_node_come_from_the_user_data_of_its_family(family: str) -> None:
+    async def program(world: World) -> None:
+        (instance,) = world.launch(
+            family=family,
+            labels={"team": "ml", "karpenter.sh/nodepool": "default", names.ARCH: "dropped by the writer"},
+            taints=(
+                Taint("team", Effect.NO_SCHEDULE, "ml"),
+                Taint("karpenter.sh/unregistered", Effect.NO_EXECUTE),
+            ),
+            max_pods=17,
+            kubelet={
+                "kubeReserved": {"cpu": "250m", "memory": "1Gi"},
+                "evictionHard": {"memory.available": "512Mi"},
+            },
+        )
+        await world.nodes_ready(1)
+        node = await world.node_of(instance)
+        labels = node.metadata.labels
+        assert (labels["team"], labels["karpenter.sh/nodepool"]) == ("ml", "default")
+        assert labels[names.ARCH] == "amd64"
+        assert labels[names.OS] == ("windows" if family.startswith("Windows") else "linux")
+        assert labels[names.INSTANCE_TYPE] == "m5.large"
+        assert (labels[names.ZONE], labels[names.REGION]) == ("us-west-2a", "us-west-2")
+        assert labels["topology.k8s.aws/zone-id"] == "usw2-az2"
+        assert {(t["key"], t.get("value", ""), t["effect"]) for t in node.spec["taints"]} == {
+            ("team", "ml", "NoSchedule"),
+            ("karpenter.sh/unregistered", "", "NoExecute"),
+        }
+        has, left = amounts.of(node.status["capacity"]), amounts.of(node.status["allocatable"])
+        assert (has["pods"], has["cpu"], left["cpu"]) == (17_000, 2000, 1750)
+        assert has["memory"] - left["memory"] == (1024 + 512) * MIB
+        assert node.spec["providerID"] == f"aws:///us-west-2a/{instance}"
+
+    run(program)
+
+
+def test_a_node_is_closed_until_it_is_ready_and_known_to_the_cloud() -> None:
+    async def program(world: World) -> None:
+        await world.deploy(replicas=1)
+        (instance,) = world.launch()
+
+        async def registered() -> bool:
+            return any(lease.metadata.namespace == "kube-node-lease" for lease in await world.all(Lease))
+
+        await world.until(registered)
+        await world.sleep(3)
+        node = await world.node_of(instance)
+        assert pods.condition(node.status, "Ready")["status"] == "False"
+        (pod,) = await world.pods()
+        assert reason(pod) == (
+            "Unschedulable",
+            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
+        )
+        await world.until_running(1)
+        assert "taints" not in (await world.node_of(instance)).spec
+        (storage,) = await world.all(CSINode)
+        assert [driver["name"] for driver in storage.spec["drivers"]] == ["ebs.csi.aws.com"]
+
+    run(program)
+
+
+def test_devices_come_after_the_node_is_ready_and_pods_wait_for_them() -> None:
+    async def program(world: World) -> None:
+        (instance,) = world.launch("g4dn.xlarge")
+        await world.nodes_ready(1)
+        assert "nvidia.com/gpu" not in (await world.node_of(instance)).status["allocatable"]
+        await world.deploy(limits={"nvidia.com/gpu": "1"}, replicas=2)
+        await world.sleep(3)
+        assert {reason(pod)[1] for pod in await world.pods()} == {
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+        }
+        await world.sleep(30)
+        assert (await world.node_of(instance)).status["capacity"]["nvidia.com/gpu"] == "1"
+        assert len(await world.running()) == 1
+
+    run(program)
+
+
+def test_agents_take_off_the_taints_that_wait_for_them() -> None:
+    async def program(world: World) -> None:
+        (instance,) = world.launch(taints=(Taint("ebs.csi.aws.com/agent-not-ready", Effect.NO_EXECUTE),))
+        await world.nodes_ready(1)
+        assert [t["key"] for t in (await world.node_of(instance)).spec["taints"]] == [
+            "ebs.csi.aws.com/agent-not-ready"
+        ]
+        await world.sleep(30)
+        assert "taints" not in (await world.node_of(instance)).spec
+
+    run(program)
+
+
+def test_a_node_that_somebody_deletes_does_not_come_back_while_its_instance_runs() -> None:
+    async def program(world: World) -> None:
+        (instance,) = world.launch()
+        await world.nodes_ready(1)
+        await world.kube.delete(await world.node_of(instance))
+        await world.sleep(600)
+        assert await world.all(Node) == ()
+        assert await world.all(Lease) == ()
+
+    run(program)
+
+
+def test_a_node_that_nobody_speaks_for_is_unreachable() -> None:
+    async def program(world: World) -> None:
+        await world.create("/api/v1/nodes", {"metadata": {"name": "lonely"}})
+        await world.sleep(60)
+        node = await world.kube.get(Node, "lonely")
+        assert pods.condition(node.status, "Ready")["status"] == "Unknown"
+        assert {taint["key"] for taint in node.spec["taints"]} == {names.UNREACHABLE_TAINT}
+
+    run(program)
+
+
+def test_local_disks_made_one_take_the_place_of_the_root_volume() -> None:
+    async def program(world: World) -> None:
+        gib = 2**30 * 1000
+        (plain,) = world.launch()
+        (raided,) = world.launch("m5d.large", raid0=True)
+        await world.nodes_ready(2)
+        assert amounts.parse((await world.node_of(plain)).status["capacity"]["ephemeral-storage"]) == 20 * gib
+        assert (
+            amounts.parse((await world.node_of(raided)).status["capacity"]["ephemeral-storage"])
+            == 75 * 10**12
+        )
+
+    run(program)

@@ -1,0 +1,238 @@
+"""The work loop: what becomes of each result, and of a bug of ours."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+from structlog.testing import capture_logs
+
+import objects
+from holdfast import errors
+from holdfast.api.pods import Pod
+from holdfast.runtime.backoff import Backoff
+from holdfast.runtime.cache import Cache
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.queue import WorkQueue
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.sim import time
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+from recorders import KeepingRecorder
+from scripted import START
+
+Answer = Done | RequeueAfter
+
+
+@dataclass
+class Recorded:
+    """A reconciler that does what a test says, and keeps when it was asked about what."""
+
+    does: Callable[[Key, int], Awaitable[Answer]]
+    name: str = "test.thing"
+    seen: list[tuple[float, str]] = field(default_factory=list)
+
+    async def reconcile(self, key: Key) -> Answer:
+        count = sum(name == key[1] for _, name in self.seen)
+        self.seen.append((round(asyncio.get_running_loop().time(), 3), key[1]))
+        return await self.does(key, count)
+
+
+def run(
+    does: Callable[[Key, int], Awaitable[Answer]],
+    *keys: str,
+    for_s: float = 1000,
+    concurrency: int = 1,
+    strict: bool = False,
+) -> tuple[list[tuple[float, str]], Controller, KeepingRecorder]:
+    """What the reconciler was asked, after that long."""
+    recorder = KeepingRecorder()
+    reconciler = Recorded(does)
+
+    async def program() -> Controller:
+        clock, ids = VirtualClock(START), SeededIds(1)
+        controller = Controller(
+            reconciler,
+            clock=clock,
+            ids=ids,
+            recorder=recorder,
+            concurrency=concurrency,
+            strict=strict,
+            queue=WorkQueue(clock=clock, ids=ids, backoff=Backoff(1, 64)),
+        )
+        for key in keys:
+            controller.add(("", key))
+        running = asyncio.create_task(controller.run())
+        await asyncio.wait({running}, timeout=for_s)
+        if running.done():
+            running.result()
+        running.cancel()
+        await controller.stop(grace_s=5)
+        return controller
+
+    return reconciler.seen, time.run(program()), recorder
+
+
+def results(recorder: KeepingRecorder) -> dict[str, int]:
+    found = recorder.counts.items()
+    return {key[2]: count for key, count in found if key[0] == "controller_runtime_reconcile_total"}
+
+
+def test_a_key_that_is_done_is_left_alone() -> None:
+    async def does(_key: Key, _count: int) -> Answer:
+        return Done()
+
+    seen, _, recorder = run(does, "a", "b", "a")
+    assert seen == [(0, "a"), (0, "b")]
+    assert results(recorder) == {"success": 2}
+
+
+def test_a_key_that_is_to_be_looked_at_again_is() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        return RequeueAfter(10, "it takes a while") if count < 3 else Done()
+
+    seen, _, recorder = run(does, "a")
+    assert seen == [(0, "a"), (10, "a"), (20, "a"), (30, "a")]
+    assert results(recorder) == {"requeue_after": 3, "success": 1}
+
+
+def test_failures_are_tried_again_ever_more_slowly_until_one_succeeds() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        if count < 4:
+            raise errors.Conflict("somebody was faster")
+        return RequeueAfter(100, "later") if count == 4 else Done()
+
+    seen, _, recorder = run(does, "a")
+    moments = [at_s for at_s, _ in seen]
+    waits = [after - before for before, after in pairwise(moments)]
+    for wait_s, longest_s in zip(waits, (1, 2, 4, 8), strict=False):
+        assert longest_s / 2 <= wait_s <= longest_s
+    assert waits[4] == 100
+    assert results(recorder) == {"error": 4, "requeue_after": 1, "success": 1}
+
+
+def test_nobody_is_asked_sooner_than_he_wants() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        if count == 0:
+            raise errors.Throttled("slower", retry_after_s=50)
+        return Done()
+
+    seen, _, _ = run(does, "a")
+    assert seen == [(0, "a"), (50, "a")]
+
+
+def test_what_only_a_user_can_mend_is_looked_at_seldom() -> None:
+    async def does(_key: Key, _count: int) -> Answer:
+        raise errors.Rejected("no such image")
+
+    seen, _, _ = run(does, "a", for_s=1250)
+    assert seen == [(0, "a"), (600, "a"), (1200, "a")]
+
+
+def test_a_bug_parks_its_key_and_the_others_go_on() -> None:
+    async def does(key: Key, _count: int) -> Answer:
+        assert key[1] != "bad", "two slots for one node"
+        return RequeueAfter(100, "a heartbeat")
+
+    with capture_logs() as logs:
+        seen, controller, recorder = run(does, "good", "bad", for_s=350)
+    assert [name for _, name in seen] == ["good", "bad", "good", "good", "good"]
+    assert list(controller.parked) == [("", "bad")]
+    assert recorder.gauges["holdfast_parked_keys", "test.thing"] == 1
+    assert results(recorder)["parked"] == 1
+    controller.add(("", "bad"))
+    assert len(controller.queue) == 1  # the heartbeat of the good one
+    assert [line for line in logs if line["event"] == "parked" and line["log_level"] == "error"]
+
+
+def test_in_simulation_a_bug_ends_the_run() -> None:
+    async def does(key: Key, _count: int) -> Answer:
+        assert key[1] != "bad", "two slots for one node"
+        return Done()
+
+    with pytest.raises(AssertionError, match="two slots for one node"):
+        run(does, "good", "bad", strict=True)
+
+
+def test_as_many_run_at_once_as_the_limit_says_and_no_key_twice() -> None:
+    running: list[str] = []
+    most = 0
+
+    async def does(key: Key, count: int) -> Answer:
+        nonlocal most
+        assert key[1] not in running
+        running.append(key[1])
+        most = max(most, len(running))
+        await asyncio.sleep(1)
+        running.remove(key[1])
+        return RequeueAfter(0.5, "again") if count < 5 else Done()
+
+    seen, _, _ = run(does, *"abcdefg", concurrency=3, strict=True)
+    assert most == 3
+    assert len(seen) == 7 * 6
+
+
+def test_a_stop_waits_for_what_is_running() -> None:
+    ended: list[str] = []
+
+    async def does(key: Key, _count: int) -> Answer:
+        await asyncio.sleep(3 if key[1] == "short" else 3600)
+        ended.append(key[1])
+        return Done()
+
+    run(does, "short", "long", for_s=1, concurrency=2)
+    assert ended == ["short"]
+
+
+def test_each_reconcile_is_one_line_and_a_lasting_error_is_an_error_once() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        match count:
+            case 0:
+                return RequeueAfter(1, "wait", did="launched i-1")
+            case 1 | 2 | 3:
+                raise errors.NotReady("no subnets")
+            case _:
+                return Done()
+
+    with capture_logs() as logs:
+        run(does, "a")
+    lines = [line for line in logs if line["event"] == "reconciled"]
+    assert [line["log_level"] for line in lines] == ["info", "error", "debug", "debug", "debug"]
+    assert lines[0] == {
+        "controller": "test.thing",
+        "key": "a",
+        "result": "requeue_after",
+        "seconds": 0.0,
+        "requeue_s": 1,
+        "why": "wait",
+        "did": "launched i-1",
+        "event": "reconciled",
+        "log_level": "info",
+    }
+
+
+def test_objects_wake_the_keys_they_concern_and_a_full_queue_is_filled_again() -> None:
+    async def does(_key: Key, _count: int) -> Answer:
+        return Done()
+
+    reconciler = Recorded(does)
+
+    async def program() -> None:
+        clock, ids = VirtualClock(START), SeededIds(1)
+        cache = Cache(Pod, clock=clock)
+        queue = WorkQueue(clock=clock, ids=ids, most_keys=2)
+        controller = Controller(reconciler, clock=clock, ids=ids, recorder=KeepingRecorder(), queue=queue)
+        controller.watch(cache, lambda pod: [("", pod.spec.node_name)])
+        for number in range(5):
+            meta = {"resourceVersion": str(number + 1)}
+            cache.written(objects.pod(f"p{number}", meta, nodeName=f"n{number}"))
+        cache.written(objects.pod("p0", {"resourceVersion": "9"}, nodeName="n9"))
+        running = asyncio.create_task(controller.run())
+        await asyncio.sleep(1)
+        running.cancel()
+
+    time.run(program())
+    names = [name for _, name in reconciler.seen]
+    assert names[:2] == ["n0", "n1"]
+    assert {"n1", "n2", "n3", "n4", "n9"} <= set(names)

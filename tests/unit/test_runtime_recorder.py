@@ -1,0 +1,182 @@
+"""What the outside is told: metrics, events that are deduplicated and bounded, and pages for kubelet and Prometheus."""
+
+import asyncio
+import subprocess
+import sys
+
+import aiohttp
+import pytest
+
+import objects
+from holdfast import errors
+from holdfast.api.cluster import Event
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.runtime import health, process
+from holdfast.runtime.compute import InlineCompute, ThreadCompute
+from holdfast.runtime.metrics import MISTAKES, Metric, Metrics
+from holdfast.runtime.recorder import LiveRecorder
+from holdfast.sim import time
+from holdfast.sim.api.faults import Faults, Refuse
+from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.transport import InProcess
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+from scripted import START
+
+DECLARED = (
+    Metric("test_pods_total", "counter", "Pods.", ("zone",)),
+    Metric("test_free_slots", "gauge", "Slots."),
+    Metric("test_plan_seconds", "histogram", "Plans.", buckets=(1, 10)),
+)
+
+
+def test_metrics_are_what_was_counted() -> None:
+    metrics = Metrics(DECLARED, strict=True)
+    metrics.count("test_pods_total", {"zone": "a"})
+    metrics.count("test_pods_total", {"zone": "a"}, 2)
+    metrics.gauge("test_free_slots", {}, 7)
+    metrics.gauge("test_free_slots", {}, 5)
+    metrics.observe("test_plan_seconds", {}, 3)
+    assert metrics.value("test_pods_total", {"zone": "a"}) == 3
+    assert metrics.value("test_free_slots", {}) == 5
+    assert metrics.value("test_plan_seconds_bucket", {"le": "10.0"}) == 1
+    assert b'test_pods_total{zone="a"} 3.0' in metrics.text()
+
+
+def test_two_programs_in_one_process_share_no_numbers() -> None:
+    one, two = Metrics(DECLARED, strict=True), Metrics(DECLARED, strict=True)
+    one.gauge("test_free_slots", {}, 1)
+    assert two.value("test_free_slots", {}) == 0
+
+
+def test_a_metric_nobody_declared_ends_a_simulation_and_not_a_program() -> None:
+    for metric, labels in (
+        ("unknown", {}),
+        ("test_pods_total", {"region": "x"}),
+        ("test_free_slots", {"a": "b"}),
+    ):
+        with pytest.raises(AssertionError):
+            Metrics(DECLARED, strict=True).count(metric, labels)
+        lenient = Metrics(DECLARED, strict=False)
+        lenient.count(metric, labels)
+        lenient.gauge(metric, {**labels, "more": "labels"}, 1)
+        lenient.observe(metric, labels, 1)
+        assert lenient.value(MISTAKES, {"metric": metric}) == 3
+
+
+class World:
+    def __init__(self) -> None:
+        clock = VirtualClock(START)
+        self.faults = Faults(ApiServer(clock=clock, ids=SeededIds(1)), clock)
+        ids = SeededIds(2)
+        self.kube = Client(
+            transport=InProcess(self.faults), clock=clock, ids=ids, settings=ClientSettings(attempts=1)
+        )
+        self.metrics = Metrics((), strict=True)
+        self.recorder = LiveRecorder(kube=self.kube, metrics=self.metrics, clock=clock, ids=ids)
+        self.sending = asyncio.create_task(self.recorder.run())
+
+    async def messages(self) -> list[str]:
+        return sorted(event.message for event in (await self.kube.list(Event)).items)
+
+
+def test_an_event_may_be_said_again_after_a_while() -> None:
+    async def program() -> None:
+        world = World()
+        node = objects.node("n")
+        for seconds in (0, 60, 59, 2, 60):
+            await asyncio.sleep(seconds)
+            world.recorder.event(node, "Waiting", "for a slot")
+        await asyncio.sleep(1)
+        assert len(await world.messages()) == 2
+        world.sending.cancel()
+
+    time.run(program())
+
+
+def test_a_flood_of_events_is_cut_and_a_server_that_is_away_costs_only_events() -> None:
+    async def program() -> None:
+        world = World()
+        world.faults.add(Refuse("InternalError"), lambda request: request.method == "POST", times=10)
+        for number in range(2_000):
+            world.recorder.event(objects.node("n"), "Looping", str(number))
+        await asyncio.sleep(1000)
+        assert len(await world.messages()) == 1_000 - 10
+        assert world.metrics.value("holdfast_events_dropped_total", {"why": "too many"}) == 1_000
+        assert world.metrics.value("holdfast_events_dropped_total", {"why": "not sent"}) == 10
+        world.sending.cancel()
+
+    time.run(program())
+
+
+def test_events_are_sent_no_faster_than_ten_a_second() -> None:
+    async def program() -> None:
+        world = World()
+        for number in range(100):
+            world.recorder.event(objects.node("n"), "Looping", str(number))
+        await asyncio.sleep(5.05)
+        assert 45 <= len(await world.messages()) <= 55
+        world.sending.cancel()
+
+    time.run(program())
+
+
+def test_probes_and_metrics_are_served() -> None:
+    trouble = "not read yet: pods"
+
+    async def program() -> None:
+        metrics = Metrics(DECLARED, strict=True)
+        metrics.gauge("test_free_slots", {}, 7)
+        pages = health.probes({"caches": lambda: trouble})
+        async with (
+            health.served(pages, host="127.0.0.1", port=0) as probe_port,
+            health.served(health.metrics_page(metrics), host="127.0.0.1", port=0) as metrics_port,
+            aiohttp.ClientSession() as session,
+        ):
+
+            async def ask(port: int, path: str) -> tuple[int, str]:
+                async with session.get(f"http://127.0.0.1:{port}{path}") as response:
+                    return response.status, await response.text()
+
+            nonlocal trouble
+            assert await ask(probe_port, "/healthz") == (200, "ok")
+            assert await ask(probe_port, "/readyz") == (503, "caches: not read yet: pods\n")
+            trouble = ""
+            assert await ask(probe_port, "/readyz") == (200, "ok")
+            status, text = await ask(metrics_port, "/metrics")
+            assert status == 200
+            assert "test_free_slots 7.0" in text
+
+    asyncio.run(program())
+
+
+def test_a_decision_is_the_same_wherever_it_is_made() -> None:
+    async def program() -> tuple[int, int]:
+        thread = ThreadCompute()
+        try:
+            return await thread.run(lambda n: n * n, 12), await InlineCompute().run(lambda n: n * n, 12)
+        finally:
+            thread.close()
+
+    assert asyncio.run(program()) == (144, 144)
+
+
+def test_a_bug_in_a_decision_comes_back_to_whoever_asked() -> None:
+    def decide(value: int) -> int:
+        assert value < 0, "a bug"
+        return value
+
+    async def program() -> None:
+        await ThreadCompute().run(decide, 1)
+
+    with pytest.raises(AssertionError, match="a bug"):
+        asyncio.run(program())
+
+
+def test_a_process_without_asserts_does_not_start() -> None:
+    process.refuse_without_asserts()
+    code = "from holdfast.runtime import process; process.refuse_without_asserts()"
+    run = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert run.returncode == 1
+    assert errors.InvalidInput.__name__ in run.stderr
+    assert "without -O" in run.stderr
