@@ -52,7 +52,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="how many pods")
-    parser.add_argument("--runs", type=int, default=3, help="how many runs of Karpenter the median is of")
+    parser.add_argument("--runs", type=int, default=1, help="how many runs of Karpenter the median is of")
     return parser.parse_args()
 
 
