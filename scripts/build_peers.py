@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -47,7 +46,6 @@ class NoGoError(Exception):
 def main(names: list[str]) -> int:
     os.nice(10)
     for number, name in enumerate(names or ALL, start=1):
-        began = time.monotonic()
         print(f"[{number}/{len(names or ALL)}] {name} ...", end=" ", flush=True)
         try:
             path = binary(name)
@@ -57,7 +55,7 @@ def main(names: list[str]) -> int:
         except subprocess.CalledProcessError as error:
             print(f"\n{error.stderr}", file=sys.stderr)
             return 1
-        print(f"{path} ({time.monotonic() - began:.0f} s)", flush=True)
+        print(path, flush=True)
     return 0
 
 

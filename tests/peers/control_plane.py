@@ -36,21 +36,20 @@ def running() -> Iterator[Path]:
     """The path of a kubeconfig of an administrator."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-control-plane-"))
     started: list[subprocess.Popen[bytes]] = []
+    well = False
     try:
         yield _start(folder, started)
-    except BaseException as error:
-        error.add_note(f"the logs of the control plane are in {folder}")
-        raise
-    else:
-        shutil.rmtree(folder)
+        well = True
     finally:
         for process in reversed(started):  # the server before its store
             process.terminate()
             process.wait(timeout=30)
+        if well:
+            shutil.rmtree(folder)
 
 
 def _start(folder: Path, started: list[subprocess.Popen[bytes]]) -> Path:
-    made = certificates.make(int(time.time()), "127.0.0.1")
+    made = certificates.make("127.0.0.1")
     accounts = serialization.load_pem_private_key(made.key, password=None).public_key()
     written = {
         "ca.crt": made.authority,
