@@ -50,10 +50,12 @@ def main(names: list[str]) -> int:
         try:
             path = binary(name)
         except NoGoError as error:
-            print(f"\n{error}", file=sys.stderr)
+            print()
+            print(error, file=sys.stderr)
             return NO_GO
         except subprocess.CalledProcessError as error:
-            print(f"\n{error.stderr}", file=sys.stderr)
+            print()
+            print(error.stderr, file=sys.stderr)
             return 1
         print(path, flush=True)
     return 0
