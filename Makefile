@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench format fuzz fuzz-api test data generate lock clean
+.PHONY: help setup check bench bench-peer e2e format fuzz fuzz-api peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -53,6 +53,15 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
+
+peers: $(STAMP) ## build the real programs we are compared with (needs Go; minutes the first time)
+	$(BIN)/python scripts/build_peers.py
+
+e2e: $(STAMP) ## the contract suite on a real kube-apiserver, and Karpenter's scheduler beside ours (needs Go)
+	PYTHONPATH=tests $(BIN)/python scripts/e2e.py
+
+bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs Go)
+	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_peer.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format

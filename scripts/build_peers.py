@@ -1,0 +1,116 @@
+"""Builds the real programs that we are compared with, from the Go modules in peers/: `make peers`.
+
+Also imported by the tests that need them. Binaries go into a cache outside the tree, in a folder named after
+the pins, so they are built once for each set of pins. One that KUBEBUILDER_ASSETS or PATH has is used instead.
+Exit code 3 where there is no Go.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PEERS: Final = Path(__file__).resolve().parents[1] / "peers"
+NO_GO: Final = 3
+
+
+class Peer(NamedTuple):
+    module: str  # folder in peers/
+    package: str
+    flags: tuple[str, ...] = ()
+    ours: bool = False  # nobody else can have it
+
+
+KUBERNETES: Final = "k8s.io/kubernetes/cmd/"
+OLDER: Final = ("-modfile=karpenter-1.14.mod", "-tags=karpenter_1_14")
+ALL: Final[Mapping[str, Peer]] = {
+    "etcd": Peer("control-plane", "./etcd"),
+    "kube-apiserver": Peer("control-plane", KUBERNETES + "kube-apiserver"),
+    "kube-controller-manager": Peer("control-plane", KUBERNETES + "kube-controller-manager"),
+    "kube-scheduler": Peer("control-plane", KUBERNETES + "kube-scheduler"),
+    "kwok": Peer("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    "karpenter-aws": Peer("karpenter-aws", "github.com/aws/karpenter-provider-aws/cmd/controller"),
+    "karpenter-plan-1.14": Peer("karpenter-plan", ".", OLDER, ours=True),
+    "karpenter-plan-1.15": Peer("karpenter-plan", ".", ours=True),
+}
+
+
+class NoGoError(Exception):
+    """A peer has to be built, and there is nothing to build it with."""
+
+
+def main(names: list[str]) -> int:
+    os.nice(10)
+    for number, name in enumerate(names or ALL, start=1):
+        print(f"[{number}/{len(names or ALL)}] {name} ...", end=" ", flush=True)
+        try:
+            path = binary(name)
+        except NoGoError as error:
+            print()
+            print(error, file=sys.stderr)
+            return NO_GO
+        except subprocess.CalledProcessError as error:
+            print()
+            print(error.stderr, file=sys.stderr)
+            return 1
+        print(path, flush=True)
+    return 0
+
+
+def binary(name: str) -> Path:
+    """Where the program is; it is built if it has to be."""
+    return _given(name) or _built(name)
+
+
+def _given(name: str) -> Path | None:
+    if ALL[name].ours:
+        return None
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    found = shutil.which(name, path=assets) if assets else None
+    found = found or shutil.which(name)
+    return Path(found) if found else None
+
+
+def _built(name: str) -> Path:
+    peer = ALL[name]
+    path = _cache() / f"{peer.module}-{_pins(PEERS / peer.module)}" / name
+    if path.exists():
+        return path
+    go = shutil.which("go")
+    if go is None:
+        raise NoGoError(f"{name} has to be built from peers/{peer.module}, and there is no go on PATH")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{name}.{os.getpid()}")
+    # Some modules ask for a newer patch release of Go than the one at hand; it is fetched like a module.
+    subprocess.run(  # noqa: S603 - a command of our own
+        [go, "build", *peer.flags, "-o", str(partial), peer.package],
+        cwd=PEERS / peer.module,
+        env=os.environ | {"GOTOOLCHAIN": "auto", "GOFLAGS": "-buildvcs=false"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    partial.replace(path)
+    return path
+
+
+def _cache() -> Path:
+    written = os.environ.get("HOLDFAST_PEERS")
+    return Path(written) if written else Path.home() / ".cache/holdfast/peers"
+
+
+def _pins(module: Path) -> str:
+    """The same for the same pins and sources."""
+    digest = hashlib.sha256()
+    for path in sorted(module.rglob("*")):
+        if path.is_file():
+            digest.update(str(path.relative_to(module)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""Karpenter's own scheduler, asked the question of `holdfast plan`: see peers/karpenter-plan.
+
+Called by `bench/bench_peer.py` and by the differential test of `make e2e`.
+"""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import build_peers
+
+VERSIONS: Final = ("1.14", "1.15")
+
+
+class Answer(NamedTuple):
+    """A plan document, and what each round of decisions took and brought."""
+
+    plan: dict[str, Any]
+    rounds: list[dict[str, Any]]
+
+    @property
+    def solve_s(self) -> float:
+        """Karpenter's scheduler alone, as its own benchmark measures it."""
+        return float(sum(one["solveSeconds"] for one in self.rounds))
+
+    @property
+    def rounds_until_slots_used(self) -> int:
+        return max((n for n, one in enumerate(self.rounds, start=1) if one["slots"]), default=0)
+
+
+def ask(documents: Sequence[dict[str, Any]], version: str = "1.15") -> Answer:
+    run = subprocess.run(  # noqa: S603 - our own peer
+        [build_peers.binary(f"karpenter-plan-{version}")],
+        input=json.dumps(documents).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    return Answer(json.loads(run.stdout), json.loads(run.stderr)["rounds"])
