@@ -134,7 +134,7 @@ def test_a_reservation_that_no_pod_needs_stays_empty() -> None:
         slots = world.reserve(total=10)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
         await world.node_pool(requirements=[capacity_types("reserved")])
-        await world.sleep(24 * 3600)
+        await world.sleep(4 * 3600)
         assert world.all_machines() == []
         assert await world.claims() == []
         assert world.free(slots) == 10
