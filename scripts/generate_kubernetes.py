@@ -7,8 +7,8 @@ The source is what Kubernetes publishes with its code: the discovery document, t
         k8s.io/apiextensions-apiserver@v0.36.3
     python scripts/generate_kubernetes.py "$(go env GOMODCACHE)"
 
-It is no part of `make check`, which works without a network and without Go. Only stable versions are taken, and of a
-description the first sentence.
+It is no part of `make check`, which works without a network and without Go. Only stable versions are taken, and no
+descriptions: facts, not sentences.
 """
 
 import argparse
@@ -141,18 +141,12 @@ def _schema(schema: Json) -> Json:
         kept["ref"] = (schema.get("$ref") or refs[0]).removeprefix(_REF)
     if "oneOf" in schema:
         kept["oneOf"] = [part["type"] for part in schema["oneOf"]]
-    if "description" in schema:
-        kept["description"] = _sentence(schema["description"])
     if "properties" in schema:
         kept["properties"] = {name: _schema(child) for name, child in schema["properties"].items()}
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
             kept[name] = _schema(schema[name])
     return kept
-
-
-def _sentence(text: str) -> str:
-    return re.split(r"(?<=[.:])\s", text.strip(), maxsplit=1)[0].strip()
 
 
 def _messages(modules: Path, schemas: dict[str, Json]) -> dict[str, dict[str, list[str]]]:

@@ -112,7 +112,7 @@ def _custom_schema(resource: Resource) -> Json:
         "apiVersion": {"type": "string", "description": "The version of this representation of an object."},
         "kind": {"type": "string", "description": "The kind of the object."},
         "metadata": {
-            "description": "Standard object's metadata.",
+            "description": "Name, namespace, labels and what the server keeps of an object.",
             "allOf": [{"$ref": f"{_REF}{kubernetes.OBJECT_META}"}],
         },
     }

@@ -47,15 +47,17 @@ def change_of(call: Call, reader: Reader) -> Change:
     if media not in (JSON, MERGE, STRATEGIC) or (media == STRATEGIC and call.resource.custom):
         raise _unsupported(call.resource)
     patch = _decoded(body)
-    match media:
-        case "application/json-patch+json":
-            change: Callable[[Json], Any] = lambda old: patches.json_patch(old, patch)  # noqa: E731
-        case "application/merge-patch+json":
-            _check_object(patch)
-            change = lambda old: patches.merge(old, patch)  # noqa: E731
-        case _:
-            change = lambda old: strategic.merge(old, patch, call.resource.shape)  # noqa: E731
-    return lambda old: _reread(call.resource, reader, change(old))
+    if media == MERGE:
+        _check_object(patch)
+    return lambda old: _reread(call.resource, reader, _patched(old, media, patch, call.resource))
+
+
+def _patched(old: Json, media: str, patch: Any, resource: Resource) -> Any:
+    if media == JSON:
+        return patches.json_patch(old, patch)
+    if media == MERGE:
+        return patches.merge(old, patch)
+    return strategic.merge(old, patch, resource.shape)
 
 
 def scale_change(call: Call, reader: Reader) -> Change:
