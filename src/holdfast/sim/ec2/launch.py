@@ -66,10 +66,12 @@ def _partition(world: World, account: str, group: str) -> int:
     """EC2 deals instances out evenly over the partitions of a group."""
     found = (g for g in world.setup.placement_groups if group and (g.account, g.name) == (account, group))
     count = next((g.partitions for g in found), 0)
+    if not count:
+        return 0
     used = Counter(
         each.partition for each in world.instances if each.spec.placement_group == group and each.live
     )
-    return min(range(1, count + 1), key=lambda number: used[number], default=0)
+    return min(range(1, count + 1), key=lambda number: used[number])
 
 
 def _address(world: World, subnet_id: str) -> str:
