@@ -9,7 +9,6 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import structlog
 
 import aws_world
 import builders
@@ -50,10 +49,6 @@ SETTINGS = Settings(
     planning=PlanSettings(packing_candidates=4),
     strict=True,
 )
-
-structlog.configure(
-    wrapper_class=structlog.make_filtering_bound_logger(20)
-)  # what changed the world, no more
 
 READ: dict[str, Any] = {}
 Program = Callable[["AppWorld"], Awaitable[None]]
