@@ -9,7 +9,6 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-
 import aws_world
 import builders
 import cluster_world

@@ -101,6 +101,7 @@ def is_list(request: Request) -> bool:
     return request.method == "GET" and request.path == "/api/v1/nodes" and not is_watch(request)
 
 
+@pytest.mark.fact("ST-2")
 def test_nothing_is_decided_before_everything_was_read() -> None:
     async def program() -> None:
         cluster = Cluster()
