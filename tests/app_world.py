@@ -16,13 +16,14 @@ import kube_worlds
 from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.app import App, Settings
+from holdfast.app import App
 from holdfast.app import World as AppDoors
 from holdfast.cloud.aws.calls import Inline
 from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.runtime.compute import InlineCompute
+from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess

@@ -141,7 +141,7 @@ def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
         assert await cluster.labels() == {"early": "one", "late": "two"}
         two.stop.set()
         await second
-        lease = await cluster.kube.get(Lease, "karpenter-leader-election", "kube-system")
+        lease = await cluster.kube.get(Lease, "holdfast-leader-election", "kube-system")
         assert not lease.spec.holder_identity
 
     time.run(program())

@@ -4,7 +4,7 @@ Callers: `app`, once. The time of a line comes from the Clock door, so the log o
 """
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ from holdfast.ports import Clock
 
 Level = Literal["debug", "info", "warning", "error"]
 
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LEVELS: Final[Mapping[Level, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def configure(*, clock: Clock, level: Level = "info", as_json: bool | None = None) -> None:
@@ -37,7 +37,7 @@ def configure(*, clock: Clock, level: Level = "info", as_json: bool | None = Non
             add_time,
             *shape,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
