@@ -27,7 +27,7 @@ from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
-from holdfast.sim.aws import iam, pricing, ssm
+from holdfast.sim.aws import iam, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.cluster import Cluster
 from holdfast.sim.cluster.timings import Timings
@@ -87,7 +87,7 @@ class AppWorld(cluster_world.World):
             {
                 "ec2": self.ec2,
                 "iam": iam.Iam([aws_world.ROLE], self.clock),
-                "pricing": pricing.Pricing([aws_world.REGION]),
+                "pricing": aws_world.price_list(),
                 "ssm": ssm.Ssm(parameters, self.clock),
             },
             self.clock,
@@ -113,8 +113,10 @@ class AppWorld(cluster_world.World):
             compute=InlineCompute(),
         )
         app = App(self.settings, doors)
-        for source in (app.discovery._types, app.discovery._on_demand, app.discovery._spot):
-            source._read = functools.partial(read_once, source.name, source._read)
+        known = app.discovery
+        known._types._read = functools.partial(read_once, "types", few_types(known._types._read))
+        for prices in (known._on_demand, known._spot):
+            prices._read = functools.partial(read_once, prices.name, prices._read)
         return app
 
     async def restart(self, transport: Transport | None = None) -> None:
@@ -187,6 +189,13 @@ async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
     if name not in READ:
         READ[name] = await read()
     return READ[name]
+
+
+def few_types(read: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+    async def few() -> Any:
+        return aws_world.few(await read())
+
+    return few
 
 
 def capacity_types(*values: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from holdfast.api.meta import to_wire
 from holdfast.cloud.aws.calls import Calls, Clients, Inline
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.ports import Recorder
 from holdfast.sim.aws import iam, pricing, ssm
 from holdfast.sim.aws.endpoint import Endpoint
@@ -39,6 +40,8 @@ OTHER = "444455556666"
 ROLE = "KarpenterNodeRole-test"
 ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
 TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
+FAMILIES = ("t3", "t4g", "m5", "m5a", "m6g", "c5", "r5", "g5", "p5")
+SIZES = ("medium", "large", "xlarge", "2xlarge", "4xlarge", "48xlarge")
 
 
 def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
@@ -53,6 +56,16 @@ def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
         )
         for n, path in enumerate(ssm.ami_paths(kubernetes), start=1)
     )
+
+
+def few(listing: TypeListing) -> TypeListing:
+    """A region with a few dozen types: a whole catalog takes longer to build than most tests run."""
+    types = tuple(
+        one
+        for one in listing.types
+        if one.name.partition(".")[0] in FAMILIES and one.name.partition(".")[2] in SIZES
+    )
+    return TypeListing(types, listing.zones_by_type)
 
 
 class World:
@@ -82,7 +95,7 @@ class World:
             {
                 "ec2": self.ec2 if rules else Remembering(self.ec2),
                 "iam": self.iam,
-                "pricing": pricing.Pricing([REGION]),
+                "pricing": price_list(),
                 "ssm": ssm.Ssm(self.parameters, self.clock),
             },
             self.clock,
@@ -167,6 +180,12 @@ class Remembering:
         if question not in _remembered():
             _remembered()[question] = self._ec2.call(operation, params, caller)
         return _remembered()[question]
+
+
+@functools.cache
+def price_list() -> pricing.Pricing:
+    """It keeps nothing, so all worlds share it."""
+    return pricing.Pricing([REGION])
 
 
 @functools.cache

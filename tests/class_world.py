@@ -4,10 +4,11 @@ virtual time. A test writes objects, lets time pass, and looks at what the API s
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from aws_launch_world import LaunchWorld
-from aws_world import ACCOUNT
+from aws_world import ACCOUNT, few
 from builders import ec2nodeclass_document, nodepool_document
 from holdfast import errors
 from holdfast.api import conditions, kinds
@@ -18,6 +19,7 @@ from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
+from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.controllers.nodeclass import hash as class_hash
 from holdfast.controllers.nodeclass import status as class_status
 from holdfast.controllers.nodepool import counter
@@ -49,7 +51,10 @@ KINDS: tuple[type[Object], ...] = (EC2NodeClass, NodePool, NodeClaim, Node)
 
 
 class Killable:
-    """The program's way to the API server, which can be cut after some number of writes: the program has died."""
+    """The program's way to the API server, which can be cut after some number of writes: the program has died.
+
+    What the server refused, because somebody else wrote in between, was no write.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -61,9 +66,10 @@ class Killable:
     ) -> Answer:
         if self.lives_for is not None and len(self.writes) >= self.lives_for:
             raise OSError("the program is dead")
-        if method != "GET" and not path.endswith("/events"):
+        answer = await self._transport.request(method, path, query, headers, body)
+        if method != "GET" and not path.endswith("/events") and answer.status < HTTPStatus.BAD_REQUEST:
             self.writes.append(f"{method} {path}")
-        return await self._transport.request(method, path, query, headers, body)
+        return answer
 
 
 class ClassWorld:
@@ -89,6 +95,7 @@ class ClassWorld:
     async def start(self, *, without: str = "") -> None:
         """A new process with an empty memory; `without` one of its reconcilers, which is slow, or stuck."""
         cloud = self.aws.new_process()
+        cloud.discovery._types._read = self._few_types
         for prices in (cloud.discovery._on_demand, cloud.discovery._spot):
             prices.wanted = False  # they take longest to read, and nothing here depends on them
         caches = Caches(KINDS, clock=self.clock)
@@ -133,6 +140,9 @@ class ClassWorld:
             asyncio.create_task(cloud.discovery.schedule.run()),
         ]
         await self.settle()
+
+    async def _few_types(self) -> TypeListing:
+        return few(await self.aws._listing())
 
     async def stop(self) -> None:
         self._stop.set()

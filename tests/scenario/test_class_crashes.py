@@ -11,7 +11,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from objects import nodeclaim
 
-WRITES = 15  # what it takes to bring the objects below to where they belong, and the class to its end
+WRITES = 16  # what it takes to bring the objects below to where they belong, and the class to its end
 THEIRS = {
     "karpenter.sh/nodepool-hash": "1",
     "karpenter.sh/nodepool-hash-version": "v3",
