@@ -11,6 +11,7 @@ import click
 # What --help shows, without importing the commands.
 COMMANDS: Final = {
     "plan": "Say what would be launched for a scenario, where its pods would go, and why not elsewhere.",
+    "sandbox": "Run a simulated cluster and a simulated AWS, for whatever autoscaler you bring.",
     "validate": "Check manifests as the API server would, and whether they can work together.",
 }
 
