@@ -12,6 +12,7 @@ import click
 COMMANDS: Final = {
     "plan": "Say what would be launched for a scenario, where its pods would go, and why not elsewhere.",
     "run": "Run the controllers, on the cluster and the account that the environment names.",
+    "sandbox": "Run a simulated cluster and a simulated AWS, for whatever autoscaler you bring.",
     "validate": "Check manifests as the API server would, and whether they can work together.",
 }
 
