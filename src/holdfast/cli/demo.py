@@ -24,7 +24,7 @@ from holdfast.runtime import logs
 from holdfast.runtime.clock import RealClock, ScaledClock
 from holdfast.runtime.ids import RealIds
 
-_FRAME_S: Final = 0.5  # of real time
+_FRAME_S: Final = 0.25  # of real time
 _SAID: Final = 8
 _SUMMARY_S: Final = 60.0  # of the demo's time, where nothing is drawn
 _TIPS: Final = (
@@ -33,6 +33,7 @@ _TIPS: Final = (
     "kubectl get events --field-selector type=Warning",
     "aws ec2 describe-capacity-reservations",
 )
+_KEYS: Final = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any"
 _CLEAR: Final = "\x1b[H\x1b[J"
 _OTHER_SCREEN, _OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
@@ -87,7 +88,7 @@ class _Demo:
         self._has_story = story
         self._drawn = drawn
         self._said: deque[str] = deque(maxlen=_SAID)
-        self._began_s = 0.0
+        self._began_s: float | None = None  # when nodes could be launched
         self._summary_s = 0.0
         self._stop = asyncio.Event()
 
@@ -96,10 +97,9 @@ class _Demo:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop.set)
         async with stage.set_up(self._folder, clock=self._clock, ids=RealIds()) as made:
-            self._began_s = self._clock.monotonic_s()
+            self._greet(made)
             story = Story(made, self._say)
             await story.begin()
-            self._greet(made)
             try:
                 await self._watch(made, story)
             finally:
@@ -109,13 +109,15 @@ class _Demo:
 
     @property
     def _elapsed_s(self) -> float:
-        return self._clock.monotonic_s() - self._began_s
+        return self._clock.monotonic_s() - self._began_s if self._began_s is not None else 0.0
 
     async def _watch(self, made: Stage, story: Story) -> None:
         before = await picture.take(made, self._elapsed_s)
         while not self._stop.is_set():
             made.check()
-            if self._has_story:
+            if self._began_s is None and story.can_go_on:
+                self._began_s = self._clock.monotonic_s()
+            if self._began_s is not None and self._has_story:
                 await story.go_on(self._elapsed_s)
             after = await picture.take(made, self._elapsed_s)
             for sentence in telling.changes(before, after):
@@ -162,7 +164,7 @@ class _Demo:
 def _addresses(made: Stage) -> tuple[tuple[str, str], ...]:
     return (
         ("Kubernetes", f"export KUBECONFIG={made.world.kubeconfig}"),
-        ("EC2", f"export AWS_ENDPOINT_URL={made.world.aws_url} AWS_REGION={stage.REGION}"),
+        ("EC2", f"export AWS_ENDPOINT_URL={made.world.aws_url} AWS_REGION={stage.REGION} {_KEYS}"),
         ("log", str(made.world.kubeconfig.parent / "holdfast.log")),
     )
 

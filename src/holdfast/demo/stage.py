@@ -15,6 +15,7 @@ from holdfast import sandbox
 from holdfast.app import App
 from holdfast.app import World as Doors
 from holdfast.cloud.aws.calls import Clients, Threads
+from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.compute import ThreadCompute
@@ -29,6 +30,7 @@ TAG: Final = {"team": "demo"}
 BLOCK_S: Final = 52 * 60  # EC2 takes it back half an hour before its end
 
 _ZONE_A, _ZONE_B = "usw2-az2", "usw2-az1"
+_LAG_S: Final = 5  # the simulated EC2 counts a launch at once
 _TIMINGS: Final = Timings(startup_taints=(), devices_s=5)
 
 
@@ -93,6 +95,7 @@ async def _settings(world: sandbox.World) -> Settings:
         service_cidr=SERVICE_CIDR,
         kubernetes_version=await world.kube.version(),
         client=ClientSettings(per_second=1000, burst=2000),
+        planning=PlanSettings(ledger_lag_s=_LAG_S),
     )
 
 

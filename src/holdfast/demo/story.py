@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import errors
+from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.demo.stage import TAG, Stage
 from holdfast.sim.cluster.kinds import Deployment
@@ -18,6 +20,7 @@ from holdfast.sim.ec2 import setup
 IDLE_S: Final = 45  # how long a node may be empty
 
 _DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": setup.CLUSTER}}]
+_POOLS: Final = 2
 _GPU: Final = "nvidia.com/gpu"
 
 
@@ -56,6 +59,12 @@ class Story:
             await self._stage.world.create(document)
         for name, pod in _WORKLOADS.items():
             await self._stage.world.create(_deployment(name, pod))
+        self._say("EC2 is being asked for instance types, prices and images")
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether nodes can be launched yet."""
+        return sum(_is_ready(pool) for pool in self._stage.app.caches.of(NodePool)) == _POOLS
 
     async def go_on(self, elapsed_s: float) -> None:
         """Plays what is due."""
@@ -98,6 +107,11 @@ class Story:
                     await self._stage.world.kube.delete(claim)
                 except errors.NotFound:
                     continue
+
+
+def _is_ready(pool: NodePool) -> bool:
+    ready = conditions.find(pool.status.conditions, conditions.READY)
+    return ready is not None and ready.status == "True"
 
 
 # --- What is written to the cluster -------------------------------------------------------------------
@@ -145,7 +159,7 @@ def _pool(name: str, allowed: Mapping[str, list[str]], **spec: Any) -> dict[str,
 
 
 _WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
-    "web": {"requests": {"cpu": "3", "memory": "6Gi"}},
+    "web": {"requests": {"cpu": "3", "memory": "12Gi"}},
     "api": {"requests": {"cpu": "6", "memory": "8Gi"}},
     "train": {"requests": {"cpu": "64", _GPU: "8"}, "limits": {_GPU: "8"}},
 }

@@ -78,7 +78,7 @@ def _machines(machines: Sequence[Machine], paint: "_Paint") -> Iterator[str]:
         price = "paid" if one.slot else usd(one.nano_usd)
         carries = ", ".join(one.pods) or "-"
         yield (
-            f"  {one.claim:<18}{one.instance_type:<13} {one.zone:<11}{capacity} {price:>6}  {one.state:<10}"
+            f"  {one.claim:<18} {one.instance_type:<13} {one.zone:<11} {capacity} {price:>6}  {one.state:<10}"
             f"{carries}   {paint('dim', one.why)}"
         )
     if len(machines) > _SHOWN_MACHINES:
