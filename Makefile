@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-peer e2e format fuzz fuzz-api peers test data generate lock clean
+.PHONY: help setup check bench bench-peer demo e2e format fuzz fuzz-api peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -53,6 +53,9 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
+
+demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
+	$(BIN)/holdfast demo $(DEMO)
 
 peers: $(STAMP) ## build the real programs we are compared with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py

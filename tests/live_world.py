@@ -5,44 +5,39 @@ waits for and not for seconds.
 """
 
 import asyncio
-import base64
 import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 import aws_world
 import builders
-import kube_worlds
-from holdfast.kube.client import Client, ClientSettings
+import cluster_world
+from holdfast import sandbox
+from holdfast.ports import Clock
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sim.api import http as api_http
 from holdfast.sim.api.front import Front, Request, Response
-from holdfast.sim.api.routing import User
-from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
-from holdfast.sim.aws.fronts import http as aws_http
-from holdfast.sim.cloud import Cloud
-from holdfast.sim.cloud_setup import CloudSetup, Reserved, access_key
-from holdfast.sim.cluster import Cluster, pods
+from holdfast.sim.cloud_setup import CloudSetup, Reserved
+from holdfast.sim.cluster import pods
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup
 
-TOKEN = "a-token"
 NAME = ec2_setup.CLUSTER
 ROLE = f"KarpenterNodeRole-{NAME}"
 WITHIN_S = 90.0  # of a machine that is busy with much else
 QUICK = Timings(boot_s=0.5, ready_s=0.2, devices_s=0.2, startup_taints=(), pod_start_s=0.2, poll_s=0.2)
-CLIENT = ClientSettings(per_second=1e5, burst=100_000)
+NOT_TOLD = (
+    "CLUSTER_ENDPOINT",
+    "DISABLE_LEADER_ELECTION",
+    "INTERRUPTION_QUEUE",
+)  # it finds out, or does without
 TARGETED = Reserved(instance_type="m5.large", zone_id=aws_world.ZONE_A, total=2, criteria="targeted")
 
 
@@ -60,33 +55,26 @@ class Counted:
 
 
 class LiveWorld:
-    def __init__(self, kube: Client, server: ApiServer, front: Counted, cloud: Cloud, folder: Path) -> None:
-        self.clock = RealClock()
-        self.kube = kube
-        self.server = server
+    def __init__(self, world: sandbox.World, front: Counted, clock: Clock) -> None:
+        self.world = world
+        self.kube = world.kube
+        self.cloud = world.cloud
         self.front = front
-        self.cloud = cloud
-        self.folder = folder
-        self.environ: dict[str, str] = {}
+        self.clock = clock
+        self.environ = _environ(world)
         self.replicas: list[Replica] = []
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.folder / "kubeconfig"
-
-    async def create(self, path: str, document: Mapping[str, Any]) -> None:
-        answer = await InProcess(self.server, token=TOKEN).request(
-            "POST", path, {}, {"content-type": "application/json"}, msgspec.json.encode(document)
-        )
-        assert answer.status == 201, answer.body
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
         terms = {"subnetSelectorTerms": aws_world.TERMS, "securityGroupSelectorTerms": aws_world.TERMS}
         document = builders.ec2nodeclass_document(name, **({"role": ROLE} | terms | spec))
-        await self.create("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", document)
+        await self.world.create({key: value for key, value in document.items() if key != "status"})
 
     async def node_pool(self, name: str = "default", **template: Any) -> None:
-        await self.create("/apis/karpenter.sh/v1/nodepools", builders.nodepool_document(name, **template))
+        await self.world.create(builders.nodepool_document(name, **template))
+
+    async def deploy(self, name: str, replicas: int, **spec: Any) -> None:
+        kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        await self.world.create(kind | cluster_world.workload(name, replicas=replicas, **spec))
 
     async def running_pods(self) -> int:
         return sum(pods.ready(pod) for pod in (await self.kube.list(Pod)).items)
@@ -158,47 +146,37 @@ class Replica:
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, *, reservations: tuple[Reserved, ...] = (TARGETED,), timings: Timings = QUICK
+    folder: Path,
+    *,
+    reservations: tuple[Reserved, ...] = (TARGETED,),
+    timings: Timings = QUICK,
+    real: bool = False,
 ) -> AsyncIterator[LiveWorld]:
-    clock, ids = RealClock(), RealIds()
-    server = ApiServer(clock=clock, ids=ids, tokens={TOKEN: User("admin")})
-    front = Counted(server)
-    await kube_worlds.install_crds(InProcess(server, token=TOKEN), clock)
-    async with api_http.serving(front) as address:
-        about = CloudSetup(
-            kube_endpoint=address.url,
-            certificate_authority=base64.b64encode(address.authority).decode(),
-            reservations=reservations,
-            timings=replace(ec2_setup.Timings(), boot_s=1),
-            throttled=False,
-        )
-        cloud = Cloud(about, clock=clock, ids=ids)
-        kube = Client(transport=InProcess(server, token=TOKEN), clock=clock, ids=ids, settings=CLIENT)
-        cluster = Cluster(api=kube, cloud=cloud.ec2, clock=clock, ids=ids, timings=timings, name=NAME)
-        world = LiveWorld(kube, server, front, cloud, folder)
-        world.kubeconfig.write_text(address.kubeconfig(TOKEN), encoding="utf-8")
-        async with cloud.running(), aws_http.serving(cloud.endpoint) as aws_url:
-            world.environ = _environ(world.kubeconfig, aws_url, about)
-            await cluster.start()
-            try:
-                yield world
-                cluster.check()
-            finally:
-                for replica in world.replicas:
-                    await replica.kill()
-                await cluster.stop()
+    clock, fronts = RealClock(), []
+
+    def around(front: Front) -> Front:
+        fronts.append(Counted(front))
+        return fronts[0]
+
+    setup = CloudSetup(
+        reservations=reservations, timings=replace(ec2_setup.Timings(), boot_s=1), throttled=False
+    )
+    plan = sandbox.Plan(folder=folder, setup=setup, timings=timings, around=around, real=real)
+    async with sandbox.running(plan, clock=clock, ids=RealIds()) as made:
+        world = LiveWorld(made, fronts[0], clock)
+        try:
+            yield world
+            made.check()
+        finally:
+            for replica in world.replicas:
+                await replica.kill()
 
 
-def _environ(kubeconfig: Path, aws_url: str, about: CloudSetup) -> dict[str, str]:
+def _environ(world: sandbox.World) -> dict[str, str]:
+    told = world.environment()
     return {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        "KUBECONFIG": str(kubeconfig),
-        "CLUSTER_NAME": NAME,
-        "AWS_REGION": about.region,
-        "AWS_ENDPOINT_URL": aws_url,
-        "AWS_ACCESS_KEY_ID": access_key(about.account),
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_EC2_METADATA_DISABLED": "true",
+        **{name: told[name] for name in told if name not in NOT_TOLD},
         "BIND_ADDRESS": "127.0.0.1",
         "METRICS_PORT": "0",
         "HEALTH_PROBE_PORT": "0",

@@ -26,6 +26,7 @@ from holdfast.kube.transport import Answer, Transport
 from holdfast.ports import Clock, Ids
 from holdfast.sim import control_plane, processes, programs
 from holdfast.sim.api import http as kube_http
+from holdfast.sim.api.front import Front
 from holdfast.sim.api.http import Address
 from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
@@ -55,6 +56,7 @@ class Plan:
     real: bool = False  # whether the control plane is
     kube_port: int = 0
     aws_port: int = 0
+    around: Callable[[Front], Front] = lambda front: front  # what others' requests pass on their way in
     find: Callable[[str], Path] = programs.find  # where real programs are
 
 
@@ -185,7 +187,7 @@ async def _embedded(
     plan: Plan, stack: contextlib.AsyncExitStack, token: str, clock: Clock, ids: Ids
 ) -> tuple[Address, Transport]:
     server = ApiServer(clock=clock, ids=ids, tokens={token: User("admin")})
-    address = await stack.enter_async_context(kube_http.serving(server, port=plan.kube_port))
+    address = await stack.enter_async_context(kube_http.serving(plan.around(server), port=plan.kube_port))
     return address, InProcess(server, token=token)
 
 

@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-import cluster_world
 import live_world
 import read_only
 from holdfast import settings
@@ -49,13 +48,6 @@ def reservation_id(world: LiveWorld) -> str:
     return next(iter(world.cloud.ec2.world.reservations)).id
 
 
-async def deploy(world: LiveWorld, name: str, replicas: int, cpu: str = "1500m") -> None:
-    await world.create(
-        "/apis/apps/v1/namespaces/default/deployments",
-        cluster_world.workload(name, replicas=replicas, cpu=cpu),
-    )
-
-
 async def get(port: int, path: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
         return answer.status, await answer.text()
@@ -65,7 +57,7 @@ def test_pending_pods_run_in_the_slots_that_are_paid_for_and_then_elsewhere(tmp_
     async def program(world: LiveWorld) -> None:
         replica = await world.start()
         await ready_to_launch(world)
-        await deploy(world, "web", replicas=3)
+        await world.deploy("web", replicas=3, cpu="1500m")
 
         async def all_run() -> bool:
             return await world.running_pods() == 3
@@ -109,7 +101,7 @@ def test_a_second_replica_takes_over_when_the_first_is_told_to_stop(tmp_path: Pa
         follower = await second.says("leading")
         world.replicas.remove(first)
         assert follower["identity"] != leader["identity"]
-        await deploy(world, "web", replicas=1)
+        await world.deploy("web", replicas=1)
 
         async def it_runs() -> bool:
             return await world.running_pods() == 1
@@ -123,9 +115,13 @@ def test_a_second_replica_takes_over_when_the_first_is_told_to_stop(tmp_path: Pa
 async def karpenter_leads(world: LiveWorld, renewed_s: int) -> None:
     renewed = datetime.fromtimestamp(renewed_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "karpenter-7c4f_1", "leaseDurationSeconds": 15, "renewTime": renewed}
-    await world.create(
-        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
-        {"metadata": {"name": "karpenter-leader-election"}, "spec": spec},
+    await world.world.create(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+            "spec": spec,
+        }
     )
 
 
@@ -159,7 +155,7 @@ def test_it_runs_where_no_file_can_be_written(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         replica = await world.start(program=(read_only.__file__,))
         await ready_to_launch(world)
-        await deploy(world, "web", replicas=1)
+        await world.deploy("web", replicas=1)
 
         async def it_runs() -> bool:
             return await world.running_pods() == 1
