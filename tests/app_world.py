@@ -4,6 +4,7 @@ rest of a cluster around it.
 A test is a program that gets an `AppWorld`. The checkers of the simulated EC2 run after every write of it.
 """
 
+import asyncio
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,15 +14,15 @@ import aws_world
 import builders
 import cluster_world
 import kube_worlds
+from api_lines import Line
+from holdfast import errors
 from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.app import App
 from holdfast.app import World as AppDoors
-from holdfast.cloud.aws.calls import Inline
 from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
-from holdfast.kube.transport import Transport
 from holdfast.runtime.compute import InlineCompute
 from holdfast.settings import Settings
 from holdfast.sim import time
@@ -36,6 +37,7 @@ from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.service import Ec2
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
+from mortal import Hands
 
 NAME = ec2_setup.CLUSTER
 FAST = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=())
@@ -70,6 +72,7 @@ class AppWorld(cluster_world.World):
         self.clock = VirtualClock(kube_worlds.START)
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
+        self.line = Line(self.server, self.clock)  # the program's own
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
         plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
@@ -97,37 +100,80 @@ class AppWorld(cluster_world.World):
             api=self.kube, cloud=self.ec2, clock=self.clock, ids=ids, timings=timings, name=NAME
         )
         self._lives = 0
+        self._others: list[App] = []
+        self._dying: list[asyncio.Future[None]] = []
+        self._hands: dict[App, Hands] = {}
         self.app = self.new_app()
 
     # --- The program ----------------------------------------------------------------------------------
 
-    def new_app(self, transport: Transport | None = None) -> App:
-        """A replica with nothing in its memory."""
+    def new_app(self) -> App:
+        """A replica with nothing in its memory, and hands of its own."""
         self._lives += 1
+        self.hands = Hands(InProcess(self.line))
         doors = AppDoors(
-            transport=transport or self.transport,
+            transport=self.hands,
             aws=aws_world.SharedClients(self.endpoint),
-            executor=Inline(),
+            executor=self.hands,
             clock=self.clock,
             ids=SeededIds(f"app {self.seed} {self._lives}"),
             compute=InlineCompute(),
         )
         app = App(self.settings, doors)
+        self._hands[app] = self.hands
         known = app.discovery
         known._types._read = functools.partial(read_once, "types", few_types(known._types._read))
         for prices in (known._on_demand, known._spot):
             prices._read = functools.partial(read_once, prices.name, prices._read)
         return app
 
-    async def restart(self, transport: Transport | None = None) -> None:
-        """The program crashes, and another one takes its place."""
-        await self.app.kill()
-        self.app = self.new_app(transport)
-        self.app.start()
+    async def restart(self, *, after_s: float = 0) -> None:
+        """The program crashes, and another one takes its place: a replica that stood by, or a new one."""
+        self.crash()
+        if after_s:
+            await super().sleep(after_s)
+        self.stand_by()
+        self.app = self._others.pop(0)
+
+    def crash(self) -> None:
+        """Nothing more comes from the program; what is left of it is cleared away."""
+        self._hands[self.app].bury()
+        self._dying.append(asyncio.ensure_future(self.app.kill()))
+
+    def live_on(self) -> None:
+        """Nobody dies any more."""
+        for hands in self._hands.values():
+            hands.live_on()
+
+    def stand_by(self) -> None:
+        """One more replica."""
+        self._others.append(self.new_app())
+        self._others[-1].start()
+
+    async def stop(self) -> None:
+        self._check()
+        await asyncio.gather(*self._dying)
+        for app in (self.app, *self._others):
+            await app.stop()
+
+    def _check(self) -> None:
+        """A bug in the program ends the test. A replica that lost the lead ends by itself, and is started anew."""
+        for app in (self.app, *self._others):
+            try:
+                app.check()
+            except errors.Unreachable:
+                assert self.settings.election is not None, "it has no lead to lose"
+                self.stand_by()
+                if app is self.app:
+                    self.app = self._others.pop(0)
+                else:
+                    self._others.remove(app)
+            except asyncio.CancelledError:
+                assert self._hands[app].dead.is_set(), "somebody else ended it"
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
-        self.app.check()
+        self._check()
 
     # --- What there is --------------------------------------------------------------------------------
 
@@ -215,8 +261,7 @@ def run(program: Program, **fields: Any) -> AppWorld:
         await world.cluster.start()
         world.app.start()
         await program(world)
-        world.app.check()
-        await world.app.stop()
+        await world.stop()
         await world.cluster.stop()
         return world
 

@@ -149,7 +149,7 @@ def test_a_claim_whose_machine_died_is_collected() -> None:
 def test_a_machine_that_no_claim_owns_is_ended() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
-        await world.app.kill()
+        world.crash()
         change: dict[str, Any] = {"metadata": {"finalizers": []}}
         claim = await world.kube.get(NodeClaim, claim.metadata.name)
         await world.kube.patch(claim, change, only_if_unchanged=True)

@@ -123,6 +123,20 @@ def test_nothing_is_decided_before_everything_was_read() -> None:
     time.run(program())
 
 
+def test_one_that_is_ended_before_everything_was_read_leaves_nothing_running() -> None:
+    async def program() -> None:
+        cluster = Cluster()
+        cluster.faults.add(Refuse("InternalError"), is_list, times=20)
+        running = asyncio.create_task(Replica(cluster.transport, "one").run())
+        await asyncio.sleep(2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    time.run(program())
+
+
 @pytest.mark.fact("aws-9.4.2")
 def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
     async def program() -> None:

@@ -106,10 +106,12 @@ class Manager:
 async def _before(stopping: "asyncio.Task[bool]", work: Coroutine[Any, Any, None]) -> bool:
     """Whether the work came to its end before the stop did; else it is cancelled."""
     task = asyncio.create_task(work)
-    await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        task.result()
-        return True
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    return False
+    try:
+        await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+        return False
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -32,6 +32,7 @@ from holdfast.state.live import Live
 _MOVES_MAX: Final = 8  # from slot to slot in one go
 _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
+_REMEMBERED: Final = 10_000  # claims that failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +42,30 @@ class _Failed:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    in_a_row: int
+    until_s: float  # before that it is not tried again, whoever wakes the claim: our own writes do
+
+
 class Launch:
     def __init__(self, *, live: Live, launching: Launching, doors: Doors) -> None:
         self._live = live
         self._launching = launching
         self._cloud = doors.cloud
         self._kube = doors.kube
+        self._clock = doors.clock
         self._ids = doors.ids
         self._moving = asyncio.Lock()  # two claims must not move to one slot
-        self._failures: dict[str, int] = {}  # in a row, by uid
+        self._failures: dict[str, _Failures] = {}  # by uid
 
     async def run(self, draft: Draft) -> Wait | End | None:
         if draft.holds(drafts.LAUNCHED):
             self._failures.pop(draft.claim.metadata.uid, None)
             return None
+        failures = self._failures.get(draft.claim.metadata.uid)
+        if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
+            return Wait(left_s, "its launch failed a moment ago")
         if names.WAITS_FOR_INSTANCE in draft.annotations and not await self._slot_is_free(draft.claim):
             draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", "its slot is not free yet")
             return Wait(_SLOT_CHECK_S, "its slot is not free yet")
@@ -106,9 +117,17 @@ class Launch:
                 return outcome
             case _Failed(error):
                 draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error))
-                uid = draft.claim.metadata.uid
-                self._failures[uid] = failures = self._failures.get(uid, 0) + 1
-                return Wait(_BACKOFF.delay_s(failures, self._ids), f"launch failed: {error}")
+                return Wait(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
+
+    def _failed(self, uid: str) -> float:
+        """How long to wait."""
+        known = self._failures.get(uid)
+        in_a_row = known.in_a_row + 1 if known is not None else 1
+        wait_s = _BACKOFF.delay_s(in_a_row, self._ids)
+        if len(self._failures) >= _REMEMBERED:
+            self._failures.clear()  # most of those claims are gone
+        self._failures[uid] = _Failures(in_a_row, self._clock.monotonic_s() + wait_s)
+        return wait_s
 
     # --- Slots ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,48 @@
+"""Runs random storms in virtual time and judges what is left: `make sim SEED=7`, `make sim SEED=1 N=1000`.
+
+One seed is told as a story; of many, only those that fail. The same seed gives the same story each time.
+"""
+
+import argparse
+import sys
+
+import structlog
+
+from storms import harness
+from storms.harness import Outcome
+
+
+def main() -> int:
+    options = _options()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(20 if options.log else 50))
+    failed = 0
+    for seed in range(options.seed, options.seed + options.count):
+        outcome = harness.run(seed, print if options.count == 1 else _keep_quiet)
+        failed += bool(outcome.problems)
+        if outcome.problems or options.count == 1:
+            print(text(outcome))
+    if options.count > 1:
+        print(f"{options.count} storms, {failed} did not end well")
+    return 1 if failed else 0
+
+
+def text(outcome: Outcome) -> str:
+    if not outcome.problems:
+        return f"seed {outcome.seed}: all is well {outcome.quiet_after_s:.0f} s after the storm"
+    lines = [f"seed {outcome.seed} fails; replay with: make sim SEED={outcome.seed}", *outcome.problems]
+    return "\n  ".join(lines)
+
+
+def _keep_quiet(_: str) -> None: ...
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds")
+    parser.add_argument("--log", action="store_true", help="with what the program says")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The hands of one replica: its ways to the API server and to AWS, which can end between any two of its writes.
+
+When it is dead nothing that it does arrives, and nothing is answered, until what is left of it is cleared away. The rule: reads are no writes, and neither are events and leases, whose loss the program does
+not have to make good; nor is what the API server refused.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from holdfast import errors
+from holdfast.cloud.aws import calls
+from holdfast.kube.transport import Answer, Transport
+
+R = TypeVar("R")
+READS = ("Describe", "Get", "List")
+
+
+class Hands:
+    """A Transport of the Kubernetes client and an Executor of AWS calls."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.dead = asyncio.Event()
+        self._buried = False
+        self.writes: list[str] = []  # those that took effect
+        self._last: int | None = None
+        self._with_effect = False
+
+    def die_at(self, write: int, *, after_effect: bool) -> None:
+        """It dies with that write, counted from its birth: before it arrives, or before its answer does."""
+        self._last = write
+        self._with_effect = after_effect
+
+    def live_on(self) -> None:
+        self._last = None
+
+    def bury(self) -> None:
+        """It is dead, and whoever still tries is told so."""
+        self.dead.set()
+        self._buried = True
+
+    async def request(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Answer:
+        counts = method != "GET" and not path.endswith("/events") and "/leases" not in path
+        await self._live(is_last=counts and self._is_last(with_effect=False))
+        answer = await self._transport.request(method, path, query, headers, body)
+        if counts and answer.status < HTTPStatus.BAD_REQUEST:
+            await self._did(f"{method} {path}")
+        return answer
+
+    async def run(self, call: Callable[[], R]) -> R:
+        operation, parameters = _operation(call)
+        counts = bool(operation) and not operation.startswith(READS) and not parameters.get("DryRun")
+        if self._buried:
+            raise errors.Unreachable("the program is dead")
+        await self._live(is_last=counts and self._is_last(with_effect=False))
+        answer = call()
+        if counts:
+            await self._did(operation)
+        return answer
+
+    def _is_last(self, *, with_effect: bool) -> bool:
+        return self._last is not None and len(self.writes) >= self._last and self._with_effect is with_effect
+
+    async def _did(self, what: str) -> None:
+        is_last = self._is_last(with_effect=True)
+        self.writes.append(what)
+        await self._live(is_last=is_last)
+
+    async def _live(self, *, is_last: bool) -> None:
+        if is_last:
+            self.dead.set()
+        if self._buried:
+            raise ConnectionAbortedError("the program is dead")
+        if self.dead.is_set():
+            await asyncio.get_running_loop().create_future()
+
+
+def _operation(call: Callable[[], Any]) -> tuple[str, Mapping[str, Any]]:
+    """Which of AWS's operations it is; "": it is none, and asks nobody."""
+    if isinstance(call, functools.partial) and call.func is calls._ask:
+        return call.args[2], call.args[3]
+    return "", {}

@@ -1,0 +1,211 @@
+"""A storm from a seed: a world, what people do in it, and what goes wrong meanwhile.
+
+The rules: the same seed gives the same storm; everything that goes wrong ends with the storm; and sizes of pods are
+such that whether one fits a type is beyond doubt, so that the oracle need not know how much of a machine is left for
+pods.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checker.dice import Dice
+from holdfast.sim.api import faults as api
+from holdfast.sim.ec2 import faults as ec2
+
+LASTS_S: Final = 420
+ZONES: Final = {"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"}
+VCPUS: Final = {"m5.large": 2, "m5a.large": 2, "c5.large": 2, "m5.xlarge": 4, "c5.2xlarge": 8}
+CAPACITY_TYPES: Final = (
+    ("reserved",),
+    ("reserved", "on-demand"),
+    ("reserved", "spot", "on-demand"),
+    ("spot", "on-demand"),
+    ("on-demand",),
+)
+PODS_MILLIS: Final = (400, 1400, 2900, 5900, 90_000)  # the last fits nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A reservation."""
+
+    name: str
+    instance_type: str
+    zone: str
+    total: int
+    elsewhere: int
+    starts_s: int
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    name: str
+    instance_types: tuple[str, ...]
+    capacity_types: tuple[str, ...]
+    slots: tuple[str, ...]  # reservations that its class selects
+    weight: int
+    vcpu_limit: int | None
+    tainted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    name: str
+    replicas: int
+    cpu_millis: int
+    selector: tuple[tuple[str, str], ...]
+    tolerates: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    at_s: int
+    what: str
+    about: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    seed: int
+    slots: tuple[Slots, ...]
+    pools: tuple[Pool, ...]
+    apps: tuple[App, ...]
+    steps: tuple[Step, ...]
+    weather: tuple[ec2.Fault, ...]  # of EC2, in seconds since the beginning
+    replicas: int  # of the program
+
+
+def storm(seed: int) -> Storm:
+    dice = Dice(seed)
+    slots = tuple(_slots(dice, number) for number in range(dice.number(0, 3)))
+    pools = tuple(_pool(dice, number, slots) for number in range(dice.number(1, 3)))
+    apps = tuple(_app(dice, number) for number in range(dice.number(1, 5)))
+    steps = [_deed(dice, slots, apps) for _ in range(dice.number(4, 12))]
+    steps += [_accident(dice) for _ in range(dice.number(1, 8))]
+    return Storm(
+        seed=seed,
+        slots=slots,
+        pools=pools,
+        apps=apps,
+        steps=tuple(sorted(steps, key=lambda step: step.at_s)),
+        weather=tuple(_weather(dice) for _ in range(dice.number(1, 5))),
+        replicas=2 if dice.chance(0.15) else 1,
+    )
+
+
+def _slots(dice: Dice, number: int) -> Slots:
+    total = dice.number(1, 3)
+    return Slots(
+        name=f"slots-{number}",
+        instance_type=dice.pick(tuple(VCPUS)),
+        zone=dice.pick(tuple(ZONES)),
+        total=total,
+        elsewhere=dice.number(0, total),
+        starts_s=dice.pick((0, 0, 0, dice.number(30, LASTS_S))),
+        open=dice.chance(0.2),
+    )
+
+
+def _pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
+    selected = tuple(one.name for one in dice.some(slots, 0)) if slots else ()
+    wanted = dice.pick(CAPACITY_TYPES)
+    return Pool(
+        name=f"pool-{number}",
+        instance_types=tuple(dice.some(tuple(VCPUS))),
+        capacity_types=wanted,
+        slots=selected if "reserved" in wanted else (),
+        weight=dice.pick((0, 0, 10, 50)),
+        vcpu_limit=dice.pick((None, None, None, 2, 8, 16)),
+        tainted=dice.chance(0.2),
+    )
+
+
+def _app(dice: Dice, number: int) -> App:
+    selector: dict[str, str] = {}
+    if dice.chance(0.2):
+        selector["topology.kubernetes.io/zone"] = dice.pick(tuple(ZONES))
+    if dice.chance(0.15):
+        selector["karpenter.sh/capacity-type"] = dice.pick(("reserved", "spot", "on-demand"))
+    return App(
+        name=f"app-{number}",
+        replicas=dice.number(0, 4),
+        cpu_millis=dice.pick((*PODS_MILLIS[:3], *PODS_MILLIS[:2], *PODS_MILLIS)),
+        selector=tuple(selector.items()),
+        tolerates=dice.chance(0.3),
+    )
+
+
+def _deed(dice: Dice, slots: tuple[Slots, ...], apps: tuple[App, ...]) -> Step:
+    """What people and other accounts do."""
+    at_s = dice.number(5, LASTS_S)
+    kinds = ["scale", "scale", "scale", "delete pod", "delete claim", "delete node", "kill machine"]
+    what = dice.pick([*kinds, "take", "give", "grow"] if slots else kinds)
+    match what:
+        case "scale":
+            return Step(at_s, what, (dice.pick(apps).name, dice.number(0, 6)))
+        case "take" | "give" | "grow":
+            return Step(at_s, what, (dice.pick(slots).name, dice.number(1, 2)))
+        case _:
+            return Step(at_s, what, (dice.number(0, 99),))
+
+
+def _accident(dice: Dice) -> Step:
+    """What happens to the program and to its line."""
+    at_s = dice.number(5, LASTS_S)
+    what = dice.pick(("crash", "crash", "cut", "down", "request", "request", "request"))
+    match what:
+        case "crash":
+            return Step(at_s, what, (dice.number(0, 25), dice.chance(0.5), dice.pick((0, 1, 20))))
+        case "down":
+            return Step(at_s, what, (dice.number(1, 40),))
+        case "request":
+            return Step(at_s, what, _bad_request(dice))
+        case _:
+            return Step(at_s, what)
+
+
+def _bad_request(dice: Dice) -> tuple[Any, ...]:
+    which = dice.pick(("write", "write", "write", "status", "list", "watch"))
+    fault = dice.pick(
+        (
+            api.Refuse("InternalError"),
+            api.Refuse("Conflict"),
+            api.Refuse("TooManyRequests", 2),
+            api.Refuse("Timeout"),
+            api.Lose(),
+            api.Lose(after_effect=True),
+            api.Delay(dice.number(1, 20)),
+        )
+    )
+    if which == "watch":
+        fault = dice.pick((api.Cut(2), api.Half(300), api.Refuse("Expired"), api.Refuse("InternalError")))
+    if which == "list":
+        fault = dice.pick((fault, api.Stale(dice.number(1, 20)), api.Half(500)))
+    return which, fault, dice.number(1, 6)
+
+
+def _weather(dice: Dice) -> ec2.Fault:
+    """How EC2 is, for a while."""
+    from_s = dice.number(0, LASTS_S - 60)
+    about: dict[str, Any] = {"from_s": from_s, "until_s": min(LASTS_S, from_s + dice.number(10, 240))}
+    operation = dice.pick(
+        ("CreateFleet", "CreateFleet", "TerminateInstances", "DescribeInstances", "CreateTags",
+         "DescribeCapacityReservations", "CreateLaunchTemplate", "DescribeSubnets", "")
+    )  # fmt: skip
+    called = about | {"operation": operation, "chance": dice.pick((0.3, 0.7, 1.0))}
+    return dice.pick(
+        (
+            ec2.Lost(**called | {"times": dice.number(1, 4)}),
+            ec2.Throttled(**called),
+            ec2.Broken(**called),
+            ec2.Denied(**called),
+            ec2.Stale(**called | {"operation": ""}, lag_s=dice.number(5, 60)),
+            ec2.NoCapacity(**about, instance_type=dice.pick(("", *VCPUS)), market=dice.pick(("", "spot"))),
+            ec2.NoCapacity(**about, market="reserved"),
+            ec2.Partial(**about, at_most=dice.number(0, 2)),
+            ec2.NeverBoots(**about, times=dice.number(1, 2)),
+            ec2.Silent(**about, times=dice.number(1, 2)),
+            ec2.Dies(**about, after_s=dice.number(1, 120), times=dice.number(1, 3)),
+        )
+    )

@@ -1,0 +1,247 @@
+"""Runs one storm: the real program in it, then silence, then the oracle.
+
+Called by the tests and by `make sim`. Everything is in virtual time and from the seed, so a storm that fails once
+fails each time. The rule: when it is quiet the world comes to where the oracle has nothing to say, and stays there.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import app_world
+import kube_worlds
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.runtime.lease import LeaseSettings
+from holdfast.sim.api.front import Request
+from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import control
+from storms import oracle
+from storms.generate import LASTS_S, ZONES, Step, Storm, storm
+from storms.oracle import Scene
+
+QUIET_S: Final = (
+    60 * 60
+)  # a claim that never registers takes a quarter of an hour, and its successor may have been one
+STAYS_S: Final = 150  # longer than between two looks for garbage
+LOOK_S: Final = 10
+TIMINGS: Final = Timings(
+    boot_s=5, ready_s=2, devices_s=1, startup_taints=(), heartbeat_s=30, grace_s=90, poll_s=2
+)
+TAINT: Final = {"key": "example.com/only", "value": "some", "effect": "NoSchedule"}
+
+
+@dataclass
+class Outcome:
+    seed: int
+    problems: list[str]
+    quiet_after_s: float
+    story: list[str]
+
+
+def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
+    made = storm(seed)
+    outcome = Outcome(seed, [], 0.0, [])
+
+    async def program(world: AppWorld) -> None:
+        scenario = _Scenario(world, made, outcome, tell)
+        keeper = asyncio.create_task(scenario.keep_alive())
+        await scenario.build()
+        await scenario.rage()
+        await scenario.settle()
+        keeper.cancel()
+
+    start_s = int(kube_worlds.START.timestamp())
+    rules = [
+        dataclasses.replace(rule, from_s=rule.from_s + start_s, until_s=rule.until_s + start_s)
+        for rule in made.weather
+    ]
+    settings = app_world.SETTINGS
+    if made.replicas > 1:
+        settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
+    app_world.run(program, seed=seed, rules=rules, timings=TIMINGS, settings=settings)
+    return outcome
+
+
+class _Scenario:
+    def __init__(self, world: AppWorld, made: Storm, outcome: Outcome, tell: Callable[[str], None]) -> None:
+        self._world = world
+        self._storm = made
+        self._outcome = outcome
+        self._tell = tell
+        self._ids: dict[str, str] = {}  # of reservations
+        self._down_s = 0
+        self._wanted = {app.name: app.replicas for app in made.apps}
+
+    def _say(self, what: str) -> None:
+        line = f"{self._world.clock.monotonic_s():7.1f} s  {what}"
+        self._outcome.story.append(line)
+        self._tell(line)
+
+    # --- The world ------------------------------------------------------------------------------------
+
+    async def build(self) -> None:
+        world = self._world
+        for slots in self._storm.slots:
+            self._say(str(slots))
+            self._ids[slots.name] = world.reserve(
+                slots.instance_type,
+                slots.total,
+                zone_id=ZONES[slots.zone],
+                elsewhere=slots.elsewhere,
+                start_s=world.clock.now_s() + slots.starts_s,
+                criteria="open" if slots.open else "targeted",
+            ).id
+        for rule in self._storm.weather:
+            self._say(f"weather: {rule}")
+        for pool in self._storm.pools:
+            self._say(str(pool))
+            terms = [{"id": self._ids[name]} for name in pool.slots]
+            await world.node_class(
+                pool.name, **({"capacityReservationSelectorTerms": terms} if terms else {})
+            )
+            await world.node_pool(
+                pool.name,
+                requirements=[instance_types(*pool.instance_types), capacity_types(*pool.capacity_types)],
+                nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
+                **({"taints": [TAINT]} if pool.tainted else {}),
+                **({"weight": pool.weight} if pool.weight else {}),
+                **({"limits": {"cpu": str(pool.vcpu_limit)}} if pool.vcpu_limit is not None else {}),
+            )
+        for app in self._storm.apps:
+            self._say(str(app))
+            await world.deploy(
+                app.name,
+                app.replicas,
+                cpu=f"{app.cpu_millis}m",
+                **({"nodeSelector": dict(app.selector)} if app.selector else {}),
+                **({"tolerations": [{"operator": "Exists"}]} if app.tolerates else {}),
+            )
+        for _ in range(1, self._storm.replicas):
+            world.stand_by()
+
+    # --- The storm ------------------------------------------------------------------------------------
+
+    async def rage(self) -> None:
+        for step in self._storm.steps:
+            await self._until(step.at_s)
+            self._say(f"{step.what} {' '.join(map(str, step.about))}")
+            await self._do(step)
+        await self._until(LASTS_S)
+        self._world.line.clear()
+        self._world.live_on()
+        self._say("silence")
+
+    async def keep_alive(self) -> None:
+        """Somebody starts the program anew when it has died."""
+        while True:
+            await self._world.hands.dead.wait()
+            self._say(f"the program died after {self._world.hands.writes[-1:]}")
+            await self._world.restart(after_s=self._down_s)
+
+    async def _until(self, at_s: float) -> None:
+        await self._world.sleep(max(0.0, at_s - self._world.clock.monotonic_s()))
+
+    async def _do(self, step: Step) -> None:
+        world, about = self._world, step.about
+        match step.what:
+            case "scale":
+                self._wanted[about[0]] = about[1]
+                await world.scale(*about)
+            case "take" | "give" | "grow":
+                self._count(step.what, self._ids[about[0]], about[1])
+            case "delete pod" | "delete claim" | "delete node":
+                await self._delete(_KINDS[step.what], about[0])
+            case "kill machine":
+                if machines := world.machines:
+                    control.kill(world.ec2.world, machines[about[0] % len(machines)].id)
+            case "crash":
+                write, after_effect, self._down_s = about
+                world.hands.die_at(len(world.hands.writes) + write, after_effect=after_effect)
+            case "cut":
+                world.line.cut()
+            case "down":
+                world.line.go_down()
+                await world.sleep(about[0])
+                world.line.come_back()
+            case "request":
+                which, fault, times = about
+                world.line.add(fault, _WHICH[which], times=times)
+            case _:
+                raise AssertionError(step.what)
+
+    def _count(self, what: str, reservation_id: str, slots: int) -> None:
+        """Others come and go, or somebody buys more."""
+        ec2 = self._world.ec2.world
+        there = ec2.reservations[reservation_id]
+        if what == "grow":
+            ec2.put_reservation(there, total=there.total + slots, available=there.available + slots)
+        elif what == "take":
+            control.take(ec2, reservation_id, slots)
+        else:
+            control.give(ec2, reservation_id, slots)
+
+    async def _delete(self, kind: type[Object], number: int) -> None:
+        found = sorted((await self._world.kube.list(kind)).items, key=lambda one: one.metadata.name)
+        if found:
+            await self._world.kube.delete(found[number % len(found)])
+
+    # --- After it -------------------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Until nothing is wrong, and then long enough to see that it stays so."""
+        clock = self._world.clock
+        began_s = good_s = clock.monotonic_s()
+        machines: set[str] = set()
+        while clock.monotonic_s() - began_s < QUIET_S:
+            await self._world.sleep(LOOK_S)
+            scene = await self._scene()
+            self._outcome.problems = oracle.problems(scene)
+            now = {machine.id for machine in scene.machines}
+            if self._outcome.problems or now != machines:
+                good_s, machines = clock.monotonic_s(), now
+            elif clock.monotonic_s() - good_s >= STAYS_S:
+                self._outcome.quiet_after_s = good_s - began_s
+                self._world.ec2.check_all()
+                self._say(f"at rest: {sorted(now)} after {self._world.hands.writes}")
+                return
+        self._outcome.problems.append("it never came to rest")
+
+    async def _scene(self) -> Scene:
+        world = self._world
+        machines = tuple(world.machines)
+        return Scene(
+            storm=self._storm,
+            wanted=self._wanted,
+            pods=await world.all(Pod),
+            claims=tuple(await world.claims()),
+            nodes=tuple(await world.nodes()),
+            machines=machines,
+            reservations={name: world.ec2.world.reservations[id_] for name, id_ in self._ids.items()},
+        )
+
+
+def _is_write(request: Request) -> bool:
+    return request.method != "GET"
+
+
+def _is_watch(request: Request) -> bool:
+    return request.query.get("watch") == "true"
+
+
+_KINDS: Final[dict[str, type[Object]]] = {
+    "delete pod": Pod,
+    "delete claim": NodeClaim,
+    "delete node": Node,
+}
+_WHICH: Final[dict[str, Callable[[Request], bool]]] = {
+    "write": _is_write,
+    "status": lambda request: _is_write(request) and request.path.endswith("/status"),
+    "watch": _is_watch,
+    "list": lambda request: request.method == "GET" and not _is_watch(request),
+}

@@ -1,0 +1,120 @@
+"""The oracle of the storms sees what is wrong: a judge that never finds anything is worth nothing."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import objects
+from holdfast.api.meta import ObjectMeta
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.ec2.entities import Instance, Reservation, Spec
+from storms import oracle
+from storms.generate import App, Pool, Slots, Storm
+from storms.oracle import Scene
+
+SLOTS = Slots("slots", "m5.large", "us-west-2a", 1, 0, 0, open=False)
+POOL = Pool("pool", ("m5.large",), ("reserved",), ("slots",), 0, None, tainted=False)
+APP = App("app", 1, 1400, (), tolerates=False)
+PROVIDER_ID = "aws:///us-west-2a/i-1"
+
+
+def pod(*, running: bool = True) -> Pod:
+    status = {"conditions": [{"type": "Ready", "status": "True" if running else "False"}]}
+    return Pod(metadata=ObjectMeta(name="a", labels={"app": "app"}), status=status)
+
+
+def claim(capacity_type: str = "reserved", *, ready: str = "True") -> NodeClaim:
+    labels = {
+        "karpenter.sh/nodepool": "pool",
+        "karpenter.sh/capacity-type": capacity_type,
+        "node.kubernetes.io/instance-type": "m5.large",
+    }
+    said = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R"}
+    return objects.nodeclaim("c", {"labels": labels}, {"providerID": PROVIDER_ID, "conditions": [said]})
+
+
+def machine(reservation: str = "cr-1") -> Instance:
+    return Instance(
+        id="i-1",
+        account="1",
+        instance_type="m5.large",
+        zone_id="usw2-az2",
+        subnet_id="subnet-1",
+        spec=Spec(image_id="ami-1", architecture="x86_64"),
+        reservation_id=reservation,
+        launched_s=0,
+        batch_id="r-1",
+        private_ip="10.0.0.1",
+        interface_id="eni-1",
+    )
+
+
+def reservation(**fields: Any) -> Reservation:
+    plain = {"total": 1, "available": 0, "created_s": 0, "start_s": 0}
+    return Reservation(id="cr-1", owner="1", instance_type="m5.large", zone_id="usw2-az2", **(plain | fields))
+
+
+def storm(pool: Pool = POOL, app: App = APP) -> Storm:
+    return Storm(1, (SLOTS,), (pool,), (app,), (), (), 1)
+
+
+WELL = Scene(
+    storm=storm(),
+    wanted={"app": 1},
+    pods=(pod(),),
+    claims=(claim(),),
+    nodes=(objects.node("n", spec={"providerID": PROVIDER_ID}),),
+    machines=(machine(),),
+    reservations={"slots": reservation()},
+)
+EMPTY = dataclasses.replace(WELL, pods=(pod(running=False),), claims=(), nodes=(), machines=())
+FREE = {"slots": reservation(available=1)}
+
+
+def test_a_world_in_which_all_is_well_has_no_problems() -> None:
+    assert oracle.problems(WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"pods": ()}, "app has 0 pods of 1"),
+        ({"claims": ()}, "machine i-1 has 0 claims"),
+        ({"claims": (claim(), claim())}, "machine i-1 has 2 claims"),
+        ({"machines": ()}, "claim c has no machine"),
+        ({"nodes": ()}, "machine i-1 has no node"),
+        ({"claims": (claim(ready="Unknown"),)}, "claim c is not Ready"),
+        ({"claims": (claim("on-demand"),)}, "wrong about being reserved: cr-1"),
+        ({"machines": (machine(""),)}, "wrong about being reserved: it is not"),
+        ({"reservations": {"slots": reservation(elsewhere=1)}}, "1 machines and 1 others in 1 slots"),
+    ],
+)
+def test_what_is_wrong_is_said(change: dict[str, Any], says: str) -> None:
+    assert any(says in problem for problem in oracle.problems(dataclasses.replace(WELL, **change)))
+
+
+@pytest.mark.parametrize(
+    ("pool", "app", "reservations", "can_run"),
+    [
+        ({}, {}, FREE, True),
+        ({}, {}, {"slots": reservation(available=0)}, False),
+        ({}, {}, {"slots": reservation(available=1, state="scheduled")}, False),
+        ({"slots": ()}, {}, FREE, False),
+        ({"instance_types": ("c5.large",)}, {}, FREE, False),
+        ({}, {"selector": (("topology.kubernetes.io/zone", "us-west-2b"),)}, FREE, False),
+        ({}, {"selector": (("karpenter.sh/capacity-type", "spot"),)}, FREE, False),
+        ({}, {"cpu_millis": 2900}, FREE, False),
+        ({"tainted": True}, {}, FREE, False),
+        ({"tainted": True}, {"tolerates": True}, FREE, True),
+        ({"vcpu_limit": 1}, {}, FREE, False),
+        ({"capacity_types": ("on-demand",)}, {}, {"slots": reservation()}, True),
+    ],
+)
+def test_a_pod_that_waits_is_a_problem_if_it_could_run(
+    pool: dict[str, Any], app: dict[str, Any], reservations: dict[str, Reservation], *, can_run: bool
+) -> None:
+    made = storm(dataclasses.replace(POOL, **pool), dataclasses.replace(APP, **app))
+    scene = dataclasses.replace(EMPTY, storm=made, reservations=reservations)
+    assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
