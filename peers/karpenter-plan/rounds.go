@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/events"
 	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	"sigs.k8s.io/karpenter/pkg/operator/options"
+	requirements "sigs.k8s.io/karpenter/pkg/scheduling"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 )
 
@@ -57,9 +58,11 @@ type world struct {
 type launched struct {
 	name     string
 	claim    *scheduling.NodeClaim
+	wanted   *v1.NodeClaim // as Karpenter writes it, with a value for each label of the NodePool's own
 	known    *cloudprovider.InstanceType
 	offering *cloudprovider.Offering
 	pods     []*corev1.Pod // those of its round, and of later ones
+	settled  bool          // a later round counted on what it had become
 }
 
 // Round is what one decision took and brought.
@@ -299,6 +302,11 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 		}
 	}
 	first := len(w.launched)
+	if len(bound)+len(results.NewNodeClaims) > 0 {
+		for _, one := range w.launched {
+			one.settled = true
+		}
+	}
 	for _, claim := range results.NewNodeClaims {
 		made, err := w.launch(claim)
 		if err != nil {
@@ -353,7 +361,7 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 
 // launch takes the cheapest offering that the claim lists.
 func (w *world) launch(claim *scheduling.NodeClaim) (*launched, error) {
-	made := &launched{name: fmt.Sprintf("new-%04d", len(w.launched)), claim: claim}
+	made := &launched{name: fmt.Sprintf("new-%04d", len(w.launched)), claim: claim, wanted: claim.ToNodeClaim()}
 	best := math.Inf(1)
 	known := append([]*cloudprovider.InstanceType{}, claim.InstanceTypeOptions...)
 	sort.Slice(known, func(i, j int) bool { return known[i].Name < known[j].Name })
@@ -376,8 +384,7 @@ func (w *world) launch(claim *scheduling.NodeClaim) (*launched, error) {
 
 // join makes the node of a launched claim, ready at once.
 func (w *world) join(made *launched) error {
-	claim := made.claim.ToNodeClaim()
-	labels := map[string]string{}
+	claim, labels := made.wanted.DeepCopy(), map[string]string{}
 	maps.Copy(labels, single(made.known.Requirements))
 	maps.Copy(labels, single(made.claim.Requirements))
 	maps.Copy(labels, single(made.offering.Requirements))
@@ -391,7 +398,26 @@ func (w *world) join(made *launched) error {
 	if err := w.addClaim(claim); err != nil {
 		return err
 	}
-	return w.addNode(ready(made.name, claim))
+	return w.arrive(ready(made.name, claim))
+}
+
+// arrive adds a new node with the pods that DaemonSets put on it at once.
+func (w *world) arrive(node *corev1.Node) error {
+	if err := w.addNode(node); err != nil {
+		return err
+	}
+	labels := requirements.NewLabelRequirements(node.Labels)
+	for _, set := range w.scenario.daemons {
+		pod := workload{set, "DaemonSet", 1, set.Spec.Template, nil}.pod(set.Name + "-" + node.Name)
+		tolerated := requirements.Taints(node.Spec.Taints).ToleratesPod(pod) == nil
+		if tolerated && labels.Compatible(requirements.NewPodRequirements(pod)) == nil {
+			pod.UID = types.UID(fullName(pod))
+			if err := w.bind(pod, node.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // awaken lets claims of the scenario that were on their way become nodes when pods are bound to them.
@@ -409,7 +435,7 @@ func (w *world) awaken(bound map[types.UID]string) error {
 		}
 		node := ready(claim.Name, claim)
 		w.scenario.nodes = append(w.scenario.nodes, node)
-		if err := w.addNode(node); err != nil {
+		if err := w.arrive(node); err != nil {
 			return err
 		}
 	}
