@@ -63,7 +63,7 @@ demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the l
 peers: $(STAMP) ## build the real programs we are compared with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py
 
-e2e: $(STAMP) ## the contract suite on a real kube-apiserver, and Karpenter's scheduler beside ours (needs Go)
+e2e: $(STAMP) ## the contract suite on a real kube-apiserver, Karpenter in our world, its scheduler beside ours (needs Go)
 	PYTHONPATH=tests $(BIN)/python scripts/e2e.py
 
 bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs Go)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 import botocore.session
 import pytest
+from botocore.exceptions import BotoCoreError
 
 import fetch_kubectl
 
@@ -135,6 +137,24 @@ def test_a_scenario_is_what_kubectl_and_botocore_find(tmp_path: Path) -> None:
         endpoint = sandbox.client("eks").describe_cluster(name="holdfast")["cluster"]["endpoint"]
         assert endpoint == sandbox.environ["CLUSTER_ENDPOINT"]
         assert sandbox.stop() == ""
+
+
+def test_somebody_who_waits_for_messages_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with running(tmp_path) as sandbox:
+        queue = sandbox.client("sqs")
+        url = queue.get_queue_url(QueueName="holdfast")["QueueUrl"]
+        waiting = threading.Thread(target=long_poll, args=(queue, url))
+        waiting.start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        sandbox.stop()
+        assert time.monotonic() - began < 15
+        waiting.join()
+
+
+def long_poll(queue: Any, url: str) -> None:
+    with pytest.raises(BotoCoreError):
+        queue.receive_message(QueueUrl=url, WaitTimeSeconds=20)
 
 
 def test_a_folder_of_ones_own_is_used_and_given_back(tmp_path: Path) -> None:
