@@ -77,7 +77,14 @@ def test_a_replacement_that_waits_for_an_instance_holds_the_slot_once_that_is_go
     assert entry(of, waiting).free == 0
 
 
-def test_a_claim_that_is_going_holds_nothing() -> None:
+def test_a_machine_that_is_going_is_in_its_slot_until_a_count_could_show_it() -> None:
+    of = reservation("cr-1", "m5.large", available=1, total=1)
+    going = claim("a", launched_s=950, provider_id="i-1", deleting=True)
+    assert entry(of, going).free == 0
+    assert entry(of, going, read_s=950 + LAG_S).free == 1
+
+
+def test_a_claim_that_goes_before_it_was_launched_holds_nothing() -> None:
     assert entry(reservation("cr-1", "m5.large", available=1, total=2), claim("a", deleting=True)).free == 1
 
 

@@ -65,7 +65,7 @@ def _hides_a_slot(claim: ClaimView, snapshot: Snapshot, lag_s: int) -> bool:
     until a count was read long enough after the launch to show it.
     """
     if claim.launched_s is not None:
-        return snapshot.counts_read_s < claim.launched_s + lag_s and not claim.deleting
+        return snapshot.counts_read_s < claim.launched_s + lag_s
     if claim.waits_for_instance is not None:
         return not any(_occupies(i, claim.waits_for_instance) for i in snapshot.instances)
     return not claim.deleting
