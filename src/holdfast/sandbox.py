@@ -120,44 +120,53 @@ class World:
 @contextlib.asynccontextmanager
 async def running(plan: Plan, *, clock: Clock, ids: Ids) -> AsyncIterator[World]:
     """Everything, ready to be used, until the block ends."""
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            yield await _start(plan, stack, clock, ids)
+    except ExceptionGroup as group:  # the simulated AWS runs in a group; who fails inside need not know
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from None
+
+
+async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids: Ids) -> World:
     token = ids.token()
-    async with contextlib.AsyncExitStack() as stack:
-        started = await stack.enter_async_context(processes.running(plan.folder, clock, plan.find))
-        if plan.real:
-            address, transport = await _real(plan, started, stack, token)
-        else:
-            address, transport = await _embedded(plan, stack, token, clock, ids)
-        kube = Client(transport=transport, clock=clock, ids=ids, settings=_CLIENT)
-        await install(crds.all_crds(), transport, clock)
-        authority = base64.b64encode(address.authority).decode()
-        about = replace(plan.setup, kube_endpoint=address.url, certificate_authority=authority)
-        cloud = Cloud(about, clock=clock, ids=ids)
-        await stack.enter_async_context(cloud.running())
-        aws_url = await stack.enter_async_context(aws_http.serving(cloud.endpoint, plan.aws_port))
-        cluster = Cluster(
-            api=kube,
-            cloud=cloud.ec2,
-            clock=clock,
-            ids=ids,
-            timings=plan.timings,
-            name=about.cluster,
-            control_plane=not plan.real,
-        )
-        await cluster.start()
-        stack.push_async_callback(cluster.stop)
-        kubeconfig = plan.folder / "kubeconfig"
-        kubeconfig.touch(mode=0o600)
-        kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
-        yield World(
-            cloud=cloud,
-            cluster=cluster,
-            transport=transport,
-            kube=kube,
-            address=address,
-            kubeconfig=kubeconfig,
-            aws_url=aws_url,
-            programs=started,
-        )
+    started = await stack.enter_async_context(processes.running(plan.folder, clock, plan.find))
+    if plan.real:
+        address, transport = await _real(plan, started, stack, token)
+    else:
+        address, transport = await _embedded(plan, stack, token, clock, ids)
+    kube = Client(transport=transport, clock=clock, ids=ids, settings=_CLIENT)
+    await install(crds.all_crds(), transport, clock)
+    authority = base64.b64encode(address.authority).decode()
+    about = replace(plan.setup, kube_endpoint=address.url, certificate_authority=authority)
+    cloud = Cloud(about, clock=clock, ids=ids)
+    await stack.enter_async_context(cloud.running())
+    aws_url = await stack.enter_async_context(aws_http.serving(cloud.endpoint, plan.aws_port))
+    cluster = Cluster(
+        api=kube,
+        cloud=cloud.ec2,
+        clock=clock,
+        ids=ids,
+        timings=plan.timings,
+        name=about.cluster,
+        control_plane=not plan.real,
+    )
+    await cluster.start()
+    stack.push_async_callback(cluster.stop)
+    kubeconfig = plan.folder / "kubeconfig"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
+    return World(
+        cloud=cloud,
+        cluster=cluster,
+        transport=transport,
+        kube=kube,
+        address=address,
+        kubeconfig=kubeconfig,
+        aws_url=aws_url,
+        programs=started,
+    )
 
 
 async def install(definitions: Iterable[Mapping[str, Any]], transport: Transport, clock: Clock) -> None:

@@ -70,6 +70,7 @@ class Cluster:
         await self._engine.until_synced()
         programs = [program.run() for program in self._programs]
         self._tasks.append(asyncio.create_task(run_together(programs)))
+        await asyncio.sleep(0)  # they have begun, also for who stops them at once
 
     def check(self) -> None:
         """Raises what a program of the cluster ended with, if one did: a bug, since none of them ends."""
