@@ -61,6 +61,7 @@ class LiveWorld:
         self.cloud = world.cloud
         self.front = front
         self.clock = clock
+        self.ids = RealIds()
         self.environ = _environ(world)
         self.replicas: list[Replica] = []
 
@@ -150,19 +151,20 @@ async def serving(
     *,
     reservations: tuple[Reserved, ...] = (TARGETED,),
     timings: Timings = QUICK,
+    boot_s: int = 1,
     real: bool = False,
 ) -> AsyncIterator[LiveWorld]:
-    clock, fronts = RealClock(), []
+    clock, ids, fronts = RealClock(), RealIds(), []
 
     def around(front: Front) -> Front:
         fronts.append(Counted(front))
         return fronts[0]
 
     setup = CloudSetup(
-        reservations=reservations, timings=replace(ec2_setup.Timings(), boot_s=1), throttled=False
+        reservations=reservations, timings=replace(ec2_setup.Timings(), boot_s=boot_s), throttled=False
     )
     plan = sandbox.Plan(folder=folder, setup=setup, timings=timings, around=around, real=real)
-    async with sandbox.running(plan, clock=clock, ids=RealIds()) as made:
+    async with sandbox.running(plan, clock=clock, ids=ids) as made:
         world = LiveWorld(made, fronts[0], clock)
         try:
             yield world
