@@ -31,10 +31,7 @@ _SIZES = {SMALL: 2, MEDIUM: 4, LARGE: 8}
 def catalog(reservations: Iterable[Reservation] = (), **more: Any) -> tuple[InstanceType, ...]:
     """Three types in three zones: 2, 4 and 8 cores at 0.1, 0.2 and 0.4 an hour on demand."""
     kept = tuple(reservations)
-    return tuple(
-        instance_type(name, cpu, 4 * cpu, 0.05 * cpu, kept, labels={"size": name}, **more)
-        for name, cpu in _SIZES.items()
-    )
+    return tuple(instance_type(name, cpu, 4 * cpu, 0.05 * cpu, kept, **more) for name, cpu in _SIZES.items())
 
 
 def machine(
@@ -47,7 +44,7 @@ def machine(
 ) -> NodeView:
     """A node that we made: with a slot it is reserved. Its room is that of its type."""
     reserved = {names.CAPACITY_TYPE: names.RESERVED, RESERVATION_ID: slot} if slot else {}
-    own = {names.INSTANCE_TYPE: type_, names.CAPACITY_TYPE: capacity_type, "size": type_} | reserved
+    own = {names.INSTANCE_TYPE: type_, names.CAPACITY_TYPE: capacity_type} | reserved
     made = node(
         name,
         _SIZES.get(type_, 4),
@@ -75,8 +72,8 @@ def instances(*nodes: NodeView) -> tuple[Instance, ...]:
         Instance(
             provider_id=one.provider_id or "",
             instance_type=labels.get(names.INSTANCE_TYPE, ""),
-            zone=labels[names.ZONE],
-            capacity_type=labels[names.CAPACITY_TYPE],
+            zone=labels.get(names.ZONE, ""),
+            capacity_type=labels.get(names.CAPACITY_TYPE, ""),
             state=InstanceState.RUNNING,
             launched_s=0,
             reservation_id=labels.get(RESERVATION_ID),
