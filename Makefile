@@ -85,6 +85,8 @@ lock: $(STAMP) ## resolve the dependencies anew into requirements/*.txt
 		--output-file requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/dev.txt pyproject.toml requirements/dev.in
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--output-file requirements/awscli.txt requirements/awscli.in
 
 clean: ## remove the virtual environment and caches
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

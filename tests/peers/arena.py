@@ -1,4 +1,4 @@
-"""Real Karpenter in a sandbox: the world in a thread of its own, with Karpenter as a process beside it.
+"""A sandbox for real programs: the world in a thread of its own, with Karpenter, where it is wanted, as a process beside it.
 
 A test asks the API server and the simulated AWS what came of it. Whatever Karpenter was told and said is kept: what it
 asked in `calls`, what it logged in `log`.
@@ -18,9 +18,12 @@ import msgspec
 import build_peers
 from holdfast import sandbox
 from holdfast.api.world import World as Written
+from holdfast.kube.transport import Answer
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sim import control_plane, processes, world_reading
+from holdfast.sandbox import ControlPlane
+from holdfast.sim import control_plane as planes
+from holdfast.sim import processes, world_reading
 from holdfast.sim.api.http import HOST
 from holdfast.sim.aws.endpoint import Call
 from holdfast.sim.aws.service import Caller
@@ -39,9 +42,9 @@ PATHS = {
     "EC2NodeClass": f"{AWS}/ec2nodeclasses",
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
+    "ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets",
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-    "Event": "/api/v1/namespaces/default/events",
 }
 
 
@@ -99,6 +102,15 @@ class Arena:
     def delete(self, kind: str, name: str) -> None:
         self._ask("DELETE", f"{PATHS[kind]}/{name}")
 
+    def evict(self, pod: str) -> int:
+        """The status of the answer."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": "default"},
+        }
+        return self._send("POST", f"{PATHS['Pod']}/{pod}/eviction", body).status
+
     def scale(self, name: str, replicas: int) -> None:
         self.patch("Deployment", name, {"spec": {"replicas": replicas}})
 
@@ -140,10 +152,13 @@ class Arena:
     def until_empty(self, pool: str) -> None:
         self.until(lambda: not self.claims(pool) and not self.nodes(pool), f"nothing is left of {pool}")
 
-    def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+    def _send(self, method: str, path: str, body: Json | None) -> Answer:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         data = msgspec.json.encode(body) if body is not None else b""
-        answer = self.do(self.world.transport.request(method, path, {}, {"content-type": kind}, data))
+        return self.do(self.world.transport.request(method, path, {}, {"content-type": kind}, data))
+
+    def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        answer = self._send(method, path, body)
         assert isinstance(answer.body, bytes)
         assert answer.status < 300, answer.body
         decoded: Json = msgspec.json.decode(answer.body)
@@ -196,7 +211,7 @@ def _line(text: str) -> Json:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, spec: Json, *, real: bool) -> Iterator[Arena]:
+def opened(folder: Path, spec: Json, control_plane: str, *, karpenter: bool = True) -> Iterator[Arena]:
     """A sandbox with this World, and Karpenter at work in it."""
     written = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
     setup = world_reading.read(written, RealClock().now_s())
@@ -205,27 +220,35 @@ def opened(folder: Path, spec: Json, *, real: bool) -> Iterator[Arena]:
         folder=folder,
         setup=setup,
         timings=world_reading.cluster_timings(written),
-        real=real,
+        control_plane=ControlPlane(control_plane),
         find=build_peers.binary,
     )
-    with _in_thread(lambda: _serving(plan)) as arena:
+    with _in_thread(lambda: _serving(plan, karpenter=karpenter)) as arena:
         yield arena
 
 
 @contextlib.asynccontextmanager
-async def _serving(plan: sandbox.Plan) -> AsyncIterator[Arena]:
-    async with sandbox.running(plan, clock=RealClock(), ids=RealIds()) as world:
-        metrics, health = control_plane.free_ports(2)
-        environ = world.environment() | {
-            "METRICS_PORT": str(metrics),
-            "HEALTH_PROBE_PORT": str(health),
-            "LOG_LEVEL": "debug",
-            "HOME": str(plan.folder),
-        }
-        async with processes.running(plan.folder, RealClock(), build_peers.binary) as beside:
-            ready = Health(f"http://{HOST}:{health}/readyz")
-            await beside.start("karpenter-aws", health=ready, environ=environ)
-            yield Arena(world, asyncio.get_running_loop(), beside)
+async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Arena]:
+    clock = RealClock()
+    async with (
+        sandbox.running(plan, clock=clock, ids=RealIds()) as world,
+        processes.running(plan.folder, clock, build_peers.binary) as beside,
+    ):
+        if karpenter:
+            await _start_karpenter(world, beside, plan.folder)
+        yield Arena(world, asyncio.get_running_loop(), beside)
+
+
+async def _start_karpenter(world: sandbox.World, beside: Processes, home: Path) -> None:
+    metrics, health = planes.free_ports(2)
+    environ = world.environment() | {
+        "METRICS_PORT": str(metrics),
+        "HEALTH_PROBE_PORT": str(health),
+        "LOG_LEVEL": "debug",
+        "HOME": str(home),
+    }
+    ready = Health(f"http://{HOST}:{health}/readyz")
+    await beside.start("karpenter-aws", health=ready, environ=environ)
 
 
 @contextlib.contextmanager
@@ -316,9 +339,11 @@ def pool(name: str, *, capacity: list[str], types: list[str], disruption: Json |
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
 
 
-def deployment(pool: str, replicas: int, requests: Mapping[str, str], *, apart: bool = False) -> Json:
-    """Pods for one NodePool, named after it; apart: each on a node of its own."""
-    labels = {"app": pool}
+def deployment(
+    name: str, replicas: int, requests: Mapping[str, str], *, apart: bool = False, anywhere: bool = False
+) -> Json:
+    """Pods for the NodePool of that name, or for any node; apart: each on a node of its own."""
+    labels = {"app": name}
     away = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -328,15 +353,15 @@ def deployment(pool: str, replicas: int, requests: Mapping[str, str], *, apart: 
     }
     resources = {"requests": dict(requests), "limits": {k: v for k, v in requests.items() if "/" in k}}
     spec = {
-        "nodeSelector": {"karpenter.sh/nodepool": pool},
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "main", "image": "pause", "resources": resources}],
         **({"affinity": away} if apart else {}),
+        **({} if anywhere else {"nodeSelector": {"karpenter.sh/nodepool": name}}),
     }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": pool},
+        "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},

@@ -8,11 +8,12 @@ simulated EC2 run after every write, and whatever they find fails the test that 
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from holdfast.runtime.clock import RealClock
 from holdfast.sim.ec2 import control
 from peers import arena as arenas
 from peers.arena import Arena, Json, conditions, deployment, is_true, node_class, pool
@@ -26,7 +27,7 @@ AT_ONCE = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter"
 
 def world() -> Json:
     """Quick machines, pages smaller than Karpenter asks for, and throttling of every call that matters."""
-    soon = datetime.now(UTC) + timedelta(hours=5)  # beyond the 40 minutes ahead of its end
+    soon = datetime.fromtimestamp(RealClock().now_s() + 5 * 3600, UTC)  # well before the block's drain
     tags = {"team": "e2e"}
 
     def reserved(number: str, instance_type: str, total: int = 1, **more: Any) -> Json:
@@ -83,7 +84,7 @@ WORK = {
 def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     """With the class and the pools of this page, ready."""
     folder = tmp_path_factory.mktemp(request.param)
-    with arenas.opened(folder, world(), real=request.param == "real") as opened:
+    with arenas.opened(folder, world(), request.param) as opened:
         opened.create(node_class())
         opened.until(
             lambda: is_true(opened.get("EC2NodeClass", "default") or {}, "Ready"), "the class is ready"
