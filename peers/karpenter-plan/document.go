@@ -127,11 +127,11 @@ func (w *world) claim(made *launched, price *big.Rat) Claim {
 	for _, pod := range made.pods {
 		found.Pods = append(found.Pods, fullName(pod))
 	}
+	// What pods of later rounds came to, and what limits were left to them, is the machine that was there.
+	alone := len(made.pods) != len(made.claim.Pods) || made.settled && !wanted.HasMinValues()
 	for _, one := range made.claim.InstanceTypeOptions {
-		// Of a claim for a slot Karpenter lists types that have none, which nobody launches. Pods of later rounds
-		// came to a machine that was there; on others of the list they need not fit.
-		grown := len(made.pods) != len(made.claim.Pods)
-		if one == made.known || !grown && one.Offerings.Available().HasCompatible(wanted) {
+		// Of a claim for a slot Karpenter lists types that have none, which nobody launches.
+		if one == made.known || !alone && one.Offerings.Available().HasCompatible(wanted) {
 			found.InstanceTypes = append(found.InstanceTypes, one.Name)
 		}
 	}

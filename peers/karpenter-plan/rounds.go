@@ -48,6 +48,7 @@ type world struct {
 	provider *provider
 	karp     *provisioning.Provisioner
 
+	begun    bool // a round is over
 	pending  []*corev1.Pod
 	refused  map[string]string // by pod: what Karpenter said last
 	launched []*launched
@@ -67,13 +68,14 @@ type launched struct {
 
 // Round is what one decision took and brought.
 type Round struct {
-	SetupSeconds float64 `json:"setupSeconds"`
-	SolveSeconds float64 `json:"solveSeconds"`
-	Pods         int     `json:"pods"`
-	Placed       int     `json:"placed"`
-	Claims       int     `json:"claims"`
-	Slots        int     `json:"slots"`
-	Deferred     int     `json:"deferred"`
+	SetupSeconds float64  `json:"setupSeconds"`
+	SolveSeconds float64  `json:"solveSeconds"`
+	Pods         int      `json:"pods"`
+	Placed       int      `json:"placed"`
+	Claims       int      `json:"claims"`
+	Slots        int      `json:"slots"`
+	Deferred     int      `json:"deferred"`
+	Later        []string `json:"later,omitempty"` // pods that only this round placed, if it is not the first
 }
 
 func newWorld(s *Scenario) (*world, error) {
@@ -333,13 +335,16 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 			continue
 		}
 		moved = append(moved, pod)
+		if w.begun {
+			round.Later = append(round.Later, fullName(pod))
+		}
 		if made := byName[name]; made != nil {
 			made.pods = append(made.pods, pod)
 		} else {
 			w.onNodes[name] = append(w.onNodes[name], fullName(pod))
 		}
 	}
-	w.pending = left
+	w.pending, w.begun = left, true
 	if len(left) == 0 {
 		return nil // nobody will look at the cluster again
 	}
