@@ -66,38 +66,26 @@ class AppWorld(cluster_world.World):
         settings: Settings = SETTINGS,
         rules: Sequence[faults.Fault] = (),
         timings: Timings = FAST,
+        beside: "AppWorld | None" = None,
     ) -> None:
+        """`beside` another world it is one more cluster in the same AWS account."""
         self.seed = seed
         self.settings = settings
-        self.clock = VirtualClock(kube_worlds.START)
+        self.clock = beside.clock if beside else VirtualClock(kube_worlds.START)
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
         self.line = Line(self.server, self.clock)  # the program's own
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
-        plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
-        self.ec2 = Ec2(
-            clock=self.clock,
-            ids=SeededIds(f"ec2 {seed}"),
-            setup=dataclasses.replace(plain, images=aws_world.images()),
-            rules=rules,
-            throttled=False,
-        )
-        parameters = {
-            path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)
-        }
-        self.endpoint = Endpoint(
-            {
-                "ec2": self.ec2,
-                "iam": iam.Iam([aws_world.ROLE], self.clock),
-                "pricing": aws_world.price_list(),
-                "ssm": ssm.Ssm(parameters, self.clock),
-            },
-            self.clock,
-            accounts={"AKIATEST": aws_world.ACCOUNT},
-        )
+        self.ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules)
+        self.endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2)
         self.cluster = Cluster(
-            api=self.kube, cloud=self.ec2, clock=self.clock, ids=ids, timings=timings, name=NAME
+            api=self.kube,
+            cloud=self.ec2,
+            clock=self.clock,
+            ids=ids,
+            timings=timings,
+            name=settings.cluster_name,
         )
         self._lives = 0
         self._others: list[App] = []
@@ -150,11 +138,17 @@ class AppWorld(cluster_world.World):
         self._others.append(self.new_app())
         self._others[-1].start()
 
+    async def start(self) -> None:
+        await kube_worlds.install_crds(self.transport, self.clock)
+        await self.cluster.start()
+        self.app.start()
+
     async def stop(self) -> None:
         self._check()
         await asyncio.gather(*self._dying)
         for app in (self.app, *self._others):
             await app.stop()
+        await self.cluster.stop()
 
     def _check(self) -> None:
         """A bug in the program ends the test. A replica that lost the lead ends by itself, and is started anew."""
@@ -176,9 +170,6 @@ class AppWorld(cluster_world.World):
         self._check()
 
     # --- What there is --------------------------------------------------------------------------------
-
-    async def install(self) -> None:
-        await kube_worlds.install_crds(self.transport, self.clock)
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
         terms = aws_world.TERMS
@@ -230,6 +221,33 @@ class AppWorld(cluster_world.World):
         return sum(call.operation == operation for call in self.endpoint.log)
 
 
+def _ec2(clock: VirtualClock, seed: int, rules: Sequence[faults.Fault]) -> Ec2:
+    plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
+    return Ec2(
+        clock=clock,
+        ids=SeededIds(f"ec2 {seed}"),
+        setup=dataclasses.replace(plain, images=aws_world.images()),
+        rules=rules,
+        throttled=False,
+    )
+
+
+def _endpoint(clock: VirtualClock, ec2: Ec2) -> Endpoint:
+    parameters = {
+        path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)
+    }
+    return Endpoint(
+        {
+            "ec2": ec2,
+            "iam": iam.Iam([aws_world.ROLE], clock),
+            "pricing": aws_world.price_list(),
+            "ssm": ssm.Ssm(parameters, clock),
+        },
+        clock,
+        accounts={"AKIATEST": aws_world.ACCOUNT},
+    )
+
+
 async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
     """What is the same in every world, and takes longer to read than a test."""
     if name not in READ:
@@ -257,12 +275,9 @@ def run(program: Program, **fields: Any) -> AppWorld:
 
     async def main() -> AppWorld:
         world = AppWorld(**fields)
-        await world.install()
-        await world.cluster.start()
-        world.app.start()
+        await world.start()
         await program(world)
         await world.stop()
-        await world.cluster.stop()
         return world
 
     return time.run(main())

@@ -8,7 +8,6 @@ from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
@@ -127,19 +126,6 @@ def test_slots_are_filled_before_anything_is_bought() -> None:
         assert {n.metadata.labels[RESERVATION] for n in inside} == {slots.id}
 
     app_world.run(program)
-
-
-def test_a_reservation_that_no_pod_needs_stays_empty() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=10)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[capacity_types("reserved")])
-        await world.sleep(4 * 3600)
-        assert world.all_machines() == []
-        assert await world.claims() == []
-        assert world.free(slots) == 10
-
-    app_world.run(program, timings=Timings(poll_s=600))
 
 
 def test_pods_that_wait_get_a_slot_seconds_after_it_is_seen_to_be_free() -> None:

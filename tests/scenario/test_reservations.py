@@ -1,0 +1,217 @@
+"""Reservations in the running program: used when needed, shared, full, free again, and switched off."""
+
+import dataclasses
+
+import pytest
+
+import app_world
+import cluster_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import app, names
+from holdfast.api import conditions
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2.entities import Reservation
+
+LARGE = instance_types("m5.large")
+ONE_PER_NODE = {"cpu": "1500m"}
+AVAILABLE = "CapacityReservationAvailable"
+DAY_S = 24 * 3600
+
+
+async def with_slots(world: AppWorld, *slots: Reservation, kinds: tuple[str, ...]) -> None:
+    await world.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
+    await world.node_pool(requirements=[LARGE, capacity_types(*kinds)])
+
+
+async def kinds_of_nodes(world: AppWorld) -> list[str]:
+    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
+
+
+async def verdict(world: AppWorld, kind: type[Object], name: str = "default") -> tuple[str, str] | None:
+    found = conditions.find(conditions.of(await world.kube.get(kind, name)), AVAILABLE)
+    return None if found is None else (found.status, found.reason or "")
+
+
+# --- Only when needed -------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-7")
+def test_a_reservation_of_ten_that_no_pod_needs_is_empty_after_a_day() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=10)
+        await with_slots(world, slots, kinds=("reserved",))
+        await world.sleep(DAY_S)
+        assert world.all_machines() == []
+        assert await world.claims() == []
+        assert world.free(slots) == 10
+
+    app_world.run(program, timings=Timings(poll_s=600))
+
+
+@pytest.mark.fact("Q-7")
+def test_two_clusters_share_a_reservation_and_never_have_more_than_it_has() -> None:
+    async def program(blue: AppWorld) -> None:
+        settings = dataclasses.replace(app_world.SETTINGS, cluster_name="green")
+        green = AppWorld(seed=2, settings=settings, beside=blue)
+        await green.start()
+        slots = blue.reserve(total=10)
+        for world in (blue, green):
+            await with_slots(world, slots, kinds=("reserved", "on-demand"))
+            await world.deploy("web", 8, **ONE_PER_NODE)
+        await blue.until_running(8)  # the checkers of EC2 look on after every write
+        await green.until_running(8)
+        assert blue.in_reservation(slots) == 10
+        kinds = [*await kinds_of_nodes(blue), *await kinds_of_nodes(green)]
+        assert sorted(kinds) == ["on-demand"] * 6 + ["reserved"] * 10
+        await blue.sleep(300)  # neither takes the other's machines for garbage
+        assert len(blue.machines) == 16
+        assert len(await blue.claims()) == len(await green.claims()) == 8
+        await green.stop()
+
+    app_world.run(program)
+
+
+# --- Reserved, then spot, then on-demand ------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-12")
+def test_reserved_then_spot_then_on_demand() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await with_slots(world, slots, kinds=("reserved", "spot", "on-demand"))
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.until_running(2)
+        assert await kinds_of_nodes(world) == ["reserved"] * 2
+        await world.scale("web", 4)
+        await world.until_running(4)
+        assert await kinds_of_nodes(world) == ["reserved"] * 2 + ["spot"] * 2
+        world.ec2.world.faults.add(faults.NoCapacity(market="spot"))
+        await world.scale("web", 6)
+        await world.until_running(6)
+        assert await kinds_of_nodes(world) == ["on-demand"] * 2 + ["reserved"] * 2 + ["spot"] * 2
+        assert world.in_reservation(slots) == 2
+
+    app_world.run(program)
+
+
+def test_three_pools_of_one_kind_each_serve_the_pods_that_ask_for_them() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=3)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        for kind in ("reserved", "spot", "on-demand"):
+            await world.node_pool(kind, requirements=[LARGE, capacity_types(kind)])
+            chosen = {"nodeSelector": {names.CAPACITY_TYPE: kind}}
+            await world.deploy(f"on-{kind}", 2, **ONE_PER_NODE, **chosen)
+        await world.deploy("anywhere", 1, **ONE_PER_NODE)
+        for kind in ("reserved", "spot", "on-demand"):
+            await world.until_running(2, f"on-{kind}")
+        await world.until_running(1, "anywhere")
+        by_pool: dict[str, set[str]] = {}
+        for claim in await world.claims():
+            labels = claim.metadata.labels
+            by_pool.setdefault(labels[names.NODEPOOL], set()).add(labels[names.CAPACITY_TYPE])
+        assert by_pool == {kind: {kind} for kind in ("reserved", "spot", "on-demand")}
+        assert world.in_reservation(slots) in (2, 3)
+        assert len(world.machines) == 7
+
+    app_world.run(program)
+
+
+# --- Full, and free again ---------------------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-42")
+def test_full_is_told_on_three_kinds_and_taken_back_when_a_slot_is_free() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved",))
+        await world.sleep(20)
+        assert await verdict(world, EC2NodeClass) == await verdict(world, NodePool) == ("True", "Available")
+        world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, times=1))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(90)
+        full = ("False", "LimitExceeded")
+        assert await verdict(world, EC2NodeClass) == await verdict(world, NodePool) == full
+        told = [one for one in cluster_world.history(world) if AVAILABLE in one and '"NodeClaim"' in one]
+        assert told, "the claim was gone before it said why"
+        assert all("LimitExceeded" in one for one in told)
+        assert await world.claims() == world.machines == []
+        control.give(world.ec2.world, slots.id, 1)
+        assert await world.until_running(1) < 60 + 45
+        (claim,) = await world.claims()
+        assert await verdict(world, NodeClaim, claim.metadata.name) == ("True", "Available")
+        await world.scale("web", 0)
+        await world.kube.delete(claim)
+        await world.sleep(240)
+        assert world.free(slots) == 1
+        assert await verdict(world, EC2NodeClass) == await verdict(world, NodePool) == ("True", "Available")
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("Q-11")
+def test_pods_that_may_only_run_reserved_wait_for_a_full_reservation_and_are_told() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved",))
+        await world.deploy("web", 3, **ONE_PER_NODE)
+        await world.sleep(300)
+        assert len(await world.running()) == len(world.all_machines()) == world.in_reservation(slots) == 1
+        assert len(await world.claims()) == 1
+        waiting = {event.involved_object.name for event in await world.events("FailedScheduling")}
+        assert {pod.metadata.name for pod in await world.pods()} - {
+            pod.metadata.name for pod in await world.running()
+        } <= waiting
+
+    app_world.run(program)
+
+
+def test_slots_given_back_by_one_app_are_used_by_the_next() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await with_slots(world, slots, kinds=("reserved",))
+        await world.deploy("first", 2, **ONE_PER_NODE)
+        await world.until_running(2, "first")
+        await world.deploy("second", 2, **ONE_PER_NODE)
+        await world.sleep(30)
+        await world.scale("first", 0)
+        for claim in await world.claims():
+            await world.kube.delete(claim)
+        await world.until_running(2, "second", within_s=400)
+        assert world.in_reservation(slots) == len(world.machines) == 2
+
+    app_world.run(program)
+
+
+# --- The gate ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("Q-33")
+@pytest.mark.parametrize("gate", ["ReservedCapacity", "CapacityReservations"])
+@pytest.mark.parametrize("on", ["true", "false"])
+def test_the_gate_has_two_names_and_switches_reservations_off(gate: str, on: str) -> None:
+    read = app.from_environment({"CLUSTER_NAME": "x", "FEATURE_GATES": f"{gate}={on}"})
+    settings = dataclasses.replace(app_world.SETTINGS, planning=read.planning, capacity=read.capacity)
+
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await with_slots(world, slots, kinds=("reserved", "on-demand"))
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.until_running(2)
+        (node_class,) = (await world.kube.list(EC2NodeClass)).items
+        inside, listed = world.in_reservation(slots), len(node_class.status.capacity_reservations)
+        pinned = [c for c in await world.claims() if names.SLOT in c.metadata.annotations]
+        targets = [one.spec.targets for one in world.machines]
+        if on == "true":
+            assert (inside, listed, len(pinned), targets) == (2, 1, 2, [True, True])
+        else:
+            assert (inside, listed, len(pinned), targets) == (0, 0, 0, [False, False])
+            assert await kinds_of_nodes(world) == ["on-demand"] * 2
+            assert {one.spec.preference for one in world.machines} == {""}
+
+    app_world.run(program, settings=settings)
