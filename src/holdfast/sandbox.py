@@ -1,13 +1,14 @@
 """A simulated world in real time, on loopback, without an autoscaler: an API server, AWS, machines and their kubelets.
 
 Callers: `holdfast sandbox`, `holdfast demo`, and tests that let an autoscaler loose in it. The API server is the
-embedded one with the simulated rest of a cluster, or a real control plane of which only the machines are simulated. The
-rules: everything is in one folder, and nothing of it is left when the block ends; a referee that found itself broken
+embedded one with the simulated rest of a cluster, or with a real scheduler and real controllers, or the whole control
+plane is real and only the machines are simulated. The rules: everything is in one folder, and nothing of it is left when the block ends; a referee that found itself broken
 says so in `check`.
 """
 
 import base64
 import contextlib
+import enum
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +47,14 @@ _REFUSED: Final = 400
 _CLIENT: Final = ClientSettings(per_second=1000, burst=2000, field_manager="sandbox")
 
 
+class ControlPlane(enum.StrEnum):
+    """What is real of it: nothing, the scheduler and the controllers, or all."""
+
+    EMBEDDED = "embedded"
+    MIXED = "mixed"
+    REAL = "real"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to make, and where. A port of 0 is any that is free."""
@@ -53,7 +62,7 @@ class Plan:
     folder: Path  # it exists, and is empty
     setup: CloudSetup = field(default_factory=CloudSetup)
     timings: Timings = field(default_factory=Timings)
-    real: bool = False  # whether the control plane is
+    control_plane: ControlPlane = ControlPlane.EMBEDDED
     kube_port: int = 0
     aws_port: int = 0
     around: Callable[[Front], Front] = lambda front: front  # what others' requests pass on their way in
@@ -132,10 +141,12 @@ async def running(plan: Plan, *, clock: Clock, ids: Ids) -> AsyncIterator[World]
 async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids: Ids) -> World:
     token = ids.token()
     started = await stack.enter_async_context(processes.running(plan.folder, clock, plan.find))
-    if plan.real:
+    if plan.control_plane is ControlPlane.REAL:
         address, transport = await _real(plan, started, stack, token)
     else:
         address, transport = await _embedded(plan, stack, token, clock, ids)
+    if plan.control_plane is not ControlPlane.EMBEDDED:
+        await control_plane.start_managers(started, plan.folder, address, token=token)
     kube = Client(transport=transport, clock=clock, ids=ids, settings=_CLIENT)
     await install(crds.all_crds(), transport, clock)
     authority = base64.b64encode(address.authority).decode()
@@ -150,7 +161,7 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
         ids=ids,
         timings=plan.timings,
         name=about.cluster,
-        control_plane=not plan.real,
+        control_plane=plan.control_plane is ControlPlane.EMBEDDED,
     )
     await cluster.start()
     stack.push_async_callback(cluster.stop)
@@ -195,7 +206,6 @@ async def _real(
     plan: Plan, started: Processes, stack: contextlib.AsyncExitStack, token: str
 ) -> tuple[Address, Transport]:
     address = await control_plane.start_server(started, plan.folder, token=token, port=plan.kube_port)
-    await control_plane.start_managers(started, plan.folder, address, token=token)
     who = credentials.Fixed(Credential(token))
     transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
     stack.push_async_callback(transport.aclose)

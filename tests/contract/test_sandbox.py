@@ -1,91 +1,25 @@
 """`holdfast sandbox` as a real process: kubectl and botocore find a world, and nothing is left when it ends."""
 
-import os
-import shlex
+import asyncio
 import signal
 import socket
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import botocore.session
 import pytest
+from botocore.exceptions import BotoCoreError
 
-import fetch_kubectl
+from holdfast import sandbox as sandboxes
+from holdfast.runtime.clock import RealClock
+from holdfast.runtime.ids import RealIds
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.cloud_setup import CloudSetup, Reserved
+from sandbox_process import EXAMPLE, WITHIN_S, running, start
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "examples/sandbox/two-slots.yaml"
-WITHIN_S = 60.0  # of a machine that is busy with much else
-
-
-def environ(folder: Path) -> dict[str, str]:
-    """Nothing of this machine's own, and one place for everything temporary."""
-    (folder / "tmp").mkdir(exist_ok=True)
-    return {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder / "tmp")}
-
-
-class Sandbox:
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.said: list[str] = []
-        assert process.stdout is not None
-        for line in process.stdout:
-            self.said.append(line)
-            if line.strip().startswith("karpenter-aws"):
-                break
-        else:
-            raise AssertionError(process.stderr.read() if process.stderr else "")
-        source = next(line for line in self.said if line.strip().startswith("source "))
-        self.env_file = Path(shlex.split(source)[1])
-        words = shlex.split(self.env_file.read_text())
-        self.environ = dict(word.split("=", 1) for word in words if word != "export")
-
-    def kubectl(self, *arguments: str) -> str:
-        command = [str(fetch_kubectl.kubectl()), *arguments]
-        home = {"HOME": str(self.env_file.parent)}
-        done = subprocess.run(  # noqa: S603 - our own kubectl
-            command, env=self.environ | home, check=True, capture_output=True, text=True
-        )
-        return done.stdout
-
-    def client(self, service: str) -> Any:
-        session = botocore.session.Session()
-        return session.create_client(
-            service,
-            region_name=self.environ["AWS_REGION"],
-            endpoint_url=self.environ["AWS_ENDPOINT_URL"],
-            aws_access_key_id=self.environ["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=self.environ["AWS_SECRET_ACCESS_KEY"],
-        )
-
-    def stop(self, number: int = signal.SIGTERM) -> str:
-        """What it wrote to standard error."""
-        self.process.send_signal(number)
-        _, complaints = self.process.communicate(timeout=WITHIN_S)
-        return complaints
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-m", "holdfast", "sandbox", *arguments],
-        cwd=ROOT, env=environ(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-@contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[Sandbox]:
-    process = start(folder, *arguments)
-    try:
-        yield Sandbox(process)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+AL2023 = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
 
 
 def fails(folder: Path, *arguments: str) -> list[str]:
@@ -135,6 +69,54 @@ def test_a_scenario_is_what_kubectl_and_botocore_find(tmp_path: Path) -> None:
         endpoint = sandbox.client("eks").describe_cluster(name="holdfast")["cluster"]["endpoint"]
         assert endpoint == sandbox.environ["CLUSTER_ENDPOINT"]
         assert sandbox.stop() == ""
+
+
+def test_botocore_reserves_runs_and_ends_what_it_began(tmp_path: Path) -> None:
+    with running(tmp_path) as sandbox:
+        ec2, ssm = sandbox.client("ec2"), sandbox.client("ssm")
+        made = ec2.create_capacity_reservation(
+            InstanceType="m5.large", InstancePlatform="Linux/UNIX", AvailabilityZone="us-west-2a", InstanceCount=2
+        )["CapacityReservation"]["CapacityReservationId"]  # fmt: skip
+        wanted = {"ImageId": ssm.get_parameter(Name=AL2023)["Parameter"]["Value"]}
+        (instance,) = ec2.run_instances(
+            **wanted, InstanceType="m5.large", MinCount=1, MaxCount=1, Placement={"AvailabilityZone": "us-west-2a"}
+        )["Instances"]  # fmt: skip
+        ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=wanted)
+        fleet = ec2.create_fleet(
+            Type="instant",
+            LaunchTemplateConfigs=[
+                {
+                    "LaunchTemplateSpecification": {"LaunchTemplateName": "nodes", "Version": "$Latest"},
+                    "Overrides": [{"InstanceType": "m5.large", "AvailabilityZone": "us-west-2a"}],
+                }
+            ],
+            TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        )
+        assert (len(fleet["Instances"]), fleet["Errors"]) == (1, [])
+        (found,) = ec2.describe_capacity_reservations()["CapacityReservations"]
+        assert (found["CapacityReservationId"], found["AvailableInstanceCount"]) == (made, 0)
+        (ending,) = ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])["TerminatingInstances"]
+        assert ending["CurrentState"]["Name"] == "shutting-down"
+        assert ec2.cancel_capacity_reservation(CapacityReservationId=made)["Return"]
+        sandbox.stop()
+
+
+def test_somebody_who_waits_for_messages_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with running(tmp_path) as sandbox:
+        queue = sandbox.client("sqs")
+        url = queue.get_queue_url(QueueName="holdfast")["QueueUrl"]
+        waiting = threading.Thread(target=long_poll, args=(queue, url))
+        waiting.start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        sandbox.stop()
+        assert time.monotonic() - began < 15
+        waiting.join()
+
+
+def long_poll(queue: Any, url: str) -> None:
+    with pytest.raises(BotoCoreError):
+        queue.receive_message(QueueUrl=url, WaitTimeSeconds=20)
 
 
 def test_a_folder_of_ones_own_is_used_and_given_back(tmp_path: Path) -> None:
@@ -193,3 +175,20 @@ def test_a_real_control_plane_that_is_not_there_is_asked_for_in_one_line(tmp_pat
         patch.setenv("PATH", "")
         (line,) = fails(tmp_path, "--control-plane", "real")
     assert line.startswith("etcd is neither in KUBEBUILDER_ASSETS nor on PATH")
+
+
+def test_a_world_that_is_broken_says_so_to_whoever_asks(tmp_path: Path) -> None:
+    reserved = Reserved(id="cr-0", instance_type="m5.large", zone_id="usw2-az2", total=1)
+
+    async def main() -> None:
+        plan = sandboxes.Plan(folder=tmp_path, setup=CloudSetup(reservations=(reserved,)))
+        async with sandboxes.running(plan, clock=RealClock(), ids=RealIds()) as world:
+            world.check()
+            ec2 = world.cloud.ec2.world
+            ec2.put_reservation(ec2.reservations["cr-0"], available=7)
+            with pytest.raises(AssertionError):
+                world.cloud.endpoint.call("ec2", "DescribeInstances", {}, Caller("111122223333", ""))
+            world.check()
+
+    with pytest.raises(AssertionError, match="says 7 are available"):
+        asyncio.run(main())

@@ -22,7 +22,7 @@ from holdfast.cli import manifests
 from holdfast.cli.manifests import Loaded, Located, Raw
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sandbox import Plan
+from holdfast.sandbox import ControlPlane, Plan
 from holdfast.sim import world_reading
 from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.sim.cluster.timings import Timings
@@ -37,9 +37,10 @@ _CHECK_S: Final = 1.0
 @click.argument("paths", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--control-plane",
-    type=click.Choice(("embedded", "real")),
-    default="embedded",
-    help="The API server of this program, or etcd, kube-apiserver, kube-controller-manager and kube-scheduler.",
+    type=click.Choice([each.value for each in ControlPlane]),
+    default=ControlPlane.EMBEDDED.value,
+    show_default=True,
+    help="What of it is Kubernetes' own: nothing, scheduler and controllers, or all of it.",
 )
 @click.option(
     "--folder",
@@ -66,7 +67,7 @@ def command(
                 folder=made,
                 setup=read.setup,
                 timings=read.timings,
-                real=control_plane == "real",
+                control_plane=ControlPlane(control_plane),
                 kube_port=kube_port,
                 aws_port=aws_port,
             )
