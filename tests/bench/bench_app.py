@@ -6,7 +6,6 @@ cores they do not wait for each other, but a real API server and a real EC2 are 
 """
 
 import asyncio
-import resource
 import sys
 import tempfile
 import time
@@ -99,7 +98,7 @@ async def measure(count: int, folder: Path) -> None:
                 assert replica.is_running, replica.lines[-1]
                 await asyncio.sleep(0.05)
         watching.cancel()
-        row(count, seen, began_s, usage(replica.process.pid))
+        row(count, seen, began_s, (replica.cpu_s, replica.memory_mib))
         print(
             f"{len(world.front.asked) - asked[0]:>12,}{len(world.cloud.endpoint.log) - asked[1]:>12,}",
             flush=True,
@@ -136,13 +135,6 @@ async def send(world: LiveWorld, method: str, path: str, content: str, body: Map
     headers = {"content-type": content}
     answer = await world.world.transport.request(method, path, {}, headers, msgspec.json.encode(body))
     assert answer.status < 300, answer.body
-
-
-def usage(pid: int) -> tuple[float, float]:
-    """Processor time in seconds, and memory in MiB."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
-    return ticks / 100, int(fields[21]) * resource.getpagesize() / 2**20
 
 
 def row(count: int, seen: Seen, began_s: float, used: tuple[float, float]) -> None:
