@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,6 +23,7 @@ from holdfast import sandbox
 from holdfast.ports import Clock
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
+from holdfast.sandbox import ControlPlane
 from holdfast.sim.api.front import Front, Request, Response
 from holdfast.sim.cloud_setup import CloudSetup, Reserved
 from holdfast.sim.cluster import pods
@@ -42,16 +44,21 @@ TARGETED = Reserved(instance_type="m5.large", zone_id=aws_world.ZONE_A, total=2,
 
 
 class Counted:
-    """A front that remembers who asked for what: the method, the path, and whether it was a watch."""
+    """A front that remembers what the program asked of the embedded API server."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self) -> None:
+        self._inner: Front | None = None
         self.asked: list[Request] = []
 
+    def around(self, inner: Front) -> Front:
+        self._inner = inner
+        return self
+
     async def handle(self, request: Request) -> Response:
+        assert self._inner is not None
         if request.headers.get("user-agent", "").startswith("holdfast"):
             self.asked.append(request)
-        return await self._front.handle(request)
+        return await self._inner.handle(request)
 
 
 class LiveWorld:
@@ -78,7 +85,7 @@ class LiveWorld:
         await self.world.create(kind | cluster_world.workload(name, replicas=replicas, **spec))
 
     async def running_pods(self) -> int:
-        return sum(pods.ready(pod) for pod in (await self.kube.list(Pod)).items)
+        return sum(pods.ready(pod) and not pods.leaving(pod) for pod in (await self.kube.list(Pod)).items)
 
     async def until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
         async with asyncio.timeout(WITHIN_S):
@@ -107,6 +114,18 @@ class Replica:
     @property
     def is_running(self) -> bool:
         return self.process.returncode is None
+
+    @property
+    def memory_mib(self) -> float:
+        """What it holds now."""
+        fields = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()
+        return int(fields[1]) * resource.getpagesize() / 2**20
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     async def says(self, event: str) -> dict[str, Any]:
         """The first line of that event, once there is one."""
@@ -152,20 +171,17 @@ async def serving(
     reservations: tuple[Reserved, ...] = (TARGETED,),
     timings: Timings = QUICK,
     boot_s: int = 1,
-    real: bool = False,
+    control_plane: ControlPlane = ControlPlane.EMBEDDED,
 ) -> AsyncIterator[LiveWorld]:
-    clock, ids, fronts = RealClock(), RealIds(), []
-
-    def around(front: Front) -> Front:
-        fronts.append(Counted(front))
-        return fronts[0]
-
+    clock, front = RealClock(), Counted()
     setup = CloudSetup(
         reservations=reservations, timings=replace(ec2_setup.Timings(), boot_s=boot_s), throttled=False
     )
-    plan = sandbox.Plan(folder=folder, setup=setup, timings=timings, around=around, real=real)
-    async with sandbox.running(plan, clock=clock, ids=ids) as made:
-        world = LiveWorld(made, fronts[0], clock)
+    plan = sandbox.Plan(
+        folder=folder, setup=setup, timings=timings, around=front.around, control_plane=control_plane
+    )
+    async with sandbox.running(plan, clock=clock, ids=RealIds()) as made:
+        world = LiveWorld(made, front, clock)
         try:
             yield world
             made.check()
