@@ -136,7 +136,7 @@ def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
 def test_a_node_that_nothing_cheaper_holds_stays() -> None:
     decision = decided(machine("a", MEDIUM, load("a", shape(3000))))
     assert decision.command is None
-    assert codes(decision, "a") == {Code.NOTHING_TO_DO, Code.NOT_CHEAPER}
+    assert codes(decision, "a") == {Code.NOT_CHEAPER}
 
 
 @pytest.mark.fact("D-24")

@@ -116,6 +116,7 @@ def test_two_nodes_move_into_two_slots_in_one_command() -> None:
     assert found.command.saves_nano_usd_per_hour == round(0.4 * NANO)
 
 
+@pytest.mark.fact("D-34")
 def test_one_node_moves_into_several_slots() -> None:
     """Karpenter replaces a node by one node or none."""
     kept = [reservation("cr-1", SMALL, available=4)]

@@ -115,7 +115,9 @@ class Whys:
             known.append(why)
 
     def of(self, node: str) -> tuple[Why, ...]:
-        return tuple(self._found.get(node, ()))
+        """All that keeps it; that a method had nothing to do says little where another had."""
+        found = self._found.get(node, [])
+        return tuple(why for why in found if why.code is not Code.NOTHING_TO_DO) or tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
