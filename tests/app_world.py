@@ -78,7 +78,7 @@ class AppWorld(cluster_world.World):
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
         self.ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules)
-        self.endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2)
+        self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2)
         self.cluster = Cluster(
             api=self.kube,
             cloud=self.ec2,
