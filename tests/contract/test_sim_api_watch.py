@@ -5,7 +5,7 @@ import asyncio
 from api_fronts import NODES, PATIENCE_S, PODS, Line, each_front, each_server, line, node, pod
 
 
-@each_front
+@each_server
 async def test_a_watch_goes_on_from_a_version_without_gaps(line: Line) -> None:
     await line.made(PODS, pod("a"))
     version = (await line.got(PODS))["metadata"]["resourceVersion"]
@@ -13,10 +13,11 @@ async def test_a_watch_goes_on_from_a_version_without_gaps(line: Line) -> None:
     async with line.watching(f"{PODS}?watch=true&resourceVersion={version}") as events:
         await line.patched(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
         await line.ask("DELETE", f"{PODS}/b")
-        seen = [await events.next() for _ in range(3)]
+        seen = [await events.next() for _ in range(4)]
     assert [(e["type"], e["object"]["metadata"]["name"]) for e in seen] == [
         ("ADDED", "b"),
         ("MODIFIED", "a"),
+        ("MODIFIED", "b"),  # it was told to go
         ("DELETED", "b"),
     ]
     versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in seen]
