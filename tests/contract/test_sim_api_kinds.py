@@ -78,6 +78,39 @@ async def test_the_schema_judges_with_the_path_and_the_bound(line: Line) -> None
     assert [c["field"] for c in text.value["details"]["causes"]] == ["spec.weight", "<nil>"]
 
 
+@each_front
+async def test_fields_where_there_should_be_none_are_unknown_in_lists_too(line: Line) -> None:
+    text = {"type": "object", "properties": {"word": {"type": "string"}}}
+    await line.made(DEFINITIONS, thing_crd({"spec": text}))
+    strict = await line.ask("POST", f"{THINGS}?fieldValidation=Strict", thing(word=[{"a": 1}, [{"b": 2}]]))
+    assert strict.status == 400
+    assert 'unknown field "spec.word[0].a", unknown field "spec.word[1][0].b"' in strict.message
+    lenient = await line.ask("POST", THINGS, thing(word=[{"a": 1}]))
+    assert (lenient.status, lenient.value["details"]["causes"][0]["field"]) == (422, "spec.word")
+
+
+@each_front
+async def test_a_time_that_is_none_is_of_the_wrong_type(line: Line) -> None:
+    since = {"type": "object", "properties": {"since": {"type": "string", "format": "date-time"}}}
+    await line.made(DEFINITIONS, thing_crd({"spec": since}))
+    answer = await line.ask("POST", THINGS, thing(since="soon"))
+    causes = [(c["reason"], c["field"]) for c in answer.value["details"]["causes"]]
+    assert causes == [("FieldValueTypeInvalid", "spec.since"), ("FieldValueInvalid", "<nil>")]
+
+
+@each_front
+async def test_a_scale_that_is_no_count_is_invalid_where_the_scale_says_it_is(line: Line) -> None:
+    await with_crds(line)
+    answer = await line.ask("POST", NODEPOOLS, nodepool(replicas="three"))
+    assert {c["field"] for c in answer.value["details"]["causes"]} == {
+        ".spec.replicas",
+        "spec.replicas",
+        "<nil>",
+    }
+    less = await line.ask("POST", NODEPOOLS, nodepool(replicas=-1))
+    assert {c["field"] for c in less.value["details"]["causes"]} == {".spec.replicas", "spec.replicas"}
+
+
 @each_server
 async def test_cel_rules_judge_creates_and_transition_rules_judge_updates(line: Line) -> None:
     await with_crds(line)
