@@ -25,6 +25,7 @@ from holdfast.controllers.doors import Doors
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import lifecycle, registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
+from holdfast.controllers.nodeclaim.consistency import Consistency
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
@@ -328,6 +329,7 @@ class App:
                 Launch(live=self.live, launching=launching, doors=doors),
                 Registration(nodes=nodes, doors=doors),
                 Initialization(nodes=nodes, doors=doors),
+                Consistency(nodes=nodes, doors=doors),
                 Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
                 Expiration(),

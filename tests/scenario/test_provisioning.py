@@ -70,7 +70,7 @@ def test_claims_of_one_plan_are_launched_by_one_call() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("P-2", "P-9", "P-11")
+@pytest.mark.fact("P-11")
 def test_a_claim_says_exactly_what_was_planned() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
@@ -109,7 +109,6 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("Q-24")
 def test_slots_are_filled_before_anything_is_bought() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)

@@ -7,6 +7,7 @@ was derived from it is not derived anew; a class that cannot be served keeps its
 others.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -94,6 +95,7 @@ class Live:
         self._converter = _RememberingConverter(LabelRules(cloud.labels.well_known, key_aliases))
         self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read
+        self._machines: tuple[Instance, ...] = ()  # likewise
         self._surroundings_changed = True
         for kind in _SURROUNDINGS:
             caches.of(kind).subscribe(self._on_surroundings)
@@ -267,8 +269,12 @@ class Live:
         return found.of_class[reference.name]
 
     async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:
-        """Without reservations nobody counts by machines."""
-        return await self._cloud.instances() if counts.reservations else ()
+        """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
+        say what is free, and nobody waits for a node because a list of machines does not come."""
+        if counts.reservations:
+            with contextlib.suppress(errors.HoldfastError):
+                self._machines = await self._cloud.instances()
+        return self._machines if counts.reservations else ()
 
 
 class _RememberingConverter(PodConverter):
