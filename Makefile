@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-peer e2e format fuzz fuzz-api sim peers test data generate lock clean
+.PHONY: help setup check bench bench-peer demo e2e format fuzz fuzz-api sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -57,10 +57,13 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 
+demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
+	$(BIN)/holdfast demo $(DEMO)
+
 peers: $(STAMP) ## build the real programs we are compared with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py
 
-e2e: $(STAMP) ## the contract suite on a real kube-apiserver, and Karpenter's scheduler beside ours (needs Go)
+e2e: $(STAMP) ## the contract suite on a real kube-apiserver, Karpenter in our world, its scheduler beside ours (needs Go)
 	PYTHONPATH=tests $(BIN)/python scripts/e2e.py
 
 bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs Go)
@@ -82,6 +85,8 @@ lock: $(STAMP) ## resolve the dependencies anew into requirements/*.txt
 		--output-file requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/dev.txt pyproject.toml requirements/dev.in
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--output-file requirements/awscli.txt requirements/awscli.in
 
 clean: ## remove the virtual environment and caches
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

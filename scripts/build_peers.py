@@ -1,8 +1,8 @@
 """Builds the real programs that we are compared with, from the Go modules in peers/: `make peers`.
 
 Also imported by the tests that need them. Binaries go into a cache outside the tree, in a folder named after
-the pins, so they are built once for each set of pins. One that KUBEBUILDER_ASSETS or PATH has is used instead.
-Exit code 3 where there is no Go.
+the pins, so they are built once for each set of pins; `current` beside it links to the last ones, which is where
+`holdfast` finds them. One that KUBEBUILDER_ASSETS or PATH has is used instead. Exit code 3 where there is no Go.
 """
 
 import hashlib
@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from holdfast.sim import programs
 
 PEERS: Final = Path(__file__).resolve().parents[1] / "peers"
 NO_GO: Final = 3
@@ -63,21 +65,23 @@ def main(names: list[str]) -> int:
 
 def binary(name: str) -> Path:
     """Where the program is; it is built if it has to be."""
-    return _given(name) or _built(name)
+    given = None if ALL[name].ours else programs.given(name)
+    return given or _linked(_built(name))
 
 
-def _given(name: str) -> Path | None:
-    if ALL[name].ours:
-        return None
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    found = shutil.which(name, path=assets) if assets else None
-    found = found or shutil.which(name)
-    return Path(found) if found else None
+def _linked(path: Path) -> Path:
+    link = programs.cache() / "current" / path.name
+    if not link.is_symlink() or link.readlink() != path:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        fresh = link.with_name(f"{link.name}.{os.getpid()}")
+        fresh.symlink_to(path)
+        fresh.replace(link)
+    return path
 
 
 def _built(name: str) -> Path:
     peer = ALL[name]
-    path = _cache() / f"{peer.module}-{_pins(PEERS / peer.module)}" / name
+    path = programs.cache() / f"{peer.module}-{_pins(PEERS / peer.module)}" / name
     if path.exists():
         return path
     go = shutil.which("go")
@@ -96,11 +100,6 @@ def _built(name: str) -> Path:
     )
     partial.replace(path)
     return path
-
-
-def _cache() -> Path:
-    written = os.environ.get("HOLDFAST_PEERS")
-    return Path(written) if written else Path.home() / ".cache/holdfast/peers"
 
 
 def _pins(module: Path) -> str:

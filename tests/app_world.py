@@ -10,8 +10,6 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import structlog
-
 import aws_world
 import builders
 import cluster_world
@@ -21,11 +19,12 @@ from holdfast import errors
 from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.app import App, Settings
+from holdfast.app import App
 from holdfast.app import World as AppDoors
 from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.compute import InlineCompute
+from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
@@ -52,10 +51,6 @@ SETTINGS = Settings(
     planning=PlanSettings(packing_candidates=4),
     strict=True,
 )
-
-structlog.configure(
-    wrapper_class=structlog.make_filtering_bound_logger(20)
-)  # what changed the world, no more
 
 READ: dict[str, Any] = {}
 Program = Callable[["AppWorld"], Awaitable[None]]

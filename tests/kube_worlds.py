@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast import errors
+from holdfast import sandbox
 from holdfast.api import crds
 from holdfast.api.pods import Pod
 from holdfast.kube import credentials, kubeconfig
@@ -22,7 +22,7 @@ from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server
 from holdfast.kube.credentials import Credential
 from holdfast.kube.http import HttpTransport
-from holdfast.kube.transport import Answer, Transport
+from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
@@ -136,23 +136,4 @@ WORLDS: Mapping[str, type[World]] = {
 
 
 async def install_crds(transport: Transport, clock: Clock) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for crd in crds.all_crds():
-        name = crd["metadata"]["name"]
-        await transport.request(
-            "POST", path, {}, {"content-type": "application/json"}, msgspec.json.encode(crd)
-        )
-        for _ in range(100):
-            answer = await transport.request("GET", f"{path}/{name}", {}, {}, b"")
-            if _is_established(answer):
-                break
-            await clock.sleep(0.1)
-        else:
-            raise errors.NotReady(f"{name} is not established")
-
-
-def _is_established(answer: Answer) -> bool:
-    assert isinstance(answer.body, bytes)
-    crd: dict[str, Any] = msgspec.json.decode(answer.body)
-    conditions = crd.get("status", {}).get("conditions") or []
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+    await sandbox.install(crds.all_crds(), transport, clock)

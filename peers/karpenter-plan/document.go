@@ -100,8 +100,18 @@ func (c Claim) order() string {
 	return strings.Join(append([]string{c.NodePool, c.InstanceType, c.Zone, c.CapacityType}, c.Pods...), "\x00")
 }
 
+// claim is written as open as Karpenter left it; one that a later round counted on, as what it had become by then.
 func (w *world) claim(made *launched, price *big.Rat) Claim {
-	wanted := made.claim.ToNodeClaim()
+	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(made.wanted.Spec.Requirements...)
+	if made.settled {
+		wanted.Add(made.offering.Requirements.Values()...)
+		for key, value := range made.wanted.Labels {
+			// Where a label may be anything but some values, Karpenter makes up a number.
+			if wanted.Get(key).Operator() == corev1.NodeSelectorOpIn {
+				wanted.Add(in(key, value))
+			}
+		}
+	}
 	found := Claim{
 		NodePool:       made.claim.NodePoolName,
 		InstanceType:   made.known.Name,
@@ -110,23 +120,25 @@ func (w *world) claim(made *launched, price *big.Rat) Claim {
 		PricePerHour:   decimal(price),
 		ReservationIDs: []string{},
 		InstanceTypes:  []string{},
-		Requirements:   wanted.Spec.Requirements,
+		Requirements:   wanted.NodeSelectorRequirements(),
 		Requests:       resources.RequestsForPods(made.pods...),
 		Pods:           []string{},
 	}
 	for _, pod := range made.pods {
 		found.Pods = append(found.Pods, fullName(pod))
 	}
+	// What pods of later rounds came to, and what limits were left to them, is the machine that was there.
+	alone := len(made.pods) != len(made.claim.Pods) || made.settled && !wanted.HasMinValues()
 	for _, one := range made.claim.InstanceTypeOptions {
-		// Pods of later rounds came to a machine that was there; on others of the list they need not fit.
-		if one == made.known || len(made.pods) == len(made.claim.Pods) {
+		// Of a claim for a slot Karpenter lists types that have none, which nobody launches.
+		if one == made.known || !alone && one.Offerings.Available().HasCompatible(wanted) {
 			found.InstanceTypes = append(found.InstanceTypes, one.Name)
 		}
 	}
 	if found.CapacityType == v1.CapacityTypeReserved {
 		slot := made.offering.ReservationID()
 		found.Slot = &slot
-		found.ReservationIDs = made.claim.Requirements.Get(reservationID).Values()
+		found.ReservationIDs = wanted.Get(reservationID).Values()
 		sort.Strings(found.ReservationIDs)
 	}
 	sort.Strings(found.Pods)

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/events"
 	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	"sigs.k8s.io/karpenter/pkg/operator/options"
+	requirements "sigs.k8s.io/karpenter/pkg/scheduling"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 )
 
@@ -47,6 +48,7 @@ type world struct {
 	provider *provider
 	karp     *provisioning.Provisioner
 
+	begun    bool // a round is over
 	pending  []*corev1.Pod
 	refused  map[string]string // by pod: what Karpenter said last
 	launched []*launched
@@ -57,20 +59,23 @@ type world struct {
 type launched struct {
 	name     string
 	claim    *scheduling.NodeClaim
+	wanted   *v1.NodeClaim // as Karpenter writes it, with a value for each label of the NodePool's own
 	known    *cloudprovider.InstanceType
 	offering *cloudprovider.Offering
 	pods     []*corev1.Pod // those of its round, and of later ones
+	settled  bool          // a later round counted on what it had become
 }
 
 // Round is what one decision took and brought.
 type Round struct {
-	SetupSeconds float64 `json:"setupSeconds"`
-	SolveSeconds float64 `json:"solveSeconds"`
-	Pods         int     `json:"pods"`
-	Placed       int     `json:"placed"`
-	Claims       int     `json:"claims"`
-	Slots        int     `json:"slots"`
-	Deferred     int     `json:"deferred"`
+	SetupSeconds float64  `json:"setupSeconds"`
+	SolveSeconds float64  `json:"solveSeconds"`
+	Pods         int      `json:"pods"`
+	Placed       int      `json:"placed"`
+	Claims       int      `json:"claims"`
+	Slots        int      `json:"slots"`
+	Deferred     int      `json:"deferred"`
+	Later        []string `json:"later,omitempty"` // pods that only this round placed, if it is not the first
 }
 
 func newWorld(s *Scenario) (*world, error) {
@@ -299,6 +304,11 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 		}
 	}
 	first := len(w.launched)
+	if len(bound)+len(results.NewNodeClaims) > 0 {
+		for _, one := range w.launched {
+			one.settled = true
+		}
+	}
 	for _, claim := range results.NewNodeClaims {
 		made, err := w.launch(claim)
 		if err != nil {
@@ -325,13 +335,16 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 			continue
 		}
 		moved = append(moved, pod)
+		if w.begun {
+			round.Later = append(round.Later, fullName(pod))
+		}
 		if made := byName[name]; made != nil {
 			made.pods = append(made.pods, pod)
 		} else {
 			w.onNodes[name] = append(w.onNodes[name], fullName(pod))
 		}
 	}
-	w.pending = left
+	w.pending, w.begun = left, true
 	if len(left) == 0 {
 		return nil // nobody will look at the cluster again
 	}
@@ -353,7 +366,7 @@ func (w *world) carryOut(results scheduling.Results, round *Round) error {
 
 // launch takes the cheapest offering that the claim lists.
 func (w *world) launch(claim *scheduling.NodeClaim) (*launched, error) {
-	made := &launched{name: fmt.Sprintf("new-%04d", len(w.launched)), claim: claim}
+	made := &launched{name: fmt.Sprintf("new-%04d", len(w.launched)), claim: claim, wanted: claim.ToNodeClaim()}
 	best := math.Inf(1)
 	known := append([]*cloudprovider.InstanceType{}, claim.InstanceTypeOptions...)
 	sort.Slice(known, func(i, j int) bool { return known[i].Name < known[j].Name })
@@ -376,8 +389,7 @@ func (w *world) launch(claim *scheduling.NodeClaim) (*launched, error) {
 
 // join makes the node of a launched claim, ready at once.
 func (w *world) join(made *launched) error {
-	claim := made.claim.ToNodeClaim()
-	labels := map[string]string{}
+	claim, labels := made.wanted.DeepCopy(), map[string]string{}
 	maps.Copy(labels, single(made.known.Requirements))
 	maps.Copy(labels, single(made.claim.Requirements))
 	maps.Copy(labels, single(made.offering.Requirements))
@@ -391,7 +403,26 @@ func (w *world) join(made *launched) error {
 	if err := w.addClaim(claim); err != nil {
 		return err
 	}
-	return w.addNode(ready(made.name, claim))
+	return w.arrive(ready(made.name, claim))
+}
+
+// arrive adds a new node with the pods that DaemonSets put on it at once.
+func (w *world) arrive(node *corev1.Node) error {
+	if err := w.addNode(node); err != nil {
+		return err
+	}
+	labels := requirements.NewLabelRequirements(node.Labels)
+	for _, set := range w.scenario.daemons {
+		pod := workload{set, "DaemonSet", 1, set.Spec.Template, nil}.pod(set.Name + "-" + node.Name)
+		tolerated := requirements.Taints(node.Spec.Taints).ToleratesPod(pod) == nil
+		if tolerated && labels.Compatible(requirements.NewPodRequirements(pod)) == nil {
+			pod.UID = types.UID(fullName(pod))
+			if err := w.bind(pod, node.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // awaken lets claims of the scenario that were on their way become nodes when pods are bound to them.
@@ -409,7 +440,7 @@ func (w *world) awaken(bound map[types.UID]string) error {
 		}
 		node := ready(claim.Name, claim)
 		w.scenario.nodes = append(w.scenario.nodes, node)
-		if err := w.addNode(node); err != nil {
+		if err := w.arrive(node); err != nil {
 			return err
 		}
 	}

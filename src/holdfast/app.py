@@ -6,17 +6,16 @@ controllers; each is made once and handed down by name.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
 from typing import Any, Final, Protocol
 
-from holdfast import errors
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
 from holdfast.cloud.aws import labels as aws_labels
 from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.calls import Calls, Clients, Executor
-from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
@@ -41,31 +40,34 @@ from holdfast.controllers.nodepool import counter
 from holdfast.controllers.nodepool import hash as nodepool_hash
 from holdfast.controllers.nodepool import status as nodepool_status
 from holdfast.controllers.provisioning import provisioner
-from holdfast.controllers.provisioning.provisioner import BatchSettings, Provisioner
+from holdfast.controllers.provisioning.provisioner import Provisioner
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
-from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
-from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
-from holdfast.runtime.lease import Election, LeaseSettings
+from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.metrics import Metric, Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Reconciler
 from holdfast.runtime.writes import Writer
-from holdfast.state import live, times
+from holdfast.settings import Settings
+from holdfast.state import live
 from holdfast.state.live import Live
 
-GATES: Final[Mapping[str, bool]] = {"ReservedCapacity": True}  # those that are acted on, with their defaults
-GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapacity"}
 _CLAIMS_AT_ONCE: Final = 1000
 _NODES_AT_ONCE: Final = 100
+_BUILD: Final = "karpenter_build_info"
+_SYNCED: Final = "karpenter_cluster_state_synced"
+_NODES: Final = "karpenter_cluster_state_node_count"
 _METRICS: Final = (
+    Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
+    Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
+    Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
     *provisioner.METRICS,
     *lifecycle.METRICS,
     *registration.METRICS,
@@ -74,112 +76,6 @@ _METRICS: Final = (
     *counter.METRICS,
     *aws_metrics.METRICS,
 )
-
-
-# --- Settings -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything that a user may set; read once, when the program starts."""
-
-    cluster_name: str
-    cluster_endpoint: str = ""
-    cluster_ca_bundle: str = ""
-    service_cidr: str | None = None
-    dns_ip: str | None = None
-    kubernetes_version: str = ""  # the minor version, such as 1.34
-    isolated_vpc: bool = False
-    batching: BatchSettings = field(default_factory=BatchSettings)
-    planning: PlanSettings = field(default_factory=PlanSettings)
-    capacity: CapacitySettings = field(default_factory=CapacitySettings)
-    client: ClientSettings = field(default_factory=ClientSettings)
-    election: LeaseSettings | None = None  # None: it leads without asking
-    strict: bool = False  # a bug of ours ends the program: for simulations and CI
-
-
-def from_environment(environ: Mapping[str, str]) -> Settings:
-    """The settings that environment variables stand for: Karpenter's names where it has them, and ours."""
-    read = _Environment(environ)
-    gates = feature_gates(environ.get("FEATURE_GATES", ""))
-    reserved = gates["ReservedCapacity"]
-    plain = PlanSettings()
-    namespace = environ.get("LEADER_ELECTION_NAMESPACE", "") or "kube-system"
-    name = environ.get("LEADER_ELECTION_NAME", "") or LeaseSettings(namespace).name
-    return Settings(
-        cluster_name=environ.get("CLUSTER_NAME", ""),
-        cluster_endpoint=environ.get("CLUSTER_ENDPOINT", ""),
-        cluster_ca_bundle=environ.get("CLUSTER_CA_BUNDLE", ""),
-        isolated_vpc=read.flag("ISOLATED_VPC", default=False),
-        batching=BatchSettings(
-            read.seconds("BATCH_IDLE_DURATION", 1), read.seconds("BATCH_MAX_DURATION", 10)
-        ),
-        planning=PlanSettings(
-            packing=Packing(read.word("PACKING", plain.packing, tuple(Packing))),
-            packing_candidates=read.number("PACKING_CANDIDATES", plain.packing_candidates),
-            reserved_capacity=reserved,
-            reserved_before_weight=read.flag("RESERVED_BEFORE_WEIGHT", default=plain.reserved_before_weight),
-            reservation_wait_s=read.seconds("RESERVATION_WAIT", plain.reservation_wait_s),
-            preference_policy=PreferencePolicy(
-                read.word("PREFERENCE_POLICY", plain.preference_policy, tuple(PreferencePolicy))
-            ),
-            min_values_policy=MinValuesPolicy(
-                read.word("MIN_VALUES_POLICY", plain.min_values_policy, tuple(MinValuesPolicy))
-            ),
-            ledger_lag_s=read.seconds("LEDGER_LAG", plain.ledger_lag_s),
-        ),
-        capacity=CapacitySettings(reserved_capacity=reserved),
-        client=ClientSettings(
-            per_second=read.number("KUBE_CLIENT_QPS", 200), burst=read.number("KUBE_CLIENT_BURST", 300)
-        ),
-        election=None
-        if read.flag("DISABLE_LEADER_ELECTION", default=False)
-        else LeaseSettings(namespace, name),
-    )
-
-
-def feature_gates(written: str) -> dict[str, bool]:
-    """Gates as `Name=true,Other=false`; those that are not named keep their defaults, unknown ones are ignored."""
-    found = dict(GATES)
-    for part in filter(None, (one.strip() for one in written.split(","))):
-        name, separator, value = part.partition("=")
-        if not separator or value.lower() not in ("true", "false"):
-            raise errors.InvalidInput(f"FEATURE_GATES: {part!r} is not of the form Name=true")
-        gate = GATE_ALIASES.get(name, name)
-        if gate in found:
-            found[gate] = value.lower() == "true"
-    return found
-
-
-class _Environment:
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-
-    def seconds(self, name: str, default: int) -> int:
-        written = self._environ.get(name)
-        if not written:
-            return default
-        seconds = times.duration_s(written)
-        if seconds is None:
-            raise errors.InvalidInput(f"{name}: {written!r} is not a duration such as 90s or 5m")
-        return seconds
-
-    def number(self, name: str, default: int) -> int:
-        written = self._environ.get(name)
-        if not written:
-            return default
-        if not written.isdecimal():
-            raise errors.InvalidInput(f"{name}: {written!r} is not a whole number")
-        return int(written)
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        return self.word(name, str(default).lower(), ("true", "false")) == "true"
-
-    def word(self, name: str, default: str, allowed: Sequence[str]) -> str:
-        written = self._environ.get(name) or default
-        if written not in allowed:
-            raise errors.InvalidInput(f"{name}: {written!r} is none of {', '.join(allowed)}")
-        return written
 
 
 # --- The program --------------------------------------------------------------------------------------
@@ -206,8 +102,12 @@ class World:
 class App:
     """One replica. `start` returns at once; `stop` when everything has ended."""
 
-    def __init__(self, settings: Settings, world: World) -> None:
+    def __init__(
+        self, settings: Settings, world: World, *, after_sync: Callable[[], None] = lambda: None
+    ) -> None:
         self.settings = settings
+        self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
+        self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
         clock, ids = world.clock, world.ids
         client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
@@ -215,7 +115,7 @@ class App:
         self._election = _election(settings, world)
         self.caches = Caches((*live.KINDS, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         leads = self._election.leads if self._election is not None else lambda: True
-        self.discovery, self.cloud = _cloud(settings, world, self.recorder)
+        self.discovery, self.cloud = self._cloud(world)
         self.doors = Doors(
             kube=Writer(client, self.caches, may_write=leads),
             cloud=self.cloud,
@@ -251,8 +151,12 @@ class App:
     async def stop(self) -> None:
         """Ends it in order, and raises what it ended with before, if it did."""
         assert self._task is not None, "it was never started"
-        self._stop.set()
+        self.tell_to_stop()
         await self._task
+
+    def tell_to_stop(self) -> None:
+        """`run` will end, in order."""
+        self._stop.set()
 
     async def kill(self) -> None:
         """Ends it as a crash does: nothing is brought to its end."""
@@ -268,7 +172,7 @@ class App:
     async def run(self) -> None:
         """Until `stop`."""
         reading = asyncio.create_task(self.discovery.schedule.run())
-        managing = asyncio.create_task(self.manager.run(self._stop))
+        managing = asyncio.create_task(self.manager.run(self._stop, after_sync=self._after_sync))
         try:
             ended, _ = await asyncio.wait({reading, managing}, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -277,6 +181,41 @@ class App:
             for task in (reading, managing):
                 task.cancel()
             await asyncio.gather(reading, managing, return_exceptions=True)
+
+    def _cloud(self, world: World) -> tuple[Discovery, Aws]:
+        settings, recorder = self.settings, self.recorder
+        calls = Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
+        cluster = Cluster(
+            name=settings.cluster_name,
+            endpoint=settings.cluster_endpoint,
+            ca_bundle=settings.cluster_ca_bundle,
+            service_cidr=settings.service_cidr,
+            dns_ip=settings.dns_ip,
+            ipv6=settings.ipv6,
+        )
+        setup = Setup(
+            cluster=settings.cluster_name,
+            tags=cluster.tags,
+            kubernetes=lambda: self.kubernetes_version,
+            settings=settings.capacity,
+            isolated_vpc=settings.isolated_vpc,
+            service_cidr_known=settings.service_cidr is not None,
+        )
+        discovery = Discovery(calls, setup, clock=world.clock, recorder=recorder)
+        around = Surroundings(
+            cluster=cluster,
+            region=world.aws.region,
+            reserved_capacity=settings.planning.reserved_capacity,
+            dry_runs=settings.dry_runs,
+        )
+        aws = Aws(calls, discovery, around, clock=world.clock, ids=world.ids, recorder=recorder)
+        return discovery, aws
+
+    def refresh_gauges(self) -> None:
+        """The numbers that are read off the caches when somebody asks."""
+        self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
+        self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
+        self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
 
     def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
         made = Controller(
@@ -353,28 +292,3 @@ def _election(settings: Settings, world: World) -> Election | None:
         settings=settings.election,
         identity=world.ids.token(),
     )
-
-
-def _cloud(settings: Settings, world: World, recorder: LiveRecorder) -> tuple[Discovery, Aws]:
-    calls = Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
-    cluster = Cluster(
-        name=settings.cluster_name,
-        endpoint=settings.cluster_endpoint,
-        ca_bundle=settings.cluster_ca_bundle,
-        service_cidr=settings.service_cidr,
-        dns_ip=settings.dns_ip,
-    )
-    setup = Setup(
-        cluster=settings.cluster_name,
-        tags=cluster.tags,
-        kubernetes=lambda: settings.kubernetes_version,
-        settings=settings.capacity,
-        isolated_vpc=settings.isolated_vpc,
-        service_cidr_known=settings.service_cidr is not None,
-    )
-    discovery = Discovery(calls, setup, clock=world.clock, recorder=recorder)
-    around = Surroundings(
-        cluster=cluster, region=world.aws.region, reserved_capacity=settings.planning.reserved_capacity
-    )
-    aws = Aws(calls, discovery, around, clock=world.clock, ids=world.ids, recorder=recorder)
-    return discovery, aws

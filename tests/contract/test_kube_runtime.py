@@ -62,6 +62,7 @@ def test_a_cache_follows_what_happens(world: World) -> None:
     world.run(program)
 
 
+@pytest.mark.fact("ST-4")
 def test_what_we_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
     async def program(place: Place) -> None:
         async with followed(place) as caches:

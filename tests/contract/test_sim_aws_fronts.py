@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import json
 import threading
 import time
 import urllib.error
@@ -357,6 +358,24 @@ def test_a_long_poll_over_http_ends_with_the_message_that_comes() -> None:
     assert time.monotonic() - began < 15
 
 
+def test_a_long_poll_whose_client_is_gone_takes_no_message() -> None:
+    with sim_aws.served(sim_aws.endpoint(clock=sim_aws.LoopClock())) as url:
+        asked = {"QueueUrl": f"http://x/1/{sim_aws.QUEUE}"}
+        with pytest.raises(TimeoutError):
+            sqs(url, "ReceiveMessage", {**asked, "WaitTimeSeconds": 20}, timeout_s=0.3)
+        time.sleep(0.3)  # until the server has heard of it
+        sqs(url, "SendMessage", {**asked, "MessageBody": "hello"})
+        time.sleep(0.3)
+        assert '"Body":"hello"' in sqs(url, "ReceiveMessage", asked)
+
+
+def sqs(url: str, operation: str, params: Mapping[str, Any], timeout_s: float = 20) -> str:
+    target = {"X_Amz_Target": f"AmazonSQS.{operation}", "Content_Type": "application/x-amz-json-1.0"}
+    status, text = post(url, "sqs", json.dumps(params), timeout_s, **target)
+    assert status == 200, text
+    return text.replace(": ", ":")
+
+
 def test_latency_over_http_is_real() -> None:
     world = sim_aws.endpoint(clock=sim_aws.LoopClock(), faults=sim_aws.Slow(0.2))
     with sim_aws.clients("http", world) as aws:
@@ -374,13 +393,13 @@ def address() -> Iterator[str]:
         yield url
 
 
-def post(url: str, service: str, body: str, **headers: str) -> tuple[int, str]:
+def post(url: str, service: str, body: str, timeout_s: float = 20, **headers: str) -> tuple[int, str]:
     scope = f"AWS4-HMAC-SHA256 Credential=AKIATEST/20270115/us-west-2/{service}/aws4_request, Signature=0"
     signed = {"Authorization": scope} if service else {}
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, body.encode(), {**signed, **headers}, method="POST")  # noqa: S310
     try:
-        with urllib.request.urlopen(request) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

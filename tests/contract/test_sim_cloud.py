@@ -1,5 +1,6 @@
 """A whole simulated AWS, asked by real botocore: its services speak of the same things, and time passes by itself."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 import sim_aws
 from doors import START_S, ManualClock, SeededIds
@@ -270,6 +272,40 @@ def test_another_account_shares_slots_and_its_events_are_its_own() -> None:
         control.set_state(cloud.ec2.world, ODCR.id, "delayed")
         assert [event["detail"]["capacity-reservation-id"] for event in received(aws)] == [ODCR.id]
     assert cloud.endpoint.caller(access_key(OTHER), "").account_id == OTHER
+
+
+def test_a_reservation_that_is_lent_from_the_beginning_can_be_taken_back() -> None:
+    lent = dataclasses.replace(ODCR, id="cr-lent", total=1, lent_from=ODCR.id, tags={"team": "ml"})
+    cloud = built(ManualClock(), reservations=(lent, ODCR))
+    with sim_aws.clients("before_call", cloud.endpoint) as aws:
+        (shown,) = aws["ec2"].describe_capacity_reservations(
+            Filters=[{"Name": "tag:team", "Values": ["ml"]}]
+        )["CapacityReservations"]
+        assert (shown["CapacityReservationId"], shown["Interruptible"]) == ("cr-lent", True)
+        assert (available(aws, lent), available(aws, ODCR)) == (1, 1)
+        aws["ec2"].update_interruptible_capacity_reservation_allocation(
+            CapacityReservationId=ODCR.id, TargetInstanceCount=0
+        )
+        assert available(aws, ODCR) == 2
+    cloud.ec2.check_all()
+
+
+def test_pages_of_a_setup_are_small_whatever_is_asked_for() -> None:
+    cloud = built(ManualClock(), page_size=7)
+    with sim_aws.clients("before_call", cloud.endpoint) as aws:
+        pages = list(aws["ec2"].get_paginator("describe_instance_types").paginate(MaxResults=100))
+        assert {len(page["InstanceTypes"]) for page in pages[:-1]} == {7}
+        assert sum(len(page["InstanceTypes"]) for page in pages) == len(cloud.ec2.world.types)
+
+
+def test_a_bug_of_the_simulator_is_remembered_though_a_client_takes_it_for_an_error() -> None:
+    cloud = built(ManualClock())
+    with sim_aws.clients("http", cloud.endpoint) as aws:
+        assert cloud.endpoint.broken is None
+        cloud.ec2.world.put_reservation(cloud.ec2.world.reservations[ODCR.id], available=7)
+        with pytest.raises(ResponseParserError):
+            available(aws, ODCR)
+    assert "says 7 are available" in str(cloud.endpoint.broken)
 
 
 def test_prices_of_a_setup_are_those_of_the_price_list_and_of_spot() -> None:

@@ -25,6 +25,11 @@ class Answer(NamedTuple):
         return float(sum(one["solveSeconds"] for one in self.rounds))
 
     @property
+    def later(self) -> frozenset[str]:
+        """Pods that were placed after the first round."""
+        return frozenset(name for one in self.rounds for name in one.get("later") or ())
+
+    @property
     def rounds_until_slots_used(self) -> int:
         return max((n for n, one in enumerate(self.rounds, start=1) if one["slots"]), default=0)
 

@@ -7,7 +7,8 @@ import pytest
 import app_world
 import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
-from holdfast import app, names
+from holdfast import names
+from holdfast import settings as settings_table
 from holdfast.api import conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
@@ -196,7 +197,7 @@ def test_slots_given_back_by_one_app_are_used_by_the_next() -> None:
 @pytest.mark.parametrize("gate", ["ReservedCapacity", "CapacityReservations"])
 @pytest.mark.parametrize("on", ["true", "false"])
 def test_the_gate_has_two_names_and_switches_reservations_off(gate: str, on: str) -> None:
-    read = app.from_environment({"CLUSTER_NAME": "x", "FEATURE_GATES": f"{gate}={on}"})
+    read = settings_table.read({}, {"CLUSTER_NAME": "x", "FEATURE_GATES": f"{gate}={on}"}).app
     settings = dataclasses.replace(app_world.SETTINGS, planning=read.planning, capacity=read.capacity)
 
     async def program(world: AppWorld) -> None:

@@ -9,7 +9,18 @@ from holdfast import names
 from holdfast.core.scheduling import duals, greedy
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
-from planner_builders import fake_types, instance_type, is_in, pods, pool, request, reservation, shape
+from holdfast.model import requirements
+from planner_builders import (
+    fake_types,
+    instance_type,
+    is_in,
+    one_per_node,
+    pods,
+    pool,
+    request,
+    reservation,
+    shape,
+)
 
 ROOMS = np.array(
     [[1900, 7000, 29], [3900, 15000, 58], [7900, 31000, 58], [1900, 3000, 29], [7900, 63000, 58]]
@@ -61,6 +72,21 @@ def test_a_plan_by_price_leaves_the_large_and_dear_type_alone() -> None:
     assert by_price.price_nano_usd_per_hour < 0.5 * first_fit.price_nano_usd_per_hour
     assert by_price.baseline_nano_usd_per_hour == first_fit.price_nano_usd_per_hour
     assert sum(len(claim.pods) for claim in by_price.claims) == 60
+
+
+def test_pods_that_need_a_dearer_node_share_one_where_that_is_cheaper() -> None:
+    """Fewest pods first would make every node a dear one."""
+    types = [
+        instance_type("plain", 4, 16, 0.20, capacity_types=[names.ON_DEMAND]),
+        instance_type("fast", 4, 16, 0.30, capacity_types=[names.ON_DEMAND], labels={names.ARCH: "arm64"}),
+    ]
+    either = (is_in(names.ZONE, "nowhere"), is_in(names.ARCH, "arm64"))
+    fast = shape(100, 64, "fast", required_terms=tuple(requirements.of(one) for one in either))
+    apart = shape(1000, 1024, **one_per_node())
+    asked = [pool("default", types)], (*pods(3, apart, "apart"), *pods(9, fast, "fast"))
+    plan = solve(request(*asked, packing=Packing.COST))
+    assert sorted(claim.instance_type for claim in plan.claims) == ["fast", "plain", "plain"]
+    assert plan.baseline_nano_usd_per_hour > plan.price_nano_usd_per_hour
 
 
 @pytest.mark.parametrize("candidates", [0, 1, 16])

@@ -1,11 +1,12 @@
 """The work loop: what becomes of each result, and of a bug of ours."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 import objects
@@ -185,6 +186,16 @@ def test_a_stop_waits_for_what_is_running() -> None:
     assert ended == ["short"]
 
 
+@pytest.fixture
+def every_level() -> Iterator[None]:
+    """Another test of this process may have asked for fewer lines."""
+    before = structlog.get_config()
+    structlog.reset_defaults()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.usefixtures("every_level")
 def test_each_reconcile_is_one_line_and_a_lasting_error_is_an_error_once() -> None:
     async def does(_key: Key, count: int) -> Answer:
         match count:

@@ -101,6 +101,7 @@ def is_list(request: Request) -> bool:
     return request.method == "GET" and request.path == "/api/v1/nodes" and not is_watch(request)
 
 
+@pytest.mark.fact("ST-2")
 def test_nothing_is_decided_before_everything_was_read() -> None:
     async def program() -> None:
         cluster = Cluster()
@@ -154,7 +155,7 @@ def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
         assert await cluster.labels() == {"early": "one", "late": "two"}
         two.stop.set()
         await second
-        lease = await cluster.kube.get(Lease, "karpenter-leader-election", "kube-system")
+        lease = await cluster.kube.get(Lease, "holdfast-leader-election", "kube-system")
         assert not lease.spec.holder_identity
 
     time.run(program())

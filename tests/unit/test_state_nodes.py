@@ -75,6 +75,25 @@ def test_a_claim_that_names_its_node_has_that_one() -> None:
     assert halves.claim is claim
 
 
+@pytest.mark.fact("ST-5")
+@pytest.mark.parametrize(
+    ("labels", "provider_id", "known"),
+    [
+        ({}, "", True),  # nobody's pool
+        ({names.NODEPOOL: "p", names.INSTANCE_TYPE: "m5.large"}, "", False),
+        ({names.NODEPOOL: "p"}, "cloud:///n", False),
+        ({names.NODEPOOL: "p", names.INSTANCE_TYPE: "m5.large"}, "cloud:///n", True),
+        ({names.NODEPOOL: "p"} | READY, "cloud:///n", True),
+    ],
+)
+def test_a_node_of_a_pool_that_does_not_say_what_it_is_yet_is_not_known(
+    labels: dict[str, str],
+    provider_id: str,
+    known: bool,  # noqa: FBT001 - what is expected
+) -> None:
+    assert nodes.is_known(node("n", {"labels": labels}, spec={"providerID": provider_id})) is known
+
+
 @pytest.mark.fact("ST-7")
 def test_labels_come_from_the_claim_until_the_node_has_registered() -> None:
     claim = nodeclaim("c", {"labels": {"from": "claim", names.NODEPOOL: "p"}})
@@ -177,7 +196,7 @@ def daemon_pod(name: str, created: str, **spec: Any) -> Any:
     return pod(name, meta, **spec)
 
 
-@pytest.mark.fact("S-56")
+@pytest.mark.fact("S-56", "ST-11")
 def test_a_daemon_set_is_its_newest_pod_with_the_affinity_of_its_template() -> None:
     by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
     both = by_name | {"matchExpressions": [{"key": "x", "operator": "Exists"}]}

@@ -1,5 +1,6 @@
 """A snapshot has everything, sorted by name; pods that cannot be planned are named beside it."""
 
+import dataclasses
 import random
 
 import pytest
@@ -18,7 +19,7 @@ from holdfast.state import pod_states, snapshot
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.pods import PodConverter
 from holdfast.state.snapshot import Cluster, Marks, Supply, Taken
-from objects import NOW_S, budget, csi_node, daemonset, node, nodeclaim, pod
+from objects import NOW_S, budget, container, csi_node, daemonset, node, nodeclaim, owned, pod
 from planner_builders import fake_types
 
 LARGE = InstanceType(
@@ -82,6 +83,36 @@ def test_everything_is_there_and_sorted_by_name() -> None:
 
 
 @pytest.mark.fact("S-7")
+@pytest.mark.fact("ST-9")
+def test_a_pod_counts_on_the_node_it_is_bound_to_until_it_has_ended() -> None:
+    seen = {node.name: [pod.full_name for pod in node.pods] for node in take().snapshot.nodes}
+    assert seen["n1"] == ["default/w", "default/x"]  # done has ended; lost is on no node that is known
+    assert all(not pods for name, pods in seen.items() if name != "n1")
+    again = pod("w", {"uid": "another"}, nodeName="n2")  # the name of before, with another life
+    others = tuple(each for each in CLUSTER.pods if each.metadata.name != "w")
+    moved = take(dataclasses.replace(CLUSTER, pods=(*others, again))).snapshot.nodes
+    assert {node.name: [pod.full_name for pod in node.pods] for node in moved if node.pods} == {
+        "n1": ["default/x"],
+        "n2": ["default/w"],
+    }
+
+
+@pytest.mark.fact("ST-8")
+def test_a_node_knows_what_its_pods_take() -> None:
+    ported = container(cpu="1") | {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+    there = Cluster(
+        nodes=(node("n1", status={"allocatable": {"cpu": "4", "pods": "10"}}),),
+        pods=(
+            pod("web", nodeName="n1", containers=[ported]),
+            pod("agent", owned("DaemonSet", "ds"), nodeName="n1", containers=[container(cpu="500m")]),
+        ),
+    )
+    (seen,) = take(there).snapshot.nodes
+    assert seen.free["cpu"] == 2500
+    assert seen.used_by_daemons["cpu"] == 500
+    assert [port.port for shape in seen.shapes for port in shape.host_ports] == [8080]
+
+
 def test_a_pod_that_cannot_be_planned_is_left_out_and_named() -> None:
     (rejected,) = take().rejected
     assert rejected.pod == "default/wrong"

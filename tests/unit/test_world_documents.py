@@ -13,12 +13,14 @@ from holdfast.api.world import World
 from holdfast.cli import main
 from holdfast.sim import world_reading
 from holdfast.sim.cloud_setup import CloudSetup
+from holdfast.sim.cluster.timings import Timings as ClusterTimings
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.setup import Timings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 START_S = 1_794_736_800  # 2026-11-15T10:00:00Z
 ODCR = {"id": "cr-1", "instanceType": "m5.large", "zone": "us-west-2a", "total": 2}
+LENT = ODCR | {"id": "cr-9", "total": 1, "lentFrom": "cr-1", "instanceMatchCriteria": "targeted"}
 BLOCK = ODCR | {"type": "capacity-block", "instanceMatchCriteria": "targeted"}
 
 
@@ -63,10 +65,13 @@ def test_the_example_in_docs_becomes_what_it_says() -> None:
     assert isinstance(setup, CloudSetup)
     assert (setup.cluster, setup.roles) == ("demo", ("KarpenterNodeRole-demo",))
     assert (setup.accounts, setup.vcpu_limits) == (("111122223333", "444455556666"), {"111122223333": 512})
-    ours, theirs, block = setup.reservations
+    ours, theirs, block, lent = setup.reservations
     assert (ours.zone_id, ours.total, ours.elsewhere, ours.criteria) == ("usw2-az2", 4, 1, "targeted")
     assert (theirs.owner, theirs.shared_with) == ("444455556666", ("111122223333",))
     assert (block.kind, block.start_s - START_S, block.end_s - START_S) == ("capacity-block", 7200, 91800)
+    assert (lent.lent_from, lent.total) == ("cr-0a", 1)
+    assert setup.page_size == 100
+    assert world_reading.cluster_timings(of(value)) == ClusterTimings(boot_s=25, ready_s=10, devices_s=15)
     assert setup.limits == {("m5.large", "usw2-az2", "spot"): 3}
     assert (setup.prices, setup.spot_prices) == (
         {"m5.large": 100_000_000},
@@ -133,6 +138,16 @@ def test_every_kind_of_fault_is_one_of_the_simulator_with_its_fields(kind: str) 
         ({"reservations": [ODCR | {"total": 0}]}, ".spec.reservations[0].total", "minimum of 1"),
         ({"reservations": [ODCR | {"usedElsewhere": 3}]}, ".spec.reservations[0]", "more than total"),
         ({"reservations": [BLOCK]}, ".spec.reservations[0]", "a capacity-block needs an end"),
+        (
+            {"reservations": [LENT | {"instanceMatchCriteria": "open"}]},
+            ".spec.reservations[0]",
+            "is targeted",
+        ),
+        (
+            {"reservations": [LENT | {"end": "2026-11-15T10:00:00Z"}]},
+            ".spec.reservations[0]",
+            "has no start, end",
+        ),
         ({"faults": [{"type": "Rain"}]}, ".spec.faults[0].type", "Lost"),
         ({"faults": [{"type": "Partial"}]}, ".spec.faults[0]", "Partial needs the field atMost"),
         (
@@ -187,6 +202,22 @@ def test_what_is_wrong_with_a_field_is_named_with_its_place(
             "not a zone",
         ),
         ({"prices": [{"instanceType": "m5.huge", "price": "1"}]}, ".spec.prices[0].instanceType", "m5.huge"),
+        ({"reservations": [LENT]}, ".spec.reservations[0].lentFrom", "not among the reservations"),
+        (
+            {"reservations": [LENT, ODCR | {"end": "2026-12-15T10:00:00Z"}]},
+            ".spec.reservations[0].lentFrom",
+            "cr-1 cannot lend",
+        ),
+        (
+            {"reservations": [LENT | {"zone": "us-west-2b"}, ODCR]},
+            ".spec.reservations[0].lentFrom",
+            "cr-1 is of m5.large in us-west-2a",
+        ),
+        (
+            {"reservations": [LENT, ODCR | {"usedElsewhere": 2}]},
+            ".spec.reservations[0].lentFrom",
+            "cr-1 has 0 slots",
+        ),
         ({"faults": [{"type": "Taken", "reservation": "cr-2"}]}, ".spec.faults[0].reservation", "cr-2"),
         (
             {"faults": [{"type": "Lost", "operation": "CreateFleets"}]},

@@ -32,6 +32,13 @@ class TypeMeta(Wire, frozen=True):
     kind: str = ""
 
 
+class Version(Wire, frozen=True):
+    """What `/version` says. The minor one may have a suffix, such as the plus of EKS."""
+
+    major: str = ""
+    minor: str = ""
+
+
 class ListMeta(Wire, frozen=True, kw_only=True):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")

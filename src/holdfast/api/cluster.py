@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import ClassVar
 
+import msgspec
+
 from holdfast.api.meta import IntOrString, LabelSelector, Object, Wire
 from holdfast.api.pods import ObjectReference
 
@@ -16,10 +18,11 @@ class Namespace(Object, frozen=True, kw_only=True):
 
 class ServiceSpec(Wire, frozen=True):
     selector: dict[str, str] = {}
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
 
 
 class Service(Object, frozen=True, kw_only=True):
-    """Read for its selector alone: default spread constraints are deduced from it."""
+    """Read for its selector, from which default spread constraints are deduced, and for the address of the DNS."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Service"

@@ -72,6 +72,13 @@ class Reservation(Wire, frozen=True, kw_only=True):
     start: Annotated[datetime | None, about("When it can be used; unset: from the beginning.")] = None
     end: Annotated[datetime | None, about("When it ends; unset: it does not.")] = None
     ultra_server: Annotated[bool, about("Whether it is of an UltraServer.")] = False
+    lent_from: Annotated[
+        str | None,
+        about(
+            "The reservation whose slots these are: EC2 can take them back, so this one is interruptible.",
+            pattern=patterns.RESERVATION_ID,
+        ),
+    ] = None
     tags: Annotated[dict[str, str], about("Its tags, which selector terms look at.")] = {}
 
 
@@ -102,6 +109,9 @@ class Timings(Wire, frozen=True, kw_only=True):
     forget: Annotated[str | None, _duration("How long a terminated instance is described.")] = None
     stale: Annotated[str | None, _duration("How old every answer of a Describe call is.")] = None
     interruption: Annotated[str | None, _duration("From an interruption warning to the end.")] = None
+    join: Annotated[str | None, _duration("From running to the node being registered.")] = None
+    ready: Annotated[str | None, _duration("From there to the node being ready.")] = None
+    devices: Annotated[str | None, _duration("From there to its devices being counted.")] = None
 
 
 class Fault(Wire, frozen=True, kw_only=True):
@@ -155,6 +165,18 @@ _RESERVATION_RULES: Final = (
         "a capacity-block is targeted: write instanceMatchCriteria: targeted",
     ),
 )
+_LENT_WITHOUT: Final = ("start", "end", "ownerID", "sharedWith")
+_LENT_RULES: Final = (
+    Rule(
+        "!has(self.lentFrom) || self.instanceMatchCriteria == 'targeted'",
+        "a reservation that is lent is targeted: write instanceMatchCriteria: targeted",
+    ),
+    Rule("!has(self.lentFrom) || self.type == 'default'", "a capacity-block is not lent"),
+    Rule(
+        f"!has(self.lentFrom) || {' && '.join(f'!has(self.{name})' for name in _LENT_WITHOUT)}",
+        f"a reservation that is lent has no {', '.join(_LENT_WITHOUT)}: it is as its source is",
+    ),
+)
 _PRICE_RULES: Final = (
     Rule("!has(self.zone) || self.capacityType == 'spot'", "zone goes with the capacityType spot alone"),
 )
@@ -179,8 +201,12 @@ class WorldSpec(Wire, frozen=True, kw_only=True):
         int, about("How many addresses each subnet has.", minimum=1, maximum=4091)
     ] = 4091
     throttled: Annotated[bool, about("Whether EC2's token buckets are on.")] = True
+    page_size: Annotated[
+        int | None,
+        about("How many items EC2 puts on a page at most, whatever is asked for; unset: its own.", minimum=1),
+    ] = None
     reservations: Annotated[
-        tuple[Annotated[Reservation, about("", rules=_RESERVATION_RULES)], ...],
+        tuple[Annotated[Reservation, about("", rules=_RESERVATION_RULES + _LENT_RULES)], ...],
         about("The capacity reservations that are there from the beginning."),
     ] = ()
     capacity: Annotated[

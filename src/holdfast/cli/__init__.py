@@ -10,7 +10,10 @@ import click
 
 # What --help shows, without importing the commands.
 COMMANDS: Final = {
+    "demo": "Watch it at work: a cluster, an EC2 with reservations and the real controllers, all in one process.",
     "plan": "Say what would be launched for a scenario, where its pods would go, and why not elsewhere.",
+    "run": "Run the controllers, on the cluster and the account that the environment names.",
+    "sandbox": "Run a simulated cluster and a simulated AWS, for whatever autoscaler you bring.",
     "validate": "Check manifests as the API server would, and whether they can work together.",
 }
 

@@ -72,6 +72,48 @@ def read(paths: Sequence[str], *, ignore_unknown_kinds: bool = False) -> Manifes
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An object as it is written, of whatever kind: for who lets an API server judge it."""
+
+    file: str
+    document: documents.Document
+
+    @property
+    def gvk(self) -> tuple[str, str]:
+        return _gvk(self.document.value)
+
+    def located(self, finding: Finding) -> Located:
+        return _located(self.file, self.document, finding)
+
+
+def read_raw(paths: Sequence[str]) -> tuple[tuple[Raw, ...], tuple[Located, ...]]:
+    """Every object under the paths, and what is no object at all."""
+    objects: list[Raw] = []
+    findings: list[Located] = []
+    for path in paths:
+        for file, data in _files(path):
+            if isinstance(data, str):
+                findings.append(Located(file, 1, "", "", data))
+                continue
+            for document in documents.read(data):
+                if isinstance(document, documents.Broken):
+                    findings.append(Located(file, document.line, "", "", document.message))
+                elif not all(_gvk(document.value)):
+                    findings.append(_located(file, document, _unknown(document.value)))
+                else:
+                    objects.append(Raw(file, document))
+    return tuple(objects), tuple(findings)
+
+
+def load(raw: Raw, kind: type[Object]) -> Loaded | tuple[Located, ...]:
+    """The object, if it is a valid one of that kind."""
+    problems = _problems(raw.document.value, kind)
+    if problems:
+        return tuple(raw.located(problem) for problem in problems)
+    return Loaded(raw.file, raw.document, kinds.from_plain(raw.document.value, kind))
+
+
 def parse(file: str, data: bytes) -> Manifests:
     """Everything in one text, which findings call `file`."""
     return _collected(_read(file, data, ignore_unknown_kinds=False))
@@ -130,11 +172,11 @@ def _objects(file: str, data: bytes, *, ignore_unknown_kinds: bool) -> Iterator[
             if not (ignore_unknown_kinds and problem.path == ("kind",)):
                 yield _located(file, document, problem)
             continue
-        problems = _problems(document.value, kind)
-        if problems:
-            yield from (_located(file, document, problem) for problem in problems)
+        found = load(Raw(file, document), kind)
+        if isinstance(found, Loaded):
+            yield found
         else:
-            yield Loaded(file, document, kinds.from_plain(document.value, kind))
+            yield from found
 
 
 def _problems(value: dict[str, Any], kind: type[Object]) -> list[Finding]:

@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.state import times
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -25,3 +27,13 @@ def manifests(function: F) -> F:
         help="A file or a folder of YAML or JSON manifests, or - for standard input. May be given several times.",
     )
     return paths(unknown(function))
+
+
+def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """A callback for durations."""
+    if value is None:
+        return None
+    found = times.duration_s(value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is not a duration such as 30s or 1h30m")
+    return found

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 
 from holdfast import errors
-from holdfast.api.answers import Page
+from holdfast.api.answers import Page, Version
 from holdfast.api.cluster import DeleteOptions, Eviction, Preconditions
 from holdfast.api.meta import Object, ObjectMeta, to_wire
 from holdfast.api.pods import Pod
@@ -71,6 +71,17 @@ class Client:
             items.extend(page.items)
             version = page.resource_version
         return Listing(tuple(items), version)
+
+    async def named(self, kind: type[K], name: str) -> tuple[K, ...]:
+        """The objects of that name, in whatever namespace."""
+        query = {"fieldSelector": f"metadata.name={name}"}
+        page: Page[K] = decoding.page(kind, await self._read(paths.all_of(kind), query))
+        return tuple(page.items or ())
+
+    async def version(self) -> str:
+        """Of the API server, without the patch: 1.34."""
+        said = msgspec.json.decode(await self._read("/version", {}), type=Version)
+        return f"{said.major}.{said.minor.rstrip('+')}"
 
     async def pages(self, kind: type[K], *, label_selector: str = "") -> AsyncIterator[Listing[K]]:
         query = {"limit": str(self._settings.page_size)}

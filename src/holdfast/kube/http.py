@@ -6,6 +6,7 @@ since a watch has nothing to say for minutes.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 import tempfile
@@ -127,17 +128,27 @@ def tls_context(server: Server, who: Credential) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if who.certificate_pem:
-        # Python's ssl reads certificates from files alone.
-        with tempfile.NamedTemporaryFile("w", encoding="ascii", prefix="holdfast-") as file:
-            file.write(f"{who.certificate_pem}\n{who.key_pem}")
-            file.flush()
-            try:
-                context.load_cert_chain(file.name)
-            except ssl.SSLError as error:
-                raise errors.InvalidInput(
-                    f"the client certificate for {server.url} cannot be used: {error}"
-                ) from error
+        try:
+            _load(context, f"{who.certificate_pem}\n{who.key_pem}")
+        except ssl.SSLError as error:
+            raise errors.InvalidInput(
+                f"the client certificate for {server.url} cannot be used: {error}"
+            ) from error
     return context
+
+
+def _load(context: ssl.SSLContext, pem: str) -> None:
+    """Python's ssl reads certificates from files alone; one in memory needs no folder that can be written to."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("holdfast"), "w", encoding="ascii") as memory:
+            memory.write(pem)
+            memory.flush()
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")
+    else:
+        with tempfile.NamedTemporaryFile("w", encoding="ascii", prefix="holdfast-") as file:
+            file.write(pem)
+            file.flush()
+            context.load_cert_chain(file.name)
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

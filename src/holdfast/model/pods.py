@@ -90,6 +90,8 @@ class PodView:
     do_not_disrupt: bool = False  # at the time of the snapshot
     terminating: bool = False  # on its way out: it still takes room, and counts for nobody else (S-77)
     mirror: bool = False  # the kubelet's own, from a file on its node
+    priority: int = 0
+    deletion_cost: int = 0  # how much more than others it is to be left alone; negative: rather less
 
     @property
     def full_name(self) -> str:

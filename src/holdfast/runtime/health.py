@@ -28,8 +28,11 @@ def probes(ready: Mapping[str, Check]) -> web.Application:
     return app
 
 
-def metrics_page(metrics: Metrics) -> web.Application:
+def metrics_page(metrics: Metrics, *, refresh: Callable[[], None] = lambda: None) -> web.Application:
+    """`refresh` is called before each reading, for numbers that are cheap to have and change all the time."""
+
     async def page(_: web.Request) -> web.Response:
+        refresh()
         return web.Response(body=metrics.text(), headers={"content-type": CONTENT_TYPE})
 
     app = web.Application()
@@ -39,11 +42,12 @@ def metrics_page(metrics: Metrics) -> web.Application:
 
 @asynccontextmanager
 async def served(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
-    """Serves the application inside the block; gives the port, which is chosen by the system when 0 was asked."""
+    """Serves the application inside the block; gives the port, which is chosen by the system when 0 was asked.
+    No host means every address there is."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host or None, port).start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

@@ -18,13 +18,14 @@ from holdfast.api.cluster import Lease
 from holdfast.api.meta import ObjectMeta
 from holdfast.ports import Clock, Ids, Kube
 
+NAME: Final = "holdfast-leader-election"  # not Karpenter's: two programs do not take turns
 _MICRO_TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # the API server takes exactly six digits
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
     namespace: str
-    name: str = "karpenter-leader-election"
+    name: str = NAME
     duration_s: int = 15  # how long a rival waits after the last renewal it saw
     renew_within_s: float = 10  # how long a leader leads after it began its last renewal
     retry_s: float = 2

@@ -4,9 +4,9 @@ Callers: `app`, once. The time of a line comes from the Clock door, so the log o
 """
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import structlog
 
@@ -14,21 +14,24 @@ from holdfast.ports import Clock
 
 Level = Literal["debug", "info", "warning", "error"]
 
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LEVELS: Final[Mapping[Level, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def configure(*, clock: Clock, level: Level = "info", as_json: bool | None = None) -> None:
-    """Lines of that level and above go to standard error, away from what a command prints for its user."""
+def configure(
+    *, clock: Clock, level: Level = "info", as_json: bool | None = None, to: TextIO | None = None
+) -> None:
+    """Lines of that level and above go to standard error, away from what a command prints for its user, or to a file."""
+    stream = to if to is not None else sys.stderr
 
     def add_time(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         line["time"] = datetime.fromtimestamp(clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return line
 
-    is_json = as_json if as_json is not None else not sys.stderr.isatty()
+    is_json = as_json if as_json is not None else not stream.isatty()
     shape: list[Any] = (
         [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(sort_keys=False)]
         if is_json
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     )
     structlog.configure(
         processors=[
@@ -37,7 +40,7 @@ def configure(*, clock: Clock, level: Level = "info", as_json: bool | None = Non
             add_time,
             *shape,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )

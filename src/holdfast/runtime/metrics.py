@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MISTAKES: Final = "holdfast_metric_mistakes_total"
@@ -79,6 +86,10 @@ class Metrics:
             (self._gauges[metric].labels(**labels) if labels else self._gauges[metric]).set(value)
         except (KeyError, ValueError) as error:
             self._mistake(metric, error)
+
+    def add_process(self) -> None:
+        """Memory, processor time and open files of this process."""
+        ProcessCollector(registry=self._registry)
 
     def value(self, sample: str, labels: Mapping[str, str]) -> float | None:
         """One number as Prometheus would read it, or None when it was never set."""

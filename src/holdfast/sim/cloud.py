@@ -159,10 +159,16 @@ class Cloud:
     def _begin(self) -> None:
         world = self.ec2.world
         for reserved in self.about.reservations:
-            fields = asdict(reserved)
-            fields["owner"] = reserved.owner or self.about.account
-            fields["start_s"] = reserved.start_s or world.now_s
-            control.add_reservation(world, **fields)
+            if not reserved.lent_from:
+                fields = asdict(reserved)
+                del fields["lent_from"]
+                fields["owner"] = reserved.owner or self.about.account
+                fields["start_s"] = reserved.start_s or world.now_s
+                control.add_reservation(world, **fields)
+        for lent in self.about.reservations:
+            if lent.lent_from:
+                about = {"id": lent.id, "tags": lent.tags, "elsewhere": lent.elsewhere}
+                control.lend(world, lent.lent_from, lent.total, **about)
         for pool, left in self.about.limits.items():
             control.limit_pool(world, *pool, left)
 
@@ -199,4 +205,5 @@ def _region(about: CloudSetup, iam: Iam) -> setup.Setup:
         timings=about.timings,
         prices=about.prices,
         spot_prices=about.spot_prices,
+        page_size=about.page_size,
     )

@@ -25,6 +25,7 @@ class Reserved:
     platform: str = "Linux/UNIX"
     tenancy: str = "default"
     ultraserver: bool = False
+    lent_from: str = ""  # the reservation whose slots these are
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,6 +51,7 @@ class CloudSetup:
     timings: setup.Timings = field(default_factory=setup.Timings)
     faults: tuple[Fault, ...] = ()
     throttled: bool = True
+    page_size: int = 0  # how many items a page of EC2 has at most; 0: as many as EC2's own
 
     @property
     def account(self) -> str:

@@ -5,7 +5,7 @@ each with its path; the schema (`api.scenario_schema`) has said before what is w
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -14,6 +14,7 @@ from holdfast.api import world as wire
 from holdfast.api.findings import Finding, Path
 from holdfast.data import ec2
 from holdfast.sim.cloud_setup import CloudSetup, Reserved
+from holdfast.sim.cluster import timings as cluster
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.service import OPERATIONS
 from holdfast.sim.ec2.setup import Timings
@@ -31,6 +32,7 @@ _TIMINGS: Final = {  # by the field of the file: the field of the simulator
     "stale": "stale_s",
     "interruption": "interruption_s",
 }
+_CLUSTER_TIMINGS: Final = {"join": "boot_s", "ready": "ready_s", "devices": "devices_s"}
 
 
 def begin_s(written: wire.World) -> int | None:
@@ -41,6 +43,11 @@ def begin_s(written: wire.World) -> int | None:
 def read(written: wire.World, begin_s: int) -> CloudSetup | tuple[Finding, ...]:
     """The setup, or what is to be mended first. Faults are timed from `begin_s` on."""
     return tuple(problems(written)) or _Reader(written.spec, begin_s).setup()
+
+
+def cluster_timings(written: wire.World) -> cluster.Timings:
+    """How long the machines of the world take to become nodes."""
+    return cluster.Timings(**_times(written.spec.timings, _CLUSTER_TIMINGS))
 
 
 def problems(written: wire.World) -> Iterator[Finding]:
@@ -72,7 +79,8 @@ class _Checks:
         self._region = ec2.region(spec.region)
         self._zones = [zone.name for zone in self._region.zones]
         self._accounts = [account.id for account in spec.accounts]
-        self._reservations = [reservation.id for reservation in spec.reservations]
+        self._reservations = {reservation.id: reservation for reservation in spec.reservations}
+        self._lent = [reservation.lent_from for reservation in spec.reservations if reservation.lent_from]
 
     def reservation(self, written: wire.Reservation, path: Path) -> Iterator[Finding]:
         yield from self.place(written.instance_type, written.zone, path)
@@ -83,6 +91,24 @@ class _Checks:
         for account, place in named:
             if account not in self._accounts:
                 yield Finding(place, f"{account} is not among the accounts of this world")
+
+        if written.lent_from is not None:
+            yield from self._lending(written, (*path, "lentFrom"))
+
+    def _lending(self, written: wire.Reservation, path: Path) -> Iterator[Finding]:
+        source = self._reservations.get(written.lent_from or "")
+        if source is None:
+            yield Finding(path, f"{written.lent_from} is not among the reservations of this world")
+        elif source.lent_from or source.end or source.type != "default":
+            yield Finding(path, f"{source.id} cannot lend: only an ordinary reservation without an end does")
+        elif (source.instance_type, source.zone) != (written.instance_type, written.zone):
+            yield Finding(path, f"{source.id} is of {source.instance_type} in {source.zone}")
+        elif written.total > source.total - source.used_elsewhere:
+            yield Finding(
+                path, f"{source.id} has {source.total - source.used_elsewhere} slots that it can lend"
+            )
+        elif self._lent.count(source.id) > 1:
+            yield Finding(path, f"{source.id} lends to more than one")
 
     def place(self, instance_type: str | None, zone: str | None, path: Path) -> Iterator[Finding]:
         offered = self._region.zones_by_type
@@ -127,15 +153,10 @@ class _Reader:
             },
             prices={p.instance_type: _nano(p.price) for p in spec.prices if p.capacity_type == "on-demand"},
             spot_prices=self._spot_prices(),
-            timings=Timings(
-                **{
-                    name: _seconds(text)
-                    for field, name in _TIMINGS.items()
-                    if (text := getattr(spec.timings, field)) is not None
-                }
-            ),
+            timings=Timings(**_times(spec.timings, _TIMINGS)),
             faults=tuple(self._fault(each) for each in spec.faults),
             throttled=spec.throttled,
+            page_size=spec.page_size or 0,
         )
 
     def _reserved(self, written: wire.Reservation) -> Reserved:
@@ -152,6 +173,7 @@ class _Reader:
             start_s=_epoch_s(written.start),
             end_s=_epoch_s(written.end),
             ultraserver=written.ultra_server,
+            lent_from=written.lent_from or "",
             tags=written.tags,
         )
 
@@ -217,6 +239,13 @@ def _twice(list_name: str, ids: list[str]) -> Iterator[Finding]:
 def _too_old(text: str | None, path: Path) -> Iterator[Finding]:
     if text is not None and _seconds(text) > HISTORY_S:
         yield Finding(path, f"no answer is older than {HISTORY_S}s here")
+
+
+def _times(written: wire.Timings, names: Mapping[str, str]) -> dict[str, Any]:
+    """What is written, by the simulator's names."""
+    return {
+        name: _seconds(text) for field, name in names.items() if (text := getattr(written, field)) is not None
+    }
 
 
 def _seconds(text: str) -> int:

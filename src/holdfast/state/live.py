@@ -30,7 +30,7 @@ from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
-from holdfast.state import claims, in_flight, nodepools, snapshot, volumes
+from holdfast.state import claims, in_flight, nodepools, nodes, snapshot, volumes
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
 from holdfast.state.pod_shapes import Surroundings
@@ -162,7 +162,7 @@ class Live:
         return Cluster(
             node_pools=self._of(NodePool),
             node_claims=tuple(c for c in self._of(NodeClaim) if self.is_ours(c.spec.node_class_ref)),
-            nodes=self._of(Node),
+            nodes=tuple(filter(nodes.is_known, self._of(Node))),
             pods=pods,
             daemon_sets=self._of(DaemonSet),
             budgets=self._of(PodDisruptionBudget),
@@ -185,9 +185,9 @@ class Live:
         )
         self._converter.keep_only(pod.metadata.uid for pod in cluster.pods)
         world = self._with_promised(taken.snapshot)
-        nodes = tuple(self._same(node) for node in world.nodes)
-        self._nodes = {node.name: node for node in nodes}
-        return Seen(dataclasses.replace(world, nodes=nodes), taken.rejected, tuple(supplied.unserved))
+        kept = tuple(self._same(node) for node in world.nodes)
+        self._nodes = {node.name: node for node in kept}
+        return Seen(dataclasses.replace(world, nodes=kept), taken.rejected, tuple(supplied.unserved))
 
     def _same(self, node: NodeView) -> NodeView:
         known = self._nodes.get(node.name)
@@ -224,7 +224,7 @@ class Live:
                 there.setdefault(by_place[place].name, []).append(pod)
         if not there:
             return world
-        nodes = tuple(
+        expecting = tuple(
             dataclasses.replace(
                 node,
                 nominated=True,
@@ -234,7 +234,7 @@ class Live:
             else node
             for node in world.nodes
         )
-        return dataclasses.replace(world, nodes=nodes, pending=tuple(left))
+        return dataclasses.replace(world, nodes=expecting, pending=tuple(left))
 
     def _read_surroundings(self) -> None:
         if not self._surroundings_changed:

@@ -56,6 +56,14 @@ class Halves:
         return self.node.metadata.labels.get(key) if self.node is not None else None
 
 
+def is_known(node: Node) -> bool:
+    """Whether a Node says which machine and which type it is. One of a pool that does not yet is left out of the
+    world, and its claim speaks for it (ST-5)."""
+    labels = node.metadata.labels
+    typed = names.INSTANCE_TYPE in labels or labels.get(names.INITIALIZED) == "true"
+    return names.NODEPOOL not in labels or (bool(node.spec.provider_id) and typed)
+
+
 def pair(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[Halves, ...]:
     """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6).
 

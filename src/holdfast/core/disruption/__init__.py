@@ -1,1 +1,1 @@
-"""propose(snapshot, now) -> commands: emptiness, drift, consolidation; a file per method."""
+"""decide(world, settings, memory) -> Decision: what to disrupt now, and why everything else stays."""

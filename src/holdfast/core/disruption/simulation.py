@@ -27,28 +27,23 @@ def without(snapshot: Snapshot, candidates: Collection[str], *, consolidating: b
     """The snapshot as if the candidates were being deleted; when consolidating, their pods avoid unsettled nodes."""
     going = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
     unsettled = _unsettled(snapshot) - going if consolidating else set()
-    movers = tuple(
-        _settled_only(pod)
-        for node in snapshot.nodes
-        if unsettled and node.name in going
-        for pod in node.pods
-        if needs_another_place(pod, snapshot.budgets)
-    )
-    moved = {pod.uid: pod for pod in movers}
-    nodes = tuple(
-        replace(
-            node,
-            deleting=node.deleting or node.name in going,
-            labels=tuple(sorted((*node.labels, (_UNSETTLED, "true"))))
-            if node.name in unsettled
-            else node.labels,
-            pods=tuple(moved.get(pod.uid, pod) for pod in node.pods),
-        )
-        for node in snapshot.nodes
-    )
+    nodes = tuple(_changed(node, going, unsettled, snapshot) for node in snapshot.nodes)
     gone = [node for node in snapshot.nodes if node.name in going]
     pools = tuple(replace(pool, used=_used(pool, gone)) for pool in snapshot.node_pools)
     return replace(snapshot, nodes=nodes, node_pools=pools)
+
+
+def _changed(node: NodeView, going: set[str], unsettled: set[str], snapshot: Snapshot) -> NodeView:
+    """Most nodes stay the very value they are, and with it all that was derived from them."""
+    if node.name in going:
+        pods = tuple(
+            _settled_only(pod) if unsettled and needs_another_place(pod, snapshot.budgets) else pod
+            for pod in node.pods
+        )
+        return replace(node, deleting=True, pods=pods)
+    if node.name in unsettled:
+        return replace(node, labels=tuple(sorted((*node.labels, (_UNSETTLED, "true")))))
+    return node
 
 
 def moves_everybody(plan: Plan, snapshot: Snapshot) -> bool:

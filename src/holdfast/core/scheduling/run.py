@@ -30,6 +30,7 @@ from holdfast.core.scheduling.world import (
     NEEDS_VERDICT,
     NO,
     NODES,
+    OLDEST_FIRST,
     POSITION,
     RESERVED,
     RUN_VARIANT,
@@ -75,6 +76,7 @@ def place(
     bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
     w = assemble.world(p, variants, shapes, bases, fill=candidate.fill)
     w.c_waits[:] = waits
+    w.reg[OLDEST_FIRST] = candidate.oldest_first
     if candidate.order is not None:
         w.order[:] = candidate.order
     if candidate.by_price:

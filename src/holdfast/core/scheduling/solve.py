@@ -7,7 +7,7 @@ Nothing depends on a clock or on the order of the input.
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.core.reservations import ledger
@@ -40,7 +40,7 @@ FIRST_FIT = "first-fit"
 class Packed:
     """A packing that was tried, with what it costs."""
 
-    name: str
+    candidate: Candidate
     outcome: Outcome
     nodes: Nodes
 
@@ -65,13 +65,10 @@ def solve(
     whole = _whole(p)
     tried = [_pack(p, of_pods, Candidate(FIRST_FIT, whole), whole, waiting)]
     if request.settings.packing is Packing.COST:
-        others = packings.candidates(
-            p, whole, tried[0].nodes.largest_millis(p), request.settings.packing_candidates
-        )
-        unhurried = itertools.takewhile(lambda _: not hurried(), others)
-        tried += [_pack(p, of_pods, candidate, whole, waiting) for candidate in unhurried]
-    fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
-    best = min(fair, key=lambda packed: packed.rank)
+        others = _others(p, whole, tried, request.settings.packing_candidates)
+        for candidate in itertools.takewhile(lambda _: not hurried(), others):
+            tried.append(_pack(p, of_pods, candidate, whole, waiting))  # noqa: PERF401 - the last asks what was tried
+    best = _best(p, tried)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
@@ -80,7 +77,7 @@ def solve(
         price_nano_usd_per_hour=best.nodes.price_nano,
         baseline_nano_usd_per_hour=tried[0].nodes.price_nano,
         baseline_unplaced=int(tried[0].outcome.left.sum()),
-        packing=best.name,
+        packing=best.candidate.name,
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
@@ -92,7 +89,20 @@ def _pack(
     p: Problem, of_pods: Variants, candidate: Candidate, whole: list[Mask], waiting: dict[int, waits.Wait]
 ) -> Packed:
     outcome = run.place(p, of_pods, candidate, whole, waits.flags(p, waiting))
-    return Packed(candidate.name, outcome, finalize.choose(p, outcome))
+    return Packed(candidate, outcome, finalize.choose(p, outcome))
+
+
+def _others(p: Problem, whole: list[Mask], tried: list[Packed], most: int) -> Iterator[Candidate]:
+    """Packings to try beside first fit, then the best of all that were `tried` by then in one more way."""
+    yield from packings.candidates(p, whole, tried[0].nodes.largest_millis(p), most)
+    if len(tried) <= most:
+        yield packings.again(_best(p, tried).candidate)
+
+
+def _best(p: Problem, tried: list[Packed]) -> Packed:
+    """The best of those that respect weights as first fit does, which was tried first."""
+    fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
+    return min(fair, key=lambda packed: packed.rank)
 
 
 def _whole(p: Problem) -> list[Mask]:

@@ -59,8 +59,9 @@ NEEDS_ROOM: Final = 5
     CURSOR_BOUGHT,
     CURSOR_RESERVED,
     SEARCH,  # counts the searches that could not go on where the last one stopped
+    OLDEST_FIRST,  # nodes of this run are asked in the order they were opened, not fewest pods first
     REGISTERS,
-) = range(13)
+) = range(14)
 
 
 class World(NamedTuple):

@@ -2,7 +2,8 @@
 
 Fronts give it calls by the service's name; tests, benches and 'calls a minute' tables read its log. The
 rules: what no service knows is answered as AWS answers it, and counted; a fault happens here, so that it
-looks the same through every front; results are checked by the codec before anybody sees them.
+looks the same through every front; results are checked by the codec before anybody sees them; a bug of the simulator
+is remembered, since a client over a wire would take it for an ordinary error and try again.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from holdfast import ports
 from holdfast.sim.aws.codec import protocols
+from holdfast.sim.aws.codec.shapes import WrongShape
 from holdfast.sim.aws.errors import ApiError, HalfResponse, LostResponse, NoSuchOperation, NotYet, Unreached
 from holdfast.sim.aws.faults import Fault, Faults, NoFaults, throttling
 from holdfast.sim.aws.service import Caller, Service
@@ -47,6 +49,7 @@ class Endpoint:
         self.services = services  # by the name in signatures, which is botocore's name too
         self.clock = clock
         self.faults: Faults = faults or NoFaults()
+        self.broken: AssertionError | WrongShape | None = None  # the first bug of the simulator itself
         self.log: deque[Call] = deque(maxlen=LOG_MAX)
         self.counts: Counter[tuple[str, str, str | None]] = Counter()  # service, operation, error
         self._account = account
@@ -71,6 +74,9 @@ class Endpoint:
             raise
         except (LostResponse, Unreached) as broken:
             self.record(service, operation, params, caller, type(broken).__name__)
+            raise
+        except (AssertionError, WrongShape) as bug:
+            self.broken = self.broken or bug
             raise
         self.record(service, operation, params, caller, None)
         return result

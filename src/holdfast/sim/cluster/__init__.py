@@ -1,6 +1,6 @@
 """The rest of a cluster: kube-scheduler, a kubelet on every instance, and the controllers that Kubernetes brings.
 
-Callers: tests, and later the commands that need a cluster in one process. All of it works through the Kube door, as
+Callers: `sandbox` and tests. All of it works through the Kube door, as
 the real programs do, and reads the simulated EC2 only where a machine or a cloud controller would. It runs on any
 event loop; under virtual time, with doors from a seed, a run replays exactly. What is simulated and what is not is
 in docs/sim-cluster.md.
@@ -12,6 +12,7 @@ in docs/sim-cluster.md.
 """
 
 import asyncio
+from typing import Protocol
 
 from holdfast.ports import Clock, Ids, Kube
 from holdfast.sim.cluster.budgets import Budgets
@@ -31,8 +32,15 @@ from holdfast.sim.cluster.volumes import Attachments, OwnClaims, Volumes
 from holdfast.sim.ec2.service import Ec2
 
 
+class Program(Protocol):
+    """Something that runs until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
 class Cluster:
-    """`name` is the cluster that instances must name in their user data to join; without one, all of them join."""
+    """`name` is the cluster that instances must name in their user data to join; without one, all of them join.
+    Without `control_plane` it is machines alone, for a cluster whose scheduler and controllers are real."""
 
     def __init__(
         self,
@@ -43,30 +51,16 @@ class Cluster:
         ids: Ids,
         timings: Timings | None = None,
         name: str = "",
+        control_plane: bool = True,
     ) -> None:
         times = timings or Timings()
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
         self.kubelets = Kubelets(engine=engine, cloud=cloud, timings=times, cluster=name)
-        self._scheduler = Scheduler(engine)
         zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
-        self._workers = [
-            each.worker
-            for each in (
-                PodLife(engine, self.kubelets, times),
-                NodeLife(engine, times),
-                CloudNodes(engine, cloud),
-                Orphans(engine, times),
-                Deployments(engine),
-                ReplicaSets(engine),
-                StatefulSets(engine),
-                DaemonSets(engine),
-                Jobs(engine),
-                Budgets(engine),
-                Volumes(engine, zones),
-                OwnClaims(engine),
-                Attachments(engine),
-            )
-        ]
+        machines = [PodLife(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
+        self._programs: list[Program] = [self.kubelets, *machines]
+        if control_plane:
+            self._programs += _control_plane(engine, times, zones)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -74,8 +68,9 @@ class Cluster:
         assert not self._tasks, "a cluster is started once"
         self._tasks.append(asyncio.create_task(run_together(self._engine.watches())))
         await self._engine.until_synced()
-        programs = [self.kubelets.run(), self._scheduler.run(), *(worker.run() for worker in self._workers)]
+        programs = [program.run() for program in self._programs]
         self._tasks.append(asyncio.create_task(run_together(programs)))
+        await asyncio.sleep(0)  # they have begun, also for who stops them at once
 
     def check(self) -> None:
         """Raises what a program of the cluster ended with, if one did: a bug, since none of them ends."""
@@ -88,3 +83,20 @@ class Cluster:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _control_plane(engine: Engine, timings: Timings, zones: tuple[str, ...]) -> list[Program]:
+    controllers = (
+        NodeLife(engine, timings),
+        Orphans(engine, timings),
+        Deployments(engine),
+        ReplicaSets(engine),
+        StatefulSets(engine),
+        DaemonSets(engine),
+        Jobs(engine),
+        Budgets(engine),
+        Volumes(engine, zones),
+        OwnClaims(engine),
+        Attachments(engine),
+    )
+    return [Scheduler(engine), *(each.worker for each in controllers)]

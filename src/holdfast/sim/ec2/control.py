@@ -45,6 +45,27 @@ def add_reservation(
     return world.reservations[reservation.id]
 
 
+def lend(world: World, source_id: str, count: int, **fields: Any) -> Reservation:
+    """Free slots become an interruptible reservation of their own; the lender counts them as in use."""
+    source = world.put_reservation(world.reservations[source_id], lent=count)
+    world.put_reservation(source, available=source.available - count)
+    lent = add_reservation(
+        world,
+        owner=source.owner,
+        instance_type=source.instance_type,
+        zone_id=source.zone_id,
+        total=count,
+        criteria="targeted",
+        platform=source.platform,
+        tenancy=source.tenancy,
+        interruptible=True,
+        source_id=source.id,
+        **fields,
+    )
+    world.put_reservation(world.reservations[source.id], lent_to=lent.id)
+    return lent
+
+
 def take(world: World, reservation_id: str, count: int) -> None:
     """Somebody unseen uses slots; no more than are free."""
     reservation = world.reservations[reservation_id]

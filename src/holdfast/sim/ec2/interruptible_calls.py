@@ -20,21 +20,7 @@ def lend(world: World, request: Request) -> dict[str, Any]:
     if not 1 <= count <= source.available:
         raise invalid(f"InstanceCount must be between 1 and the {source.available} that are not in use")
     request.proceed()
-    world.put_reservation(source, available=source.available - count, lent=count)
-    lent = control.add_reservation(
-        world,
-        owner=source.owner,
-        instance_type=source.instance_type,
-        zone_id=source.zone_id,
-        total=count,
-        criteria="targeted",
-        platform=source.platform,
-        tenancy=source.tenancy,
-        interruptible=True,
-        source_id=source.id,
-        tags=request.tags("capacity-reservation"),
-    )
-    world.put_reservation(world.reservations[source.id], lent_to=lent.id)
+    control.lend(world, source.id, count, tags=request.tags("capacity-reservation"))
     return {
         "SourceCapacityReservationId": source.id,
         "TargetInstanceCount": count,

@@ -33,7 +33,8 @@ class Listing:
 
 
 class Listings:
-    def __init__(self) -> None:
+    def __init__(self, page_size: int = 0) -> None:
+        self.page_size = page_size  # the most that any page has; 0: no such bound
         self._moment: object = None
         self._kept: dict[tuple[str, int], tuple[Listing, int]] = {}
 

@@ -2,7 +2,8 @@
 
 Called by every Describe call that pages. The rules, as EC2's: no page size together with ids; a size outside
 the bounds is an error, not cut; a token continues after the last key that was given, so what is added or goes
-meanwhile neither repeats nor hides the rest; a token of another request is refused. While nothing changes, further
+meanwhile neither repeats nor hides the rest; a token of another request is refused; a page may have less than was asked
+for, though there is more. While nothing changes, further
 pages are cut from the list that the first was cut from.
 """
 
@@ -50,6 +51,8 @@ def _cut(request: Request, listing: Listing, begin: int) -> dict[str, Any]:
     if size is not None and not least <= size <= most:
         raise invalid(f"Value ( {size} ) for parameter maxResults is invalid. Expecting {least} to {most}.")
     size = size or listing.sizes.usual
+    if size is not None and request.listings.page_size:
+        size = min(size, request.listings.page_size)
     if size is None or len(listing.answers) - begin <= size:
         return {listing.member: listing.shape(listing.answers[begin:])}
     end = begin + size

@@ -95,7 +95,7 @@ class Ec2:
         self._throttle = throttle.Throttle(on=throttled)
         self._watch = checkers.Watch(self.world)
         self._checked_s = self.world.now_s
-        self._listings = Listings()
+        self._listings = Listings(setup.page_size)
 
     def advance(self) -> None:
         """Brings the world to the clock's time, for who looks at it without calling."""

@@ -90,6 +90,7 @@ class Setup:
     placement_groups: tuple[PlacementGroup, ...] = ()
     has_profile: Callable[[str], bool] = lambda _: True  # whether IAM knows an instance profile of that name
     timings: Timings = Timings()
+    page_size: int = 0  # how many items a page has at most, whatever is asked for; 0: no such bound
     prices: Mapping[str, int] = field(
         default_factory=dict
     )  # on demand, nano-USD an hour, instead of the shipped

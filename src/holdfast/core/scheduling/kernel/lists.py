@@ -1,6 +1,9 @@
-"""Nodes of a run in the order of their pods: buckets of equal counts, so that each step is cheap."""
+"""Nodes of a run in the order of their pods: buckets of equal counts, so that each step is cheap.
 
-from holdfast.core.scheduling.world import World
+Oldest first, all of them stay in the first bucket.
+"""
+
+from holdfast.core.scheduling.world import OLDEST_FIRST, World
 
 
 def insert(w: World, kind: int, n: int) -> None:
@@ -26,6 +29,8 @@ def insert(w: World, kind: int, n: int) -> None:
 
 def bump(w: World, kind: int, n: int) -> None:
     """A node gets one more pod: it becomes the first of the next bucket."""
+    if w.reg[OLDEST_FIRST]:
+        return
     pods = w.n_pods[n]
     last = w.bucket[kind, pods + 1] - 1
     here = w.place[n]

@@ -16,12 +16,18 @@ from holdfast.sim.aws.errors import LostResponse, Unreached
 from holdfast.sim.aws.wire import Request, Response
 
 BODY_MAX_BYTES: Final = 2**20
+_STOP_S: Final = 1.0  # nobody's long poll holds up the end
 
 
 @contextlib.asynccontextmanager
 async def serving(endpoint: Endpoint, port: int = 0) -> AsyncIterator[str]:
     """Listens while the context is open; gives the address. Port 0 takes one that is free."""
-    runner = web.AppRunner(application(endpoint), access_log=None)
+    runner = web.AppRunner(
+        application(endpoint),
+        access_log=None,
+        handler_cancellation=True,  # a long poll of who went away takes no message
+        shutdown_timeout=_STOP_S,
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", port)

@@ -1,0 +1,82 @@
+"""`holdfast run`: the controllers on the cluster and the account that the environment names."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Final
+
+import click
+import structlog
+
+from holdfast import errors, production, settings
+from holdfast.runtime import logs, process
+from holdfast.runtime.clock import RealClock
+from holdfast.settings import Program, Setting
+
+_FAILED: Final = 1
+_WRONG_SETTINGS: Final = 2
+_KARPENTER_LEADS: Final = 3
+
+
+def _option(setting: Setting) -> click.Option:
+    note = f"[{setting.variable}" + (f"; default: {setting.default}]" if setting.default else "]")
+    return click.Option(
+        [f"--{setting.name}"],
+        is_flag=False,
+        flag_value="true" if setting.is_switch else None,
+        metavar="[true|false]" if setting.is_switch else "VALUE",
+        help=f"{setting.about}  {note}",
+    )
+
+
+def _run(**written: str | None) -> None:
+    flags = {name.replace("_", "-"): value for name, value in written.items() if value is not None}
+    try:
+        process.refuse_without_asserts()
+        program = settings.read(flags, os.environ)
+    except errors.InvalidInput as error:
+        click.echo(f"holdfast run: {error}", err=True)
+        sys.exit(_WRONG_SETTINGS)
+    formats: Mapping[str, bool | None] = {"auto": None, "json": True, "text": False}
+    logs.configure(clock=RealClock(), level=program.log_level, as_json=formats[program.log_format])
+    process.raise_gc_threshold()
+    sys.exit(asyncio.run(_main(program)))
+
+
+async def _main(program: Program) -> int:
+    stop, loop, log = asyncio.Event(), asyncio.get_running_loop(), structlog.get_logger()
+
+    def told(number: signal.Signals) -> None:
+        log.info("stopping", signal=number.name)
+        stop.set()
+        loop.remove_signal_handler(number)  # the second one ends it as if nobody listened
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told, number)
+    log.info("starting", version=metadata.version("holdfast"), cluster=program.app.cluster_name)
+    try:
+        await production.run(program, environ=os.environ, stop=stop)
+    except errors.HoldfastError as error:
+        log.critical("ended", error=str(error), kind=type(error).__name__)
+        return _KARPENTER_LEADS if isinstance(error, production.KarpenterLeadsError) else _FAILED
+    return 0
+
+
+command: Final = click.Command(
+    "run",
+    callback=_run,
+    params=[
+        *(_option(setting) for setting in settings.TABLE),
+        *(
+            click.Option([f"--{name}"], hidden=True, is_flag=False, flag_value="true")
+            for name in settings.NOT_ACTED_ON
+        ),
+    ],
+    help="""Run the controllers, until SIGTERM.
+
+    Every setting is a flag and an environment variable; a flag beats its variable. Exits with 0 after SIGTERM,
+    with 2 when a setting is wrong, with 3 when Karpenter leads in the cluster, else with 1.""",
+)

@@ -1,0 +1,97 @@
+"""How many nodes of a NodePool may be disrupted now, for which reason.
+
+Called before every method, and again before a command is acted on. The rules: of the budgets that count at the moment
+the smallest decides; nodes that are down or on their way out have used some of it already; and a budget that cannot be
+read allows nothing (D-10 to D-12).
+"""
+
+from dataclasses import dataclass
+
+from holdfast import errors
+from holdfast.core.disruption import cron
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, Reason, World
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the budgets of one pool leave for one reason; `None`: no limit."""
+
+    pool: str
+    reason: Reason
+    nodes: int  # that count
+    consumed: int  # of those: down, rebooting or on their way out
+    limit: int | None
+
+    @property
+    def allowed(self) -> int | None:
+        return None if self.limit is None else max(0, self.limit - self.consumed)
+
+
+class Purse:
+    """What is left while a method picks nodes."""
+
+    def __init__(self, allowances: dict[str, Allowance]) -> None:
+        self._left = {pool: one.allowed for pool, one in allowances.items()}
+
+    def left(self, pool: str) -> int | None:
+        return self._left.get(pool, 0)
+
+    def spend(self, pool: str) -> bool:
+        """Takes one, if there is one."""
+        left = self.left(pool)
+        if left == 0:
+            return False
+        if left is not None:
+            self._left[pool] = left - 1
+        return True
+
+
+def allowances(world: World, reason: Reason) -> dict[str, Allowance]:
+    """By NodePool. Budgets bind only what is done of our own will (D-14)."""
+    nodes = dict.fromkeys(world.pools, 0)
+    consumed = dict.fromkeys(world.pools, 0)
+    for node in world.snapshot.nodes:
+        pool = node.node_pool
+        facts = world.facts.get(node.name, DEFAULT_FACTS)
+        if pool not in nodes or node.claim is None or facts.ending:
+            continue
+        if not (node.initialized or facts.rebooting):
+            continue
+        nodes[pool] += 1
+        down = not facts.ready and reason is not Reason.UNHEALTHY
+        consumed[pool] += node.deleting or facts.queued or facts.rebooting or down
+    return {
+        pool: Allowance(
+            pool, reason, nodes[pool], consumed[pool], limit(rules.budgets, reason, nodes[pool], world.now_s)
+        )
+        for pool, rules in sorted(world.pools.items())
+    }
+
+
+def limit(budgets: tuple[Budget, ...], reason: Reason, nodes: int, now_s: int) -> int | None:
+    """The smallest of those that count now and are about the reason; None: there is none, so no limit."""
+    found = [
+        _nodes(one, nodes, now_s) for one in budgets if one.reasons is None or reason.value in one.reasons
+    ]
+    return min((one for one in found if one is not None), default=None)
+
+
+def _nodes(budget: Budget, nodes: int, now_s: int) -> int | None:
+    """None: it does not count at the moment. One that cannot be read allows nothing (D-11)."""
+    try:
+        if budget.schedule is not None and not cron.is_open(
+            cron.parse(budget.schedule), budget.duration_s, now_s
+        ):
+            return None
+        return _amount(budget.nodes, nodes)
+    except errors.InvalidInput:
+        return 0
+
+
+def _amount(text: str, nodes: int) -> int:
+    digits = text.removesuffix("%")
+    if not (digits.isascii() and digits.isdigit()):
+        raise errors.InvalidInput(f"{text!r} is neither a number of nodes nor a share of them")
+    if digits == text:
+        return int(digits)
+    return -(-nodes * int(digits) // 100)

@@ -1,0 +1,168 @@
+"""Whether the world is cheaper with some nodes gone, and the command that makes it so.
+
+Called by the two consolidation methods with the planner's answer. The rules: everybody has a place; at most one new node
+is bought, any number may go into slots that are free (D-24, and m to n besides); and it must pay. What is paid by the
+hour falls, or else it stays the same and the slots that are used are worth less (D-25, D-30 to D-32).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from holdfast import names
+from holdfast.core.disruption import candidates as candidates_
+from holdfast.core.disruption import commands, prices_of
+from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why
+from holdfast.core.disruption.costs import FREE, Cost
+from holdfast.core.disruption.inputs import Policy, Reason, Settings
+from holdfast.core.disruption.simulator import Answer
+from holdfast.core.scheduling.plan import PlannedClaim
+from holdfast.model import prices
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Answers as commands, or as the reason why not."""
+
+    survey: Survey
+    settings: Settings
+
+    def command(self, method: Method, found: Sequence[Candidate], answer: Answer) -> Command | Why:
+        if answer.stuck is not None:
+            return replace(answer.stuck, method=method)
+        before = sum((one.cost for one in found), FREE)
+        claims = self._claims(method, found, answer.claims, before)
+        if isinstance(claims, Why):
+            return replace(claims, method=method)
+        after = sum((self._cost(claim) for claim in claims), FREE)
+        assert not claims or after < before, "a move pays"
+        return Command(
+            method=method,
+            reason=Reason.UNDERUTILIZED,
+            action=Action.REPLACE if claims else Action.DELETE,
+            candidates=tuple(one.name for one in found),
+            why=_said(found, claims, before, after),
+            replacements=tuple(Replacement(claim) for claim in claims),
+            placed=answer.placed,
+            saves_nano_usd_per_hour=before.paid_nano - after.paid_nano,
+            frees_nano_usd_per_hour=before.slots_nano - after.slots_nano,
+        )
+
+    def _claims(
+        self, method: Method, found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost
+    ) -> list[PlannedClaim] | Why:
+        """What is launched instead, narrowed to what pays; or why nothing is."""
+        bought = [claim for claim in claims if claim.slot is None]
+        if len(bought) > 1:
+            return Why(Code.TOO_MANY, f"its pods would need {len(bought)} nodes that are bought")
+        if bought:
+            narrowed = self._bought(method, found, bought[0], before)
+            if isinstance(narrowed, Why):
+                return narrowed
+            return [narrowed if claim is bought[0] else claim for claim in claims]
+        if claims and not before.paid_nano:
+            # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
+            claims = [prices_of.pinned(claim, self.survey.world.snapshot.cloud_labels) for claim in claims]
+        if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
+            return Why(Code.NOT_CHEAPER, "the free slots that would hold its pods are worth no less")
+        return list(claims)
+
+    def _bought(
+        self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
+    ) -> PlannedClaim | Why:
+        pool = self.survey.pools[claim.node_pool]
+        well_known = self.survey.world.snapshot.cloud_labels.well_known
+        all_spot = all(one.labels.get(names.CAPACITY_TYPE) == names.SPOT for one in found)
+        admits_spot = claim.requirements.get(names.CAPACITY_TYPE).has(names.SPOT)
+        if all_spot and admits_spot:
+            if not self.settings.spot_to_spot:
+                return Why(Code.SPOT_TO_SPOT, "spot nodes are not replaced by spot nodes: the gate is off")
+            claim = prices_of.only_spot(claim)
+        limit_nano = prices_of.limit_nano(found, claim, before)
+        narrowed = prices_of.cheaper(claim, pool, well_known, limit_nano)
+        if narrowed is None:
+            return Why(Code.NOT_CHEAPER, "it cannot be replaced by a cheaper node")
+        if prices_of.breaks_min_values(narrowed, pool):
+            return Why(Code.MIN_VALUES, "the cheaper instance types are fewer than minValues asks for")
+        if all_spot and admits_spot:
+            return narrowed if method is Method.MULTI_NODE else prices_of.flexible(narrowed, pool)
+        return prices_of.spot_rather_than_on_demand(narrowed, pool, well_known)
+
+    def _cost(self, claim: PlannedClaim) -> Cost:
+        if claim.slot is None:
+            return Cost(claim.price_nano_usd_per_hour or 0)
+        return Cost(0, prices_of.slot_nano(claim, self.survey.pools[claim.node_pool]))
+
+
+def why_not(survey: Survey, one: Candidate, moved: "Recently", *, method: Method | None = None) -> Why | None:
+    """Why consolidation does not look at a node (D-21); None: it does."""
+    rules = survey.world.pools.get(one.pool)
+    pool = survey.pools[one.pool]
+    if rules is None or rules.static:
+        return Why(Code.STATIC, "its NodePool has a fixed number of nodes", method)
+    if one.pods_block is not None:
+        return replace(one.pods_block, method=method)
+    if survey.type_of(one.node) is None:
+        return Why(Code.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool", method)
+    missing = [key for key in (names.CAPACITY_TYPE, names.ZONE) if key not in one.labels]
+    if missing:
+        return Why(Code.NO_LABELS, f"it has no label {missing[0]}", method, missing[0])
+    if pool.consolidate_after_s is None:
+        return Why(Code.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never", method)
+    if rules.policy is Policy.WHEN_EMPTY:
+        return Why(Code.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only", method)
+    if one.is_empty:
+        return Why(Code.NOTHING_TO_DO, "it is empty", method)
+    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.world.now_s):
+        return Why(Code.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago", method)
+    return moved.why_not(one, method)
+
+
+@dataclass(frozen=True, slots=True)
+class Recently:
+    """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape: a pod
+    that was made since its like was moved counts as the one that was."""
+
+    moves: tuple[commands.Move, ...]
+    cooldown_s: int
+    now_s: int
+
+    def why_not(self, one: Candidate, method: Method | None = None) -> Why | None:
+        for pod in one.node.pods:
+            if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
+                for move in self.moves:
+                    if pod.created_s >= move.at_s and pod.shape in move.shapes:
+                        until_s = pod.created_s + self.cooldown_s
+                        return Why(
+                            Code.COOLING_DOWN,
+                            f"pod {pod.full_name} was moved a short while ago and is left alone until {until_s}",
+                            method,
+                            pod.full_name,
+                        )
+        return None
+
+    def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
+        """What is to be remembered once a command is carried out; what is too old is forgotten."""
+        kept = tuple(move for move in self.moves if move.at_s + 2 * self.cooldown_s > self.now_s)
+        shapes = frozenset(
+            pod.shape
+            for name in command.candidates
+            for pod in survey.candidates[name].node.pods
+            if pod.reschedulable
+        )
+        return (*kept, commands.Move(self.now_s, shapes)) if shapes else kept
+
+
+def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost, after: Cost) -> str:
+    nodes = f"{len(found)} node{'s' if len(found) > 1 else ''}"
+    if not claims:
+        return (
+            f"the pods of {nodes} fit on other nodes; that saves {prices.text(before.paid_nano)} USD an hour"
+        )
+    slots = sorted(claim.slot for claim in claims if claim.slot is not None)
+    kinds = [f"{len(slots)} of slots ({', '.join(slots)})"] if slots else []
+    kinds += [f"one {c.instance_type} at most" for c in claims if c.slot is None]
+    return (
+        f"{nodes} at {prices.text(before.paid_nano)} USD an hour become {' and '.join(kinds)} "
+        f"at {prices.text(after.paid_nano)}"
+    )

@@ -1,0 +1,87 @@
+"""What it costs to disrupt a node, and what the node costs.
+
+Called for every candidate. The rules: what disruption costs is counted in whole units, a pod of no particular priority
+being one `POD`; and what a node costs is two numbers that are never added up, what is paid by the hour and the worth of
+slots that are paid for already. The first decides, the second breaks ties: so a slot is always cheaper than anything
+that is bought, and a small slot is cheaper than a big one.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import names
+from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import PodView
+from holdfast.model.snapshot import CloudLabels, NodeView
+
+POD: Final = 2**27
+_PRIORITY_WEIGHT: Final = 4  # a priority of 2^25 counts as much as a deletion cost of 2^27
+_MOST: Final = 10 * POD
+_SLOT_DIVISOR: Final = 10**7
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """An hour of some nodes. Compared by what is paid, then by the worth of the slots."""
+
+    paid_nano: int = 0
+    slots_nano: int = 0  # what the types of the slots would cost on demand
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.paid_nano + other.paid_nano, self.slots_nano + other.slots_nano)
+
+    @property
+    def scaled(self) -> int:
+        """As one number, for shares: a slot counts as next to nothing."""
+        return self.paid_nano * _SLOT_DIVISOR + self.slots_nano
+
+
+FREE: Final = Cost()
+
+
+def eviction_cost(pod: PodView) -> int:
+    """How much it hurts to evict a pod (D-7)."""
+    cost = POD + pod.deletion_cost + _PRIORITY_WEIGHT * pod.priority
+    return max(-_MOST, min(_MOST, cost))
+
+
+def rescheduling_cost(node: NodeView) -> int:
+    """How much it hurts to move what would be made anew elsewhere; never below one `POD` (D-7)."""
+    return POD + sum(max(0, eviction_cost(pod)) for pod in node.pods if pod.reschedulable)
+
+
+def is_empty(node: NodeView) -> bool:
+    """Whether there is nobody whose move would hurt (D-8)."""
+    return rescheduling_cost(node) <= POD
+
+
+def disruption_cost(
+    node: NodeView, now_s: int, created_s: int = 0, expire_after_s: int | None = None
+) -> float:
+    """What its end costs: it would end anyway, so the less of its life is left, the less it costs (D-7)."""
+    whole = sum(eviction_cost(pod) for pod in node.pods)
+    if not expire_after_s:
+        return float(whole)
+    left_s = created_s + expire_after_s - now_s
+    return whole * min(1.0, max(0.0, left_s / expire_after_s))
+
+
+def node_cost(node: NodeView, types: dict[str, InstanceType], labels: CloudLabels) -> Cost:
+    """What an hour of a running node costs; nothing where it is not known (R-36)."""
+    own = dict(node.labels)
+    capacity_type = own.get(names.CAPACITY_TYPE)
+    type_ = types.get(own.get(names.INSTANCE_TYPE, ""))
+    if type_ is None:
+        return FREE
+    found = [o for o in type_.offerings if o.capacity_type == capacity_type and o.zone == own.get(names.ZONE)]
+    if capacity_type == names.RESERVED:
+        id_ = own.get(labels.reservation_id or "")
+        found = [o for o in found if o.reservation_id == id_] or found or list(type_.offerings)
+        known = [o.price_nano_usd_per_hour or 0 for o in found if o.capacity_type != names.SPOT]
+        return Cost(0, known[0] if known else 0)
+    return Cost(found[0].price_nano_usd_per_hour or 0 if found else 0)
+
+
+def order_key(cost: Cost, rescheduling: int) -> tuple[int, int]:
+    """Sorts candidates by what is saved for the trouble, the best first: slots come last (D-22, Q-27)."""
+    return -(cost.paid_nano * POD // rescheduling), -(cost.slots_nano * POD // rescheduling)

@@ -1,0 +1,131 @@
+"""decide(world, settings, memory) -> Decision: what to disrupt now, and why everything else stays.
+
+Called by the disruption controller every few seconds, and by whoever explains. Pure: the same world, settings and memory
+give the same decision. Methods are asked in order and the first command ends the pass (D-2); a node that no method takes
+has its reasons in the answer.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from holdfast.core.disruption import budgets, consolidating, emptiness, holds
+from holdfast.core.disruption.balanced import Balance
+from holdfast.core.disruption.budgets import Allowance, Purse
+from holdfast.core.disruption.candidates import Survey
+from holdfast.core.disruption.commands import Code, Command, Decision, Kept, Memo, Memory, Method, Why, Whys
+from holdfast.core.disruption.consolidating import Consolidating
+from holdfast.core.disruption.consolidation import Recently
+from holdfast.core.disruption.inputs import Reason, Settings, World
+from holdfast.core.disruption.repair import Repair, Treatment
+from holdfast.core.disruption.rolling import Rolling
+from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.reservations import ledger
+from holdfast.core.scheduling import columns
+
+DEFAULT_SETTINGS: Final = Settings()
+NOTHING_REMEMBERED: Final = Memory()
+
+
+def decide(
+    world: World,
+    settings: Settings = DEFAULT_SETTINGS,
+    memory: Memory = NOTHING_REMEMBERED,
+    *,
+    treatments: tuple[Treatment, ...] = (),
+    planner: columns.Memory | None = None,
+) -> Decision:
+    """One pass. `treatments` are the cloud's, for repair; `planner` keeps what planning leaves for the next pass."""
+    one = _Pass(world, settings, memory, planner)
+    command = one.run(treatments)
+    return Decision(command, one.kept(command), one.memory, tuple(one.allowances))
+
+
+@dataclass
+class _Pass:
+    world: World
+    settings: Settings
+    memory: Memory
+    planner: columns.Memory | None
+    whys: Whys = field(default_factory=Whys)
+    allowances: list[Allowance] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.survey = Survey(self.world)
+        self.simulator = Simulator(self.world.snapshot, self.settings, self.planner)
+        self.memory = replace(self.memory, freed_s=holds.since(self.world.snapshot, self.memory.freed_s))
+
+    def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
+        rolling = Rolling(self.survey, self.simulator, self.settings)
+        if self.settings.node_repair and treatments:
+            repair = Repair(self.survey, rolling, self.settings, treatments)
+            command = repair.command(self._purse(Reason.UNHEALTHY), self.whys)
+            if command is not None:
+                return command
+        return (
+            emptiness.command(self.survey, self._purse(Reason.EMPTY), self.whys)
+            or rolling.drifted(self._purse(Reason.DRIFTED), self.whys)
+            or self._consolidated()
+        )
+
+    def _consolidated(self) -> Command | None:
+        recently = Recently(self.memory.moves, self.settings.cooldown_s, self.world.now_s)
+        c = Consolidating(
+            self.survey, self.simulator, self.settings, recently, self.whys, Balance(self.survey)
+        )
+        found = c.eligible()
+        allowed = self._allowed(Reason.UNDERUTILIZED)
+        command = None
+        if not self._memo(Method.MULTI_NODE).done:
+            command = consolidating.together(c, found, Purse(allowed))
+            self._remember(Method.MULTI_NODE, frozenset(), done=command is None and not c.held_back)
+        if command is None:
+            tried = self._memo(Method.SINGLE_NODE).tried
+            command, tried, unreached = consolidating.one_by_one(
+                c, found, Purse(allowed), tried, self.memory.unreached
+            )
+            self._remember(Method.SINGLE_NODE, tried, done=False)
+            self.memory = replace(self.memory, unreached=unreached)
+        if command is not None:
+            self.memory = replace(self.memory, moves=recently.after(command, self.survey))
+        return command
+
+    def kept(self, command: Command | None) -> tuple[Kept, ...]:
+        """Every node that the command is not about, with its reasons."""
+        going = set(command.candidates) if command is not None else set()
+        idle = Why(Code.NOTHING_TO_DO, "there is nothing to gain by its end")
+        if command is not None:
+            idle = Why(Code.ANOTHER_FIRST, f"{command.method} acts first, on {', '.join(command.candidates)}")
+        found = []
+        for node in self.world.snapshot.nodes:
+            if node.name not in going:
+                refused = self.survey.refused.get(node.name)
+                whys = self.whys.of(node.name)
+                if refused is not None and refused not in whys:
+                    whys = (refused, *whys)
+                found.append(Kept(node.name, whys or (idle,)))
+        return tuple(found)
+
+    def _allowed(self, reason: Reason) -> dict[str, Allowance]:
+        found = budgets.allowances(self.world, reason)
+        self.allowances += found.values()
+        return found
+
+    def _purse(self, reason: Reason) -> Purse:
+        return Purse(self._allowed(reason))
+
+    def _memo(self, method: Method) -> Memo:
+        """What a method left for a world like this one; nothing when it changed, or when that is too long ago (D-28)."""
+        known = self.memory.memos.get(method)
+        fresh = Memo(self._stamp(), self.world.now_s)
+        if known is None or known.stamp != fresh.stamp:
+            return fresh
+        return known if self.world.now_s < known.at_s + self.settings.memo_s else fresh
+
+    def _remember(self, method: Method, tried: frozenset[str], *, done: bool) -> None:
+        memo = replace(self._memo(method), tried=tried, done=done)
+        self.memory = replace(self.memory, memos={**self.memory.memos, method: memo})
+
+    def _stamp(self) -> tuple[int, ...]:
+        """A slot that was freed is a change as well, unlike in Karpenter (D-35)."""
+        entries = ledger.ledger(self.world.snapshot, self.settings.solving.ledger_lag_s)
+        return self.world.changed, *(entry.free for entry in entries.values())

@@ -1,0 +1,61 @@
+"""Replacements that wait for the slot of a machine that ends.
+
+Called by drift and repair before another node is given up, and by whoever ends a wait. The hold is the replacement
+NodeClaim itself: it names its slot and the machine it waits for, so a restart loses nothing. The rules: while such a
+claim finds its machine gone and no slot free, somebody else took the slot, and no second node of that reservation is
+given up; and the wait has a bound.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.core.disruption.inputs import World
+from holdfast.model.instances import InstanceState
+from holdfast.model.snapshot import ClaimView, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A claim that has waited long enough: it is given up, and its pods are planned for as any others."""
+
+    claim: str
+    reservation: str
+    why: str
+
+
+def waiting(snapshot: Snapshot) -> tuple[ClaimView, ...]:
+    """Claims that wait for a slot, launched ones and those that are deleted apart."""
+    return tuple(
+        claim
+        for claim in snapshot.claims
+        if claim.waits_for_instance is not None and claim.launched_s is None and not claim.deleting
+    )
+
+
+def freed(snapshot: Snapshot) -> tuple[ClaimView, ...]:
+    """Those whose machine is gone."""
+    there = {one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE}
+    return tuple(claim for claim in waiting(snapshot) if claim.waits_for_instance not in there)
+
+
+def taken(snapshot: Snapshot, reservation: str) -> ClaimView | None:
+    """A claim whose slot somebody else took, as far as the count says."""
+    waits = [claim for claim in freed(snapshot) if claim.slot == reservation]
+    available = next((one.available for one in snapshot.reservations if one.id == reservation), 0)
+    return waits[0] if len(waits) > available else None
+
+
+def since(snapshot: Snapshot, known_s: Mapping[str, int]) -> dict[str, int]:
+    """By claim: since when its machine is known to be gone."""
+    return {claim.name: known_s.get(claim.name, snapshot.taken_s) for claim in freed(snapshot)}
+
+
+def overdue(world: World, freed_s: Mapping[str, int], bound_s: int) -> tuple[Overdue, ...]:
+    """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes."""
+    found = []
+    for claim in freed(world.snapshot):
+        waited_s = world.now_s - freed_s.get(claim.name, world.now_s)
+        if waited_s >= bound_s and claim.slot is not None and taken(world.snapshot, claim.slot) is not None:
+            why = f"the slot of {claim.slot} went to somebody else; it waited {waited_s} s for another"
+            found.append(Overdue(claim.name, claim.slot, why))
+    return tuple(found)

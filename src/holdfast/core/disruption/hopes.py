@@ -1,0 +1,147 @@
+"""Which nodes could be had cheaper at all, without asking the planner.
+
+Called by consolidation before it simulates: of thousands of nodes most have a pod that fits on no other node and on
+nothing that is cheaper. The rule: a node is left out only if no plan could save anything; what is left is the planner's
+to judge.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast import names
+from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.commands import Code, Method, Why
+from holdfast.core.disruption.inputs import Settings
+from holdfast.core.disruption.targets import Targets
+from holdfast.core.reservations import ledger
+from holdfast.model import resources
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.pods import PodShape
+from holdfast.model.resources import Resources
+from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
+
+
+class Slots:
+    """The kinds of slot that are free."""
+
+    def __init__(self, survey: Survey, settings: Settings) -> None:
+        entries = ledger.ledger(survey.world.snapshot, settings.solving.ledger_lag_s)
+        free = {id_ for id_, entry in entries.items() if entry.free > 0}
+        if not settings.solving.reserved_capacity:
+            free = set()
+        self._well_known = survey.world.snapshot.cloud_labels.well_known
+        self.free: list[tuple[str, InstanceType, Offering]] = [
+            (pool.name, known, offering)
+            for pool in survey.pools.values()
+            for known in pool.instance_types
+            for offering in known.offerings
+            if offering.healthy
+            and offering.reservation_id in free
+            and pool.requirements.compatible(offering.requirements, self._well_known)
+        ]
+        self._pools = survey.pools
+        self._known: dict[int, tuple[PodShape, bool]] = {}
+
+    def could_hold(self, one: Candidate, targets: Targets) -> bool:
+        """Whether each pod of the node fits in a free slot, or on another node."""
+        if not self.free:
+            return False
+        return all(
+            self._fits(pod.shape) or targets.has_room(pod.shape, one.name)
+            for pod in one.node.pods
+            if pod.reschedulable
+        )
+
+    def _fits(self, shape: PodShape) -> bool:
+        known = self._known.get(id(shape))
+        if known is None:
+            known = self._known[id(shape)] = shape, any(self._suits(shape, *slot) for slot in self.free)
+        return known[1]
+
+    def _suits(self, shape: PodShape, pool: str, type_: InstanceType, offering: Offering) -> bool:
+        if not shape.requests.fits(type_.allocatable_of(offering)):
+            return False
+        tolerations = (*shape.tolerations, TOLERATE_PREFERENCES)
+        if first_untolerated(self._pools[pool].taints, tolerations) is not None:
+            return False
+        wanted = self._pools[pool].requirements.union(shape.node_selector)
+        return wanted.intersects(offering.requirements) and wanted.intersects(type_.requirements)
+
+
+class Hope:
+    """Whether one node alone could be had cheaper."""
+
+    def __init__(self, survey: Survey, targets: Targets, settings: Settings) -> None:
+        self._targets = targets
+        self._slots = Slots(survey, settings)
+        self._price, self._rooms = _bought(survey)
+        self._known: dict[tuple[Resources, int], bool] = {}
+
+    def why_not(self, one: Candidate) -> Why | None:
+        """Why no plan could save anything; None: one might."""
+        bound = [
+            pod
+            for pod in one.node.pods
+            if pod.reschedulable and not self._targets.has_room(pod.shape, one.name)
+        ]
+        if not bound or self._in_slots(one, [pod.shape for pod in bound]):
+            return None
+        load = resources.add(*(pod.shape.requests for pod in bound))
+        key = load, one.cost.paid_nano
+        if key not in self._known:
+            self._known[key] = self._is_sold(load, one.cost.paid_nano)
+        if self._known[key]:
+            return None
+        return Why(
+            Code.NOT_CHEAPER,
+            f"pod {bound[0].full_name} fits on no other node, and nothing that holds it is cheaper",
+            Method.SINGLE_NODE,
+            bound[0].full_name,
+        )
+
+    def _in_slots(self, one: Candidate, shapes: list[PodShape]) -> bool:
+        """Whether each of them fits in some free slot that is worth less than the node; for one that is bought, any."""
+        cheaper = [
+            (type_, offering)
+            for _, type_, offering in self._slots.free
+            if one.cost.paid_nano or (offering.price_nano_usd_per_hour or 0) < one.cost.slots_nano
+        ]
+        return bool(cheaper) and all(
+            any(shape.requests.fits(type_.allocatable_of(offering)) for type_, offering in cheaper)
+            for shape in shapes
+        )
+
+    def _is_sold(self, load: Resources, limit_nano: int) -> bool:
+        fits: NDArray[np.bool_] = (self._price > 0) & (self._price < limit_nano)
+        for name, amount in load.amounts:
+            fits = fits & (self._rooms[name] >= amount) if name in self._rooms else fits & (amount <= 0)
+        return bool(fits.any())
+
+
+def _bought(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+    """[offering] the price of everything that is sold, and what each has of every resource."""
+    found = list(_sold(survey))
+    price = np.array([o.price_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
+    known = {name for t, _ in found for name in t.allocatable}
+    rooms = {
+        name: np.array([t.allocatable_of(o)[name] for t, o in found], dtype=np.int64)
+        for name in sorted(known)
+    }
+    return price, rooms
+
+
+def _sold(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
+    catalogs = {id(pool.instance_types): pool.instance_types for pool in survey.pools.values()}
+    for types in catalogs.values():
+        for known in types:
+            # Of offerings with the same room the cheapest stands for all.
+            cheapest: dict[tuple[str, Resources, Resources], Offering] = {}
+            for one in known.offerings:
+                if one.launchable and one.capacity_type != names.RESERVED and one.price_nano_usd_per_hour:
+                    key = one.capacity_type, one.capacity_override, one.overhead_override
+                    best = cheapest.setdefault(key, one)
+                    if one.price_nano_usd_per_hour < (best.price_nano_usd_per_hour or 0):
+                        cheapest[key] = one
+            yield from ((known, one) for one in cheapest.values())

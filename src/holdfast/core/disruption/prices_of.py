@@ -1,0 +1,139 @@
+"""Replacements narrowed to what pays: types that are cheaper, the capacity type that is meant, the slot that is counted.
+
+Called by `consolidation`. The rule: a claim that is written may only become what was compared; so whatever it might
+become that is not cheaper is taken off its lists (D-25 to D-27, D-37).
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Final
+
+from holdfast import names
+from holdfast.core.disruption.candidates import Candidate
+from holdfast.core.disruption.commands import Code, Why
+from holdfast.core.disruption.costs import Cost
+from holdfast.core.scheduling.plan import PlannedClaim
+from holdfast.model import requirement
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.requirement import Operator
+from holdfast.model.snapshot import CloudLabels, NodePoolView
+
+_FLEXIBLE: Final = 15  # cheaper types that a spot node must have before it is replaced by a spot node (D-27)
+
+
+def limit_nano(found: Sequence[Candidate], claim: PlannedClaim, before: Cost) -> int:
+    """What the replacement must cost less than. Where it might become the same type as a node that goes, it must be
+    cheaper than that one node: otherwise it would have been enough to keep it (D-37)."""
+    same = [
+        one.cost.paid_nano
+        for one in found
+        if len(found) > 1 and one.labels.get(names.INSTANCE_TYPE) in claim.instance_types
+    ]
+    same = [price for price in same if price]
+    return min([before.paid_nano, *same])
+
+
+def cheaper(
+    claim: PlannedClaim, pool: NodePoolView, well_known: AbstractSet[str], limit_nano: int
+) -> PlannedClaim | None:
+    """The claim with only types that cost less whatever offering they come in; None: there is none (D-25)."""
+    if not claim.price_nano_usd_per_hour or claim.price_nano_usd_per_hour >= limit_nano:
+        return None
+    types = {t.name: t for t in pool.instance_types}
+    worst = {name: types[name].worst_launch(claim.requirements, well_known) for name in claim.instance_types}
+    kept = [name for name, offering in worst.items() if 0 < _price(offering) < limit_nano]
+    return _only(claim, kept, types, well_known) if kept else None
+
+
+def only_spot(claim: PlannedClaim) -> PlannedClaim:
+    spot = requirement.of(names.CAPACITY_TYPE, Operator.IN, (names.SPOT,))
+    return replace(claim, requirements=claim.requirements.add(spot), capacity_type=names.SPOT)
+
+
+def spot_rather_than_on_demand(
+    claim: PlannedClaim, pool: NodePoolView, well_known: AbstractSet[str]
+) -> PlannedClaim:
+    """What was compared at a spot price must not be launched on demand in silence (D-26)."""
+    allowed = claim.requirements.get(names.CAPACITY_TYPE)
+    if not (allowed.has(names.SPOT) and allowed.has(names.ON_DEMAND)):
+        return claim
+    narrowed = only_spot(claim)
+    types = {t.name: t for t in pool.instance_types}
+    kept = [n for n in claim.instance_types if types[n].worst_launch(narrowed.requirements, well_known)]
+    return _only(narrowed, kept, types, well_known) if kept else claim
+
+
+def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Why:
+    """A spot node is replaced by a spot node only where there is a choice of types, and the launch gets no more of them
+    than it needs, so that it is not moved again at once (D-27)."""
+    count = len(claim.instance_types)
+    if count < _FLEXIBLE:
+        return Why(
+            Code.SPOT_TO_SPOT,
+            f"only {count} instance types are cheaper; a spot node wants {_FLEXIBLE} to choose from",
+        )
+    needed = _FLEXIBLE
+    while needed < count and breaks_min_values(_listing(claim, claim.instance_types[:needed]), pool):
+        needed += 1
+    return _listing(claim, claim.instance_types[:needed])
+
+
+def breaks_min_values(claim: PlannedClaim, pool: NodePoolView) -> bool:
+    asked = [r.key for r in claim.requirements if r.min_values is not None]
+    if not asked:
+        return False
+    listed = [t for t in pool.instance_types if t.name in set(claim.instance_types)]
+    values = {key: {v for t in listed for v in t.requirements.get(key).values} for key in asked}
+    return bool(claim.requirements.min_values_gaps(values))
+
+
+def pinned(claim: PlannedClaim, labels: CloudLabels) -> PlannedClaim:
+    """The claim with its own slot and no other."""
+    assert claim.slot is not None
+    assert labels.reservation_id is not None
+    only = requirement.of(labels.reservation_id, Operator.IN, (claim.slot,))
+    type_ = requirement.of(names.INSTANCE_TYPE, Operator.IN, (claim.instance_type,))
+    return replace(
+        claim,
+        requirements=claim.requirements.add(only, type_),
+        instance_types=(claim.instance_type,),
+        reservation_ids=(claim.slot,),
+    )
+
+
+def slot_nano(claim: PlannedClaim, pool: NodePoolView) -> int:
+    """What the slot of a claim is worth: what its type costs on demand."""
+    found = [
+        offering.price_nano_usd_per_hour or 0
+        for known in pool.instance_types
+        if known.name == claim.instance_type
+        for offering in known.offerings
+        if offering.reservation_id == claim.slot
+    ]
+    return found[0] if found else 0
+
+
+def _only(
+    claim: PlannedClaim, kept: Sequence[str], types: dict[str, InstanceType], well_known: AbstractSet[str]
+) -> PlannedClaim:
+    """The claim with these types, cheapest first, counted on the first of them."""
+    narrowed = _listing(claim, kept)
+    found = types[kept[0]].cheapest(narrowed.requirements, well_known)
+    assert found is not None, "what is kept can be launched"
+    return replace(
+        narrowed,
+        instance_type=kept[0],
+        zone=found.zone,
+        capacity_type=found.capacity_type,
+        price_nano_usd_per_hour=found.price_nano_usd_per_hour,
+    )
+
+
+def _listing(claim: PlannedClaim, kept: Sequence[str]) -> PlannedClaim:
+    listed = requirement.of(names.INSTANCE_TYPE, Operator.IN, kept)
+    return replace(claim, requirements=claim.requirements.add(listed), instance_types=tuple(kept))
+
+
+def _price(offering: Offering | None) -> int:
+    return (offering.price_nano_usd_per_hour or 0) if offering is not None else 0

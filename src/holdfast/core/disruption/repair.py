@@ -1,0 +1,218 @@
+"""Nodes that are ill: which of them are mended, how, and why the others are left.
+
+Called first of all methods, when the gate is open. The rules are Karpenter's (NC-38 to NC-39a): a condition must have
+lasted longer than it is tolerated; one node a pass, within budgets; nothing at all while more than a fifth of the pool is
+ill, for then the fault is elsewhere. One is ours: a reserved node is rebooted before it is replaced, since a reboot keeps
+the slot (decisions 18); when that did not help, it is replaced, with the slot held.
+"""
+
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.core.disruption import costs
+from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.commands import Action, Code, Command, Method, Why, Whys
+from holdfast.core.disruption.inputs import NodeCondition, Reason, Settings
+from holdfast.core.disruption.rolling import Need, Rolling
+from holdfast.model.snapshot import NodeView
+
+_STEP_S: Final = 30 * 60  # so long past what is tolerated counts as much as one step of priority
+_REBOOTS_MAX: Final = 2
+_DAY_S: Final = 24 * 60 * 60
+_BREAKER_PERCENT: Final = 20
+_PRIORITY_MAX: Final = 100
+
+
+class Mend(enum.StrEnum):
+    REPLACE = "ReplaceNode"
+    REBOOT = "RebootNode"
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What the cloud says about one kind of fault (a repair policy)."""
+
+    condition: str
+    status: str
+    tolerated_s: int
+    reason: str | None = (
+        None  # a pattern of the condition's reason; None: the one for all that match no other
+    )
+    drain_bound_s: int | None = None  # 0: it is not drained at all
+    priority: int = 0
+    mend: Mend = Mend.REPLACE
+
+
+def check(treatments: Sequence[Treatment]) -> None:
+    """InvalidInput when the set cannot be used: exactly one, which replaces, is for all that match no other (NC-38)."""
+    general = [one for one in treatments if one.reason is None]
+    if len(general) != len({(one.condition, one.status) for one in treatments}):
+        raise errors.InvalidInput("each condition has exactly one treatment without a pattern")
+    for one in treatments:
+        if one.reason is None and one.mend is not Mend.REPLACE:
+            raise errors.InvalidInput(f"{one.condition}: the treatment without a pattern replaces the node")
+        if not 0 <= one.priority <= _PRIORITY_MAX or one.tolerated_s < 0 or (one.drain_bound_s or 0) < 0:
+            raise errors.InvalidInput(f"{one.condition}: priorities go from 0 to 100, times are not negative")
+        try:
+            re.compile(one.reason or "")
+        except re.error as error:
+            raise errors.InvalidInput(f"{one.condition}: {one.reason!r} is no pattern") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Illness:
+    """A condition beside its treatment."""
+
+    condition: NodeCondition
+    treatment: Treatment
+
+    @property
+    def eligible_s(self) -> int:
+        return self.condition.since_s + self.treatment.tolerated_s
+
+
+def illnesses(conditions: Sequence[NodeCondition], treatments: Sequence[Treatment]) -> tuple[Illness, ...]:
+    """What the node has, tolerated or not; a reason that no pattern knows has the general treatment."""
+    found = []
+    for condition in conditions:
+        about = [t for t in treatments if (t.condition, t.status) == (condition.type, condition.status)]
+        special = [t for t in about if t.reason is not None and re.search(t.reason, condition.reason)]
+        found += [Illness(condition, one) for one in special or [t for t in about if t.reason is None]]
+    return tuple(found)
+
+
+def chosen(found: Sequence[Illness]) -> Illness:
+    """The one that decides: replacing before rebooting, then priority, then who waits longest (NC-38)."""
+    return min(
+        found,
+        key=lambda one: (
+            one.treatment.mend is not Mend.REPLACE,
+            -one.treatment.priority,
+            one.eligible_s,
+            one.condition.type,
+        ),
+    )
+
+
+def drain_bound_s(found: Sequence[Illness], grace_period_s: int | None) -> int | None:
+    """The shortest of all that apply; None: as long as it takes (NC-38, NC-38b)."""
+    bounds = [one.treatment.drain_bound_s for one in found] + [grace_period_s]
+    return min((one for one in bounds if one is not None), default=None)
+
+
+@dataclass
+class Repair:
+    survey: Survey
+    rolling: Rolling
+    settings: Settings
+    treatments: tuple[Treatment, ...]
+
+    def command(self, purse: Purse, whys: Whys) -> Command | None:
+        snapshot = self.survey.world.snapshot
+        ill = {
+            node.name: found
+            for node in snapshot.nodes
+            if (found := illnesses(self.survey.facts(node).conditions, self.treatments))
+        }
+        if not ill:
+            return None
+        broken = self._pools_that_are_ill(ill)
+        ready: list[tuple[Candidate, list[Illness]]] = []
+        for node in snapshot.nodes:
+            if node.name in ill:
+                due = [one for one in ill[node.name] if one.eligible_s <= self.survey.world.now_s]
+                why = self._why_not(node, due, broken, purse)
+                if why is None:
+                    ready.append((self.survey.candidate(node), due))
+                else:
+                    whys.add(node.name, why)
+        for one, due in self._ordered(ready):
+            result = self._mend(one, due)
+            if isinstance(result, Command):
+                return result
+            whys.add(one.name, result)
+        return None
+
+    def _pools_that_are_ill(self, ill: dict[str, tuple[Illness, ...]]) -> set[str]:
+        """Pools of which more than a fifth matches any treatment, tolerated or not (NC-39)."""
+        found = set()
+        for pool in self.survey.world.pools:
+            ours = [
+                n for n in self.survey.world.snapshot.nodes if n.node_pool == pool and n.claim is not None
+            ]
+            if sum(node.name in ill for node in ours) > -(-len(ours) * _BREAKER_PERCENT // 100):
+                found.add(pool)
+        return found
+
+    def _why_not(self, node: NodeView, due: list[Illness], broken: set[str], purse: Purse) -> Why | None:
+        if not due:
+            return Why(Code.TOLERATED, "it is ill, and that is tolerated for a while", Method.REPAIR)
+        why = self.survey.why_never(node, repair=True)
+        if why is not None:
+            return why
+        facts = self.survey.facts(node)
+        if facts.do_not_repair:
+            return Why(Code.DO_NOT_REPAIR, f"it has the annotation {names.DO_NOT_REPAIR}", Method.REPAIR)
+        if node.node_pool in broken:
+            text = f"more than {_BREAKER_PERCENT} % of NodePool {node.node_pool} are ill"
+            return Why(Code.BREAKER, text, Method.REPAIR, node.node_pool or "")
+        blocked = self.survey.candidate(node).pods_block
+        if blocked is not None and drain_bound_s(due, facts.grace_period_s) is None:
+            return blocked
+        if node.initialized and purse.left(node.node_pool or "") == 0:
+            text = f"the budgets of NodePool {node.node_pool} allow no more"
+            return Why(Code.BUDGET, text, Method.REPAIR, node.node_pool or "")
+        return None
+
+    def _ordered(self, ready: list[tuple[Candidate, list[Illness]]]) -> list[tuple[Candidate, list[Illness]]]:
+        """Most urgent first: the rank of the priority, and one more for every half hour past what is tolerated."""
+        ranks = {p: i for i, p in enumerate(sorted({t.priority for t in self.treatments}))}
+        now_s = self.survey.world.now_s
+
+        def key(item: tuple[Candidate, list[Illness]]) -> tuple[int, float, str]:
+            one, due = item
+            picked = chosen(due)
+            urgency = ranks[picked.treatment.priority] + (now_s - picked.eligible_s) // _STEP_S
+            facts = one.facts
+            cost = costs.disruption_cost(one.node, now_s, facts.created_s, facts.expire_after_s)
+            return -urgency, cost, one.name
+
+        return sorted(ready, key=key)
+
+    def _mend(self, one: Candidate, due: list[Illness]) -> Command | Why:
+        picked = chosen(due)
+        bound_s = drain_bound_s(due, one.facts.grace_period_s)
+        text = f"{picked.condition.type} is {picked.condition.status} ({picked.condition.reason})"
+        if self._reboots(one, picked):
+            return Command(
+                method=Method.REPAIR,
+                reason=Reason.UNHEALTHY,
+                action=Action.REBOOT,
+                candidates=(one.name,),
+                why=f"{text}; a reboot keeps its machine" + (" and its slot" if one.is_reserved else ""),
+                drain_bound_s=bound_s,
+            )
+        return self.rolling.replace(
+            one,
+            Need(
+                Method.REPAIR,
+                Reason.UNHEALTHY,
+                text,
+                picked.eligible_s,
+                self.settings.terminate_first_repair,
+                forced=True,
+                drain_bound_s=bound_s,
+            ),
+        )
+
+    def _reboots(self, one: Candidate, picked: Illness) -> bool:
+        """A reserved node is rebooted once whatever is wrong with it; after two in a day nothing is rebooted."""
+        today = [at_s for at_s in one.facts.reboots_s if at_s > self.survey.world.now_s - _DAY_S]
+        if len(today) >= _REBOOTS_MAX:
+            return False
+        return picked.treatment.mend is Mend.REBOOT or (one.is_reserved and not today)

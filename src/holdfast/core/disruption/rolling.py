@@ -1,0 +1,189 @@
+"""Nodes that have to be replaced, whatever it costs: those that drifted, and those that are ill.
+
+Called by `decide` for drift, and by repair. The rules: the replacement is ready before the node goes, unless its own
+slot is the only home it can have; then the node goes first, and the slot is held for the replacement (terminate first).
+That leaves pods without a home for a while, so it is done only where it is sure to end well: everybody fits in the slot,
+the drain can end, and nobody stole the slot of the node before (D-17 to D-19c, decisions 17 and 22).
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from holdfast.core.disruption import holds, prices_of
+from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
+from holdfast.core.disruption.inputs import MixedPools, Reason, Settings
+from holdfast.core.disruption.simulator import Answer, Question, Simulator
+from holdfast.core.reservations import ledger
+from holdfast.core.scheduling import displaced
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Why a node has to be replaced."""
+
+    method: Method
+    reason: Reason
+    text: str
+    since_s: int
+    terminate_first: bool  # whether the gate is open
+    forced: bool = False  # pods that may not be evicted now are counted as well
+    drain_bound_s: int | None = None
+
+
+@dataclass
+class Rolling:
+    survey: Survey
+    simulator: Simulator
+    settings: Settings
+
+    def drifted(self, purse: Purse, whys: Whys) -> Command | None:
+        """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
+        found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
+        left = self.settings.simulations_max
+        for one in sorted(found, key=_drift_order):
+            why: Command | Why | None = self._why_no_drift(one, purse)
+            if why is None and not left:
+                why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.DRIFT)
+            if why is None:
+                assert one.facts.drifted is not None
+                left -= 1
+                why = self.replace(
+                    one,
+                    Need(
+                        Method.DRIFT,
+                        Reason.DRIFTED,
+                        one.facts.drifted.reason,
+                        one.facts.drifted.since_s,
+                        self.settings.terminate_first_drift,
+                    ),
+                )
+            if isinstance(why, Command):
+                return why
+            whys.add(one.name, why)
+        return None
+
+    def _why_no_drift(self, one: Candidate, purse: Purse) -> Why | None:
+        rules = self.survey.world.pools.get(one.pool)
+        if rules is None or rules.static:
+            return Why(Code.STATIC, "its NodePool has a fixed number of nodes", Method.DRIFT)
+        if one.pods_block is not None and one.facts.grace_period_s is None:
+            return replace(one.pods_block, method=Method.DRIFT)
+        if purse.left(one.pool) == 0:
+            text = f"the budgets of NodePool {one.pool} allow no more"
+            return Why(Code.BUDGET, text, Method.DRIFT, one.pool)
+        return None
+
+    def replace(self, one: Candidate, need: Need) -> Command | Why:
+        """A command that replaces the node, or why there is none."""
+        answer = self.simulator.ask([one.node], Question(forced=need.forced))
+        bought = [claim for claim in answer.claims if claim.slot is None]
+        if answer.stuck is None and not (bought and one.is_reserved):
+            return self._replaced(one, need, answer)
+        can_wait = answer.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
+        why = self.terminate_first(one, need) if can_wait else None
+        if isinstance(why, Command):
+            return why
+        if answer.stuck is not None:
+            stuck = replace(answer.stuck, method=need.method)
+            return why if why is not None and why.code is not Code.PODS_WITHOUT_PLACE else stuck
+        return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
+
+    def terminate_first(self, one: Candidate, need: Need) -> Command | Why:
+        """The node goes, and its slot is held for its replacement; or why not."""
+        snapshot = self.survey.world.snapshot
+        id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
+        entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
+        no = Why(Code.PODS_WITHOUT_PLACE, "its own slot does not help", need.method, id_ or "")
+        if not need.terminate_first or id_ is None or entry is None or not entry.usable or entry.free > 0:
+            return no
+        thief = holds.taken(snapshot, id_)
+        if thief is not None:
+            text = f"{thief.name} still waits for a slot of {id_} that somebody else took; no second node is given up"
+            return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+        answer = self.simulator.ask([one.node], Question(credited=id_, alone=True, forced=need.forced))
+        if answer.stuck is not None or any(claim.slot is None for claim in answer.claims):
+            return no
+        endless = self._drain_never_ends(one, need, answer)
+        if endless is not None:
+            return endless
+        replacements = tuple(
+            Replacement(prices_of.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
+            if claim.slot == id_
+            else Replacement(claim)
+            for claim in answer.claims
+        )
+        return Command(
+            method=need.method,
+            reason=need.reason,
+            action=Action.TERMINATE_FIRST,
+            candidates=(one.name,),
+            why=f"{need.text}; no-reserved-capacity: its own slot of {id_} is held for its replacement",
+            replacements=replacements,
+            placed=answer.placed,
+            drain_bound_s=need.drain_bound_s,
+        )
+
+    def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Why | None:
+        """Pods that have no home before the node is gone do not come back meanwhile: a disruption budget must allow
+        all of them to be away at once, or the drain waits for the slot and the slot for the drain."""
+        if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
+            return None
+        homeless = {uid for claim in answer.claims for uid in claim.pods}
+        away = Counter(
+            budget
+            for pod in one.node.pods
+            if pod.uid in homeless and displaced.is_evictable(pod)
+            for budget in self.survey.budgets.about(pod)
+            if pod.ready or not budget.always_allows_unhealthy
+        )
+        for budget, count in away.items():
+            if count > budget.disruptions_allowed:
+                return Why(
+                    Code.DRAIN_NEVER_ENDS,
+                    f"{count} pods of disruption budget {budget.name} would be away until the slot is free again, "
+                    f"and it allows {budget.disruptions_allowed}",
+                    need.method,
+                    budget.name,
+                )
+        return None
+
+    def _slot_comes_back(self, one: Candidate, need: Need) -> Why | None:
+        """Whether a slot of its reservation is being released that nobody waits for: then it is waited for, as long as
+        the settings say, before anything is bought."""
+        snapshot = self.survey.world.snapshot
+        id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "", "")
+        entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_)
+        patience_s = self.survey.pools[one.pool].reservation_wait_s
+        if patience_s is None:
+            patience_s = self.settings.solving.reservation_wait_s
+        until_s = need.since_s + patience_s
+        if entry is None or not entry.usable or self.survey.world.now_s >= until_s:
+            return None
+        spoken_for = sum(claim.slot == id_ for claim in holds.waiting(snapshot))
+        if entry.releasing <= spoken_for:
+            return None
+        text = f"a slot of {id_} is being released; it is waited for until {until_s}"
+        return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+
+    def _replaced(self, one: Candidate, need: Need, answer: Answer) -> Command:
+        claims = answer.claims
+        into = ", ".join(
+            f"a {c.instance_type} {'in ' + c.slot if c.slot else c.capacity_type}" for c in claims
+        )
+        return Command(
+            method=need.method,
+            reason=need.reason,
+            action=Action.REPLACE if claims else Action.DELETE,
+            candidates=(one.name,),
+            why=f"{need.text}; replaced by {into}" if claims else f"{need.text}; its pods fit on other nodes",
+            replacements=tuple(Replacement(claim) for claim in claims),
+            placed=answer.placed,
+            drain_bound_s=need.drain_bound_s,
+        )
+
+
+def _drift_order(one: Candidate) -> tuple[bool, int, str]:
+    assert one.facts.drifted is not None
+    return any(pod.reschedulable for pod in one.node.pods), one.facts.drifted.since_s, one.name

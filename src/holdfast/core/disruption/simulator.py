@@ -1,0 +1,137 @@
+"""What would become of the pods if some nodes went: the question every method asks the planner.
+
+Called by the methods; one simulator a decision. The rules: only the candidates' own pods must find a place, whatever
+becomes of pods that had none before or of nodes that drain already, so one node that is slow to go stalls nobody
+(D-19c); and a pod that is moved to a node that is not up yet has found none (D-23).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.core.disruption import simulation
+from holdfast.core.disruption.commands import Code, Why
+from holdfast.core.disruption.inputs import Settings
+from holdfast.core.disruption.targets import Targets
+from holdfast.core.scheduling import columns, displaced
+from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
+from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.solve import solve
+from holdfast.model.snapshot import NodeView, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    plan: Plan
+    movers: frozenset[str]  # uids of the candidates' pods that need another place
+    stuck: Why | None  # a mover that found none
+
+    @property
+    def claims(self) -> tuple[PlannedClaim, ...]:
+        """New nodes that movers need; those that only pending pods need are not our business."""
+        return tuple(one for one in self.plan.claims if not self.movers.isdisjoint(one.pods))
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """Movers on nodes that exist."""
+        found = (Placed(one.node, tuple(p for p in one.pods if p in self.movers)) for one in self.plan.placed)
+        return tuple(one for one in found if one.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked beside the nodes that go."""
+
+    consolidating: bool = False  # pods avoid nodes that only just changed (S-25)
+    credited: str | None = None  # a reservation that gets back the slot of the node that goes (R-14a)
+    alone: bool = False  # nobody else is planned for: the place is held for these pods
+    forced: bool = False  # pods that may not be evicted now count as well (NC-38a)
+
+
+class Simulator:
+    def __init__(self, snapshot: Snapshot, settings: Settings, memory: columns.Memory | None = None) -> None:
+        self.snapshot = snapshot
+        self.targets = Targets(snapshot)
+        self.asked = 0
+        self._settings = settings
+        self._memory = memory or columns.Memory()
+        self._starting = {node.name for node in snapshot.nodes if not node.initialized}
+        self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
+        self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
+
+    def ask(self, nodes: Sequence[NodeView], question: Question | None = None) -> Answer:
+        question = question or Question()
+        self.asked += 1
+        names = {node.name for node in nodes}
+        snapshot = self._reduced(nodes, alone=question.alone)
+        if question.forced:
+            snapshot = _forced(snapshot, names)
+        movers = frozenset(
+            pod.uid
+            for node in snapshot.nodes
+            if node.name in names
+            for pod in node.pods
+            if displaced.needs_another_place(pod, snapshot.budgets)
+        )
+        if question.credited is not None:
+            snapshot = _credited(snapshot, question.credited)
+        asked = simulation.without(snapshot, names, consolidating=question.consolidating)
+        if question.alone:
+            asked = _alone(asked, names)
+        plan = solve(SolveRequest(asked, self._settings.solving), self._memory)
+        return Answer(plan, movers, self._stuck(plan, movers))
+
+    def _reduced(self, nodes: Sequence[NodeView], *, alone: bool) -> Snapshot:
+        shapes = [pod.shape for node in nodes for pod in node.pods if pod.reschedulable]
+        found = self.targets.of(shapes if alone else shapes + self._others)
+        if found is None:
+            return self.snapshot
+        kept = found | {node.name for node in nodes}
+        return replace(
+            self.snapshot, nodes=tuple(n for n in self.snapshot.nodes if n.deleting or n.name in kept)
+        )
+
+    def _stuck(self, plan: Plan, movers: frozenset[str]) -> Why | None:
+        for one in plan.unplaced:
+            if one.pod in movers:
+                reasons = "; ".join(f"{r.subject}: {r.text}" if r.subject else r.text for r in one.reasons)
+                name = self._pods.get(one.pod, one.pod)
+                return Why(
+                    Code.PODS_WITHOUT_PLACE, f"pod {name} would have no place: {reasons}", subject=name
+                )
+        for placed in plan.placed:
+            if placed.node in self._starting and not movers.isdisjoint(placed.pods):
+                return Why(
+                    Code.ON_STARTING_NODE,
+                    f"its pods would go on {placed.node}, which is not up yet",
+                    subject=placed.node,
+                )
+        return None
+
+
+def _credited(snapshot: Snapshot, id_: str) -> Snapshot:
+    found = tuple(
+        replace(one, available=min(one.total, one.available + 1)) if one.id == id_ else one
+        for one in snapshot.reservations
+    )
+    return replace(snapshot, reservations=found)
+
+
+def _alone(snapshot: Snapshot, names: set[str]) -> Snapshot:
+    """Without anybody else who looks for a place: what is held for some pods is not for others to take (D-19c)."""
+    nodes = tuple(
+        replace(node, pods=tuple(replace(pod, reschedulable=False) for pod in node.pods))
+        if node.deleting and node.name not in names
+        else node
+        for node in snapshot.nodes
+    )
+    return replace(snapshot, nodes=nodes, pending=())
+
+
+def _forced(snapshot: Snapshot, names: set[str]) -> Snapshot:
+    nodes = tuple(
+        replace(node, pods=tuple(replace(pod, do_not_disrupt=False) for pod in node.pods))
+        if node.name in names
+        else node
+        for node in snapshot.nodes
+    )
+    return replace(snapshot, nodes=nodes, budgets=())

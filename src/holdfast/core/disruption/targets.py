@@ -1,0 +1,138 @@
+"""Which nodes a simulation has to look at: those that could take one of the pods that move.
+
+Called by `simulator` for every question, so that a cluster of thousands of nodes is not planned anew for each of them.
+The rule: a node may be left out only if nothing about the pods that move depends on it. Where a pod spreads, wants to
+be near others, or is kept away from whole zones, every node counts and none is left out.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast import names
+from holdfast.model.pods import PodShape, PodTerm
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.snapshot import NodeView, Snapshot
+from holdfast.model.taints import TOLERATE_PREFERENCES, Taint, first_untolerated
+
+SPARE: Final = 64  # more nodes than there are pods of a shape: some may be taken by others
+
+_Kind = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
+
+
+class Targets:
+    """The nodes of one snapshot that take pods, in the planner's order."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        there = [node for node in snapshot.nodes if not node.deleting]
+        self._nodes = sorted(there, key=_order)
+        self._free: dict[str, NDArray[np.int64]] = {}
+        self._kinds: dict[_Kind, int] = {}
+        self._kind_of = np.array([self._kind(node) for node in self._nodes], dtype=np.int64)
+        self._sample = {int(k): i for i, k in reversed(list(enumerate(self._kind_of)))}
+        self._found: dict[int, tuple[PodShape, NDArray[np.intp]]] = {}
+        self._far = _zonal_anti_affinity(snapshot)
+        self._loose: dict[int, tuple[PodShape, bool]] = {}
+
+    def of(self, shapes: Sequence[PodShape]) -> set[str] | None:
+        """Nodes for pods of these shapes, as often as they are named; None: every node counts."""
+        counts: dict[int, int] = {}
+        by_id: dict[int, PodShape] = {}
+        for shape in shapes:
+            counts[id(shape)] = counts.get(id(shape), 0) + 1
+            by_id[id(shape)] = shape
+        if not all(self._is_loose(shape) for shape in by_id.values()):
+            return None
+        return {
+            self._nodes[i].name
+            for key, shape in by_id.items()
+            for i in self.fitting(shape)[: counts[key] + SPARE].tolist()
+        }
+
+    def fitting(self, shape: PodShape) -> NDArray[np.intp]:
+        """The nodes that have room for one pod of the shape, and that it may go on as far as labels and taints say."""
+        known = self._found.get(id(shape))
+        if known is None:
+            fits = np.ones(len(self._nodes), dtype=bool)
+            for name, amount in shape.requests.amounts:
+                fits &= self._column(name) >= amount
+            suited = np.array(
+                [_suits(self._nodes[self._sample[k]], shape) for k in range(len(self._kinds))], dtype=bool
+            )
+            found = np.flatnonzero(fits & suited[self._kind_of]) if len(self._nodes) else np.flatnonzero(fits)
+            known = self._found[id(shape)] = shape, found
+        return known[1]
+
+    def has_room(self, shape: PodShape, elsewhere_than: str) -> bool:
+        """Whether some other node could take a pod of the shape."""
+        found = self.fitting(shape)
+        return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != elsewhere_than)
+
+    def _column(self, name: str) -> NDArray[np.int64]:
+        found = self._free.get(name)
+        if found is None:
+            found = np.array([node.free[name] for node in self._nodes], dtype=np.int64)
+            self._free[name] = found
+        return found
+
+    def _kind(self, node: NodeView) -> int:
+        labels = tuple(one for one in node.labels if one[0] != names.HOSTNAME)
+        return self._kinds.setdefault((labels, node.taints), len(self._kinds))
+
+    def _is_loose(self, shape: PodShape) -> bool:
+        """Whether where such a pod may go follows from each node alone."""
+        known = self._loose.get(id(shape))
+        if known is None:
+            known = self._loose[id(shape)] = shape, _is_loose(shape, self._far)
+        return known[1]
+
+
+def _order(node: NodeView) -> tuple[bool, bool, str]:
+    reserved = (names.CAPACITY_TYPE, names.RESERVED) in node.labels
+    return not node.initialized, not reserved, node.name
+
+
+def _is_loose(shape: PodShape, far: Iterable[PodTerm]) -> bool:
+    if shape.spreads or shape.affinity or shape.preferred_affinity:
+        return False
+    away = (*shape.anti_affinity, *(one.term for one in shape.preferred_anti_affinity))
+    if any(term.key != names.HOSTNAME for term in away):
+        return False
+    labels = dict(shape.labels)
+    return not any(
+        shape.namespace in term.namespaces and term.selector is not None and term.selector.matches(labels)
+        for term in far
+    )
+
+
+def _zonal_anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
+    """Terms of running pods that keep others out of more than their own node."""
+    found = {
+        term: None
+        for node in snapshot.nodes
+        for shape in node.shapes
+        for term in shape.anti_affinity
+        if term.key != names.HOSTNAME
+    }
+    return tuple(found)
+
+
+def _suits(node: NodeView, shape: PodShape) -> bool:
+    """As far as labels and taints say; the planner has the last word. One of many nodes that are alike but for their
+    names stands for all, so what a pod says about names is not asked here."""
+    if first_untolerated(node.taints, (*shape.tolerations, TOLERATE_PREFERENCES)) is not None:
+        return False
+    own = node.label_requirements.without((names.HOSTNAME,))
+    places = shape.volumes.alternatives or (NO_REQUIREMENTS,)
+    terms = shape.required_terms or (NO_REQUIREMENTS,)
+    return any(
+        own.compatible(_nameless(shape.node_selector.union(term).union(place)))
+        for term in terms
+        for place in places
+    )
+
+
+def _nameless(wanted: Requirements) -> Requirements:
+    return wanted.without((names.HOSTNAME,))

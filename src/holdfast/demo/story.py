@@ -1,0 +1,183 @@
+"""The story: what users of the cluster do, act by act, in the demo's own time.
+
+Played by `holdfast demo`. Nodes that nothing runs on any more are ended by the story, by deleting their NodeClaims as
+anybody could with kubectl: consolidation is not there yet.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast import errors
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.pods import Pod
+from holdfast.demo.stage import TAG, Stage
+from holdfast.sim.cluster.kinds import Deployment
+from holdfast.sim.ec2 import setup
+
+IDLE_S: Final = 45  # how long a node may be empty
+
+_DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": setup.CLUSTER}}]
+_POOLS: Final = 2
+_GPU: Final = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    at_s: float
+    says: str
+    replicas: Mapping[str, int]
+
+
+ACTS: Final = (
+    Act(1, "web wants 3 pods; three m5.xlarge slots are paid for", {"web": 3}),
+    Act(75, "api wants 2 pods of 6 processors; two c5.2xlarge slots are paid for", {"api": 2}),
+    Act(140, "a training job wants 8 GPUs; a capacity block has them, but not for long", {"train": 1}),
+    Act(220, "a busy hour: web wants 5 pods, two more than there are slots", {"web": 5}),
+    Act(330, "a quiet hour: web wants 1 pod; nodes that fall empty are ended", {"web": 1}),
+    Act(520, "busy again: web wants 4 pods; the free slots come first", {"web": 4}),
+    Act(640, "quiet: web wants 2 pods", {"web": 2}),
+    Act(1330, "EC2 has taken the capacity block back; the training job waits and says why", {}),
+)
+EVERY_S: Final = 300  # after the last act: busy and quiet hours in turn
+BUSY: Final = {"web": 5}
+QUIET: Final = {"web": 2}
+
+
+class Story:
+    def __init__(self, stage: Stage, say: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._say = say
+        self._played = 0
+        self._turns = 0
+        self._empty_since_s: dict[str, float] = {}
+
+    async def begin(self) -> None:
+        for document in (_node_class(), _general(), _training()):
+            await self._stage.world.create(document)
+        for name, pod in _WORKLOADS.items():
+            await self._stage.world.create(_deployment(name, pod))
+        self._say("EC2 is being asked for instance types, prices and images")
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether nodes can be launched yet."""
+        return sum(_is_ready(pool) for pool in self._stage.app.caches.of(NodePool)) == _POOLS
+
+    async def go_on(self, elapsed_s: float) -> None:
+        """Plays what is due."""
+        while self._played < len(ACTS) and ACTS[self._played].at_s <= elapsed_s:
+            await self._play(ACTS[self._played])
+            self._played += 1
+        if self._played == len(ACTS) and elapsed_s > ACTS[-1].at_s + EVERY_S * (self._turns + 1):
+            self._turns += 1
+            is_busy = self._turns % 2 == 1
+            says = "busy: web wants 5 pods" if is_busy else "quiet: web wants 2 pods"
+            await self._play(Act(elapsed_s, says, BUSY if is_busy else QUIET))
+        await self._end_idle_nodes()
+
+    async def _play(self, act: Act) -> None:
+        self._say(act.says)
+        for name, replicas in act.replicas.items():
+            deployment = await self._stage.world.kube.get(Deployment, name, "default")
+            await self._stage.world.kube.patch(deployment, {"spec": {"replicas": replicas}})
+
+    async def _end_idle_nodes(self) -> None:
+        caches, now_s = self._stage.app.caches, self._stage.clock.monotonic_s()
+        busy = {pod.spec.node_name for pod in caches.of(Pod) if pod.spec.node_name}
+        waits = any(not pod.spec.node_name for pod in caches.of(Pod))
+        idle = [
+            claim
+            for claim in caches.of(NodeClaim)
+            if claim.status.node_name
+            and claim.status.node_name not in busy
+            and claim.metadata.deletion_timestamp is None
+        ]
+        names = {claim.metadata.name for claim in idle}
+        self._empty_since_s = {
+            name: since_s for name, since_s in self._empty_since_s.items() if name in names
+        }
+        for claim in idle:
+            since_s = self._empty_since_s.setdefault(claim.metadata.name, now_s)
+            if now_s - since_s >= IDLE_S and not waits:
+                self._say(f"nothing runs on {claim.status.node_name}: its NodeClaim is deleted")
+                try:
+                    await self._stage.world.kube.delete(claim)
+                except errors.NotFound:
+                    continue
+
+
+def _is_ready(pool: NodePool) -> bool:
+    ready = conditions.find(pool.status.conditions, conditions.READY)
+    return ready is not None and ready.status == "True"
+
+
+# --- What is written to the cluster -------------------------------------------------------------------
+
+
+def _node_class() -> dict[str, Any]:
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": f"KarpenterNodeRole-{setup.CLUSTER}",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": _DISCOVERY,
+            "securityGroupSelectorTerms": _DISCOVERY,
+            "capacityReservationSelectorTerms": [{"tags": TAG}],
+        },
+    }
+
+
+def _general() -> dict[str, Any]:
+    return _pool(
+        "general",
+        {
+            "karpenter.sh/capacity-type": ["reserved", "spot", "on-demand"],
+            "karpenter.k8s.aws/instance-family": ["m5", "c5"],
+        },
+    )
+
+
+def _training() -> dict[str, Any]:
+    taint = {"key": _GPU, "effect": "NoSchedule"}
+    return _pool("training", {"karpenter.sh/capacity-type": ["reserved"]}, taints=[taint])
+
+
+def _pool(name: str, allowed: Mapping[str, list[str]], **spec: Any) -> dict[str, Any]:
+    requirements = [{"key": key, "operator": "In", "values": values} for key, values in allowed.items()]
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements, **spec}}},
+    }
+
+
+_WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
+    "web": {"requests": {"cpu": "3", "memory": "12Gi"}},
+    "api": {"requests": {"cpu": "6", "memory": "8Gi"}},
+    "train": {"requests": {"cpu": "64", _GPU: "8"}, "limits": {_GPU: "8"}},
+}
+
+
+def _deployment(name: str, resources: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"app": name}
+    pod = {
+        "containers": [{"name": "main", "image": f"example/{name}:1", "resources": resources}],
+        "tolerations": [{"key": _GPU, "operator": "Exists"}] if _GPU in resources["requests"] else [],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }

@@ -1,0 +1,307 @@
+"""Everything that a user may set: one table, read from flags and environment variables, once, when the program starts.
+
+Callers: `holdfast run`, which shows the table as its help; `production` and `app` read the values. The rules: a flag and
+its variable are the same name in two spellings, Karpenter's where it has one; a flag beats a variable, and an empty
+variable is none; what cannot be read stops the start and is named as it was written. Karpenter's settings that nothing
+acts on are accepted, so that its deployments start, and are said in the log.
+"""
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from holdfast import errors
+from holdfast.cloud.aws.capacity import Settings as CapacitySettings
+from holdfast.controllers.provisioning.provisioner import BatchSettings
+from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
+from holdfast.core.scheduling.request import Settings as PlanSettings
+from holdfast.kube.client import ClientSettings
+from holdfast.runtime import lease, logs
+from holdfast.runtime.lease import LeaseSettings
+from holdfast.state import times
+
+GATES: Final[Mapping[str, bool]] = {"ReservedCapacity": True}  # those that are acted on, with their defaults
+GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapacity"}
+
+V = TypeVar("V")
+
+_PORTS: Final = 65_536
+
+
+# --- What the settings become -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Of the controllers and what they stand on, in whatever world."""
+
+    cluster_name: str
+    cluster_endpoint: str = ""
+    cluster_ca_bundle: str = ""
+    service_cidr: str | None = None
+    dns_ip: str | None = None
+    ipv6: bool = False
+    kubernetes_version: str = ""  # the minor version, such as 1.34
+    isolated_vpc: bool = False
+    dry_runs: bool = True  # whether a node class is tried out before it is Ready
+    batching: BatchSettings = field(default_factory=BatchSettings)
+    planning: PlanSettings = field(default_factory=PlanSettings)
+    capacity: CapacitySettings = field(default_factory=CapacitySettings)
+    client: ClientSettings = field(default_factory=ClientSettings)
+    election: LeaseSettings | None = None  # None: it leads without asking
+    strict: bool = False  # a bug of ours ends the program: for simulations and CI
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Of the program in production: its controllers, and how it meets the world."""
+
+    app: Settings
+    kubeconfig: str = ""
+    context: str = ""
+    region: str = ""  # empty: as the AWS libraries find it
+    bind_address: str = ""  # empty: all
+    metrics_port: int = 8080
+    health_probe_port: int = 8081
+    log_level: logs.Level = "info"
+    log_format: str = "auto"
+    beside_karpenter: bool = False
+    not_acted_on: tuple[str, ...] = ()  # settings that were given and change nothing
+
+
+# --- How values are written ---------------------------------------------------------------------------
+
+
+def _text(written: str) -> str:
+    return written
+
+
+def _seconds(written: str) -> int:
+    seconds = times.duration_s(written)
+    if seconds is None:
+        raise ValueError("is not a duration such as 90s or 5m")
+    return seconds
+
+
+def _number(written: str) -> int:
+    if not written.isdecimal():
+        raise ValueError("is not a whole number")
+    return int(written)
+
+
+def _port(written: str) -> int:
+    port = _number(written)
+    if port >= _PORTS:
+        raise ValueError(f"is not a port below {_PORTS}")
+    return port
+
+
+def _part(written: str) -> float:
+    try:
+        part = float(written)
+    except ValueError:
+        raise ValueError("is not a number such as 0.075") from None
+    if not 0 <= part < 1:
+        raise ValueError("is not a number from 0 to less than 1")
+    return part
+
+
+def _flag(written: str) -> bool:
+    return _word(("true", "false"), str)(written.lower()) == "true"
+
+
+def _url(written: str) -> str:
+    parts = urlsplit(written)
+    if not parts.scheme or not parts.netloc:
+        raise ValueError("is not an address such as https://cluster.example")
+    return written
+
+
+def _network(written: str) -> str:
+    try:
+        return str(ipaddress.ip_network(written))
+    except ValueError:
+        raise ValueError("is not a range of addresses such as 10.100.0.0/16") from None
+
+
+def _address(written: str) -> str:
+    try:
+        return str(ipaddress.ip_address(written))
+    except ValueError:
+        raise ValueError("is not an IP address") from None
+
+
+def _word(allowed: Sequence[str], make: Callable[[str], V]) -> Callable[[str], V]:
+    def read(written: str) -> V:
+        if written not in allowed:
+            raise ValueError(f"is none of {', '.join(allowed)}")
+        return make(written)
+
+    return read
+
+
+def _words(choices: type[StrEnum]) -> Callable[[str], Any]:
+    return _word([choice.value for choice in choices], choices)
+
+
+def gates(written: str) -> dict[str, bool]:
+    """Gates as `Name=true,Other=false`; those that are not named keep their defaults, unknown ones are ignored."""
+    found = dict(GATES)
+    for part in filter(None, (one.strip() for one in written.split(","))):
+        name, separator, value = part.partition("=")
+        if not separator or value.lower() not in ("true", "false"):
+            raise ValueError("is not of the form Name=true,Other=false")
+        gate = GATE_ALIASES.get(name, name)
+        if gate in found:
+            found[gate] = value.lower() == "true"
+    return found
+
+
+# --- The table ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str  # the flag, without its dashes
+    default: str
+    about: str
+    read: Callable[[str], Any] = _text
+    ours: bool = False  # not one of Karpenter's
+
+    @property
+    def variable(self) -> str:
+        return self.name.upper().replace("-", "_")
+
+    @property
+    def is_switch(self) -> bool:
+        return self.read is _flag
+
+
+TABLE: Final = (
+    Setting("cluster-name", "", "The cluster's name, as EKS and the tags of subnets have it. Required."),
+    Setting("cluster-endpoint", "", "Where nodes find the API server. Default: what EKS says.", _url),
+    Setting("cluster-ca-bundle", "", "Who signed for the API server, in base64. Default: what EKS says."),
+    Setting("service-cidr", "", "Addresses of services. Default: what EKS says.", _network, ours=True),
+    Setting("cluster-dns-ip", "", "Address of the cluster's DNS. Default: of the service kube-dns.", _address, ours=True),
+    Setting("isolated-vpc", "false", "No call leaves the VPC: prices are those that were shipped.", _flag),
+    Setting("aws-region", "", "Default: the one of the AWS profile, or of this machine.", ours=True),
+    Setting("disable-dry-run", "false", "Node classes are not tried out before they are Ready.", _flag),
+    Setting("vm-memory-overhead-percent", "0.075", "The part of memory that a virtual machine loses.", _part),
+    Setting("reserved-enis", "0", "Network interfaces that are not for pods.", _number),
+    Setting("batch-idle-duration", "1s", "A batch of pending pods ends when none came for so long.", _seconds),
+    Setting("batch-max-duration", "10s", "The longest a batch of pending pods stays open.", _seconds),
+    Setting("preference-policy", "Respect", "Whether wishes of pods count.", _words(PreferencePolicy)),
+    Setting("min-values-policy", "Strict", "Whether minValues is kept.", _words(MinValuesPolicy)),
+    Setting("feature-gates", "ReservedCapacity=true", "ReservedCapacity, or CapacityReservations.", gates),
+    Setting("packing", "cost", "How nodes are filled.", _words(Packing), ours=True),
+    Setting("packing-candidates", "16", "How many other packings are tried.", _number, ours=True),
+    Setting("reserved-before-weight", "true", "A free slot comes before a heavier NodePool.", _flag, ours=True),
+    Setting("reservation-wait", "0s", "How long a pod waits for a slot that frees.", _seconds, ours=True),
+    Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
+    Setting("kubeconfig", "", "Default: the service account of the pod, or as kubectl.", ours=True),
+    Setting("context", "", "The context of the kubeconfig. Default: its current one.", ours=True),
+    Setting("kube-client-qps", "200", "Requests a second to the API server.", _number),
+    Setting("kube-client-burst", "300", "Requests at once to the API server.", _number),
+    Setting("disable-leader-election", "false", "Leads without asking. For a single replica.", _flag),
+    Setting("leader-election-name", lease.NAME, "The Lease of the leader."),
+    Setting("leader-election-namespace", "", "Its namespace. Default: the pod's, or kube-system."),
+    Setting("beside-karpenter", "false", "Starts although Karpenter leads in this cluster.", _flag, ours=True),
+    Setting("metrics-port", "8080", "Serves /metrics.", _port),
+    Setting("health-probe-port", "8081", "Serves /healthz and /readyz.", _port),
+    Setting("bind-address", "", "Where both ports are opened. Default: everywhere.", _address, ours=True),
+    Setting("log-level", "info", "The least that is logged.", _word(tuple(logs.LEVELS), str)),
+    Setting("log-format", "auto", "auto is text on a terminal, else JSON.", _word(("auto", "json", "text"), str), ours=True),
+)  # fmt: skip
+
+NOT_ACTED_ON: Final = (
+    "ami-refresh-interval",
+    "aws-feature-gates",
+    "cpu-requests",
+    "disable-cluster-state-observability",
+    "disable-controller-warmup",
+    "eks-control-plane",
+    "enable-profiling",
+    "enable-zonal-shift",
+    "ignore-dra-requests",
+    "interruption-queue",
+    "karpenter-service",
+    "legacy-node-repair",
+    "log-error-output-paths",
+    "log-output-paths",
+    "memory-limit",
+    "scheduler-config",
+    "subnet-refresh-interval",
+)
+
+
+# --- Reading ------------------------------------------------------------------------------------------
+
+
+def read(flags: Mapping[str, str], environ: Mapping[str, str]) -> Program:
+    """The settings that these flags (by name, without dashes) and variables stand for, or InvalidInput."""
+    found = {setting.name: _value(setting, flags, environ) for setting in TABLE}
+    if not found["cluster-name"]:
+        raise errors.InvalidInput("--cluster-name: required; or set CLUSTER_NAME")
+    given = [name for name in NOT_ACTED_ON if name in flags or environ.get(Setting(name, "", "").variable)]
+    return Program(
+        app=_app(found),
+        kubeconfig=found["kubeconfig"],
+        context=found["context"],
+        region=found["aws-region"],
+        bind_address=found["bind-address"],
+        metrics_port=found["metrics-port"],
+        health_probe_port=found["health-probe-port"],
+        log_level=found["log-level"],
+        log_format=found["log-format"],
+        beside_karpenter=found["beside-karpenter"],
+        not_acted_on=tuple(given),
+    )
+
+
+def _value(setting: Setting, flags: Mapping[str, str], environ: Mapping[str, str]) -> Any:
+    if setting.name in flags:
+        name, written = f"--{setting.name}", flags[setting.name]
+    else:
+        name, written = setting.variable, environ.get(setting.variable, "")
+    written = written or setting.default
+    if not written:
+        return ""
+    try:
+        return setting.read(written)
+    except ValueError as error:
+        raise errors.InvalidInput(f"{name}: {written!r} {error}") from error
+
+
+def _app(found: Mapping[str, Any]) -> Settings:
+    reserved = found["feature-gates"]["ReservedCapacity"]
+    election = LeaseSettings(found["leader-election-namespace"], found["leader-election-name"])
+    return Settings(
+        cluster_name=found["cluster-name"],
+        cluster_endpoint=found["cluster-endpoint"],
+        cluster_ca_bundle=found["cluster-ca-bundle"],
+        service_cidr=found["service-cidr"] or None,
+        dns_ip=found["cluster-dns-ip"] or None,
+        isolated_vpc=found["isolated-vpc"],
+        dry_runs=not found["disable-dry-run"],
+        batching=BatchSettings(found["batch-idle-duration"], found["batch-max-duration"]),
+        planning=PlanSettings(
+            packing=found["packing"],
+            packing_candidates=found["packing-candidates"],
+            reserved_capacity=reserved,
+            reserved_before_weight=found["reserved-before-weight"],
+            reservation_wait_s=found["reservation-wait"],
+            preference_policy=found["preference-policy"],
+            min_values_policy=found["min-values-policy"],
+            ledger_lag_s=found["ledger-lag"],
+        ),
+        capacity=CapacitySettings(
+            vm_memory_overhead_percent=found["vm-memory-overhead-percent"],
+            reserved_enis=found["reserved-enis"],
+            reserved_capacity=reserved,
+        ),
+        client=ClientSettings(per_second=found["kube-client-qps"], burst=found["kube-client-burst"]),
+        election=None if found["disable-leader-election"] else election,
+    )

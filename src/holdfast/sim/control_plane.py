@@ -1,0 +1,115 @@
+"""A real control plane on loopback: etcd and kube-apiserver, and beside any API server its scheduler and controllers.
+
+Called by the sandbox and by `make e2e`. The rules: free ports, keys made on the spot, everything in one folder that
+whoever gave it removes.
+"""
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives import serialization
+
+from holdfast.sim.api import certificates
+from holdfast.sim.api.http import HOST, Address
+from holdfast.sim.processes import Health, Processes
+
+_ACCOUNTS: Final = "ServiceAccount"  # the admission of pods that wants the accounts a controller makes
+
+
+async def start_server(
+    started: Processes, folder: Path, *, token: str, port: int = 0, accounts: bool = True
+) -> Address:
+    """A store and a server that lets an administrator in by that token. Without `accounts` pods need none: for who
+    runs no controllers."""
+    made = certificates.make(HOST)
+    public = serialization.load_pem_private_key(made.key, password=None).public_key()
+    written = {
+        "ca.crt": made.authority,
+        "tls.crt": made.certificate,
+        "tls.key": made.key,  # it signs tokens of service accounts as well
+        "accounts.pub": public.public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        ),
+        "tokens.csv": f'{token},admin,1,"system:masters"\n'.encode(),
+    }
+    for name, text in written.items():
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_bytes(text)
+    clients, peers, secure = free_ports(3)
+    store = await _start_store(started, folder, clients, peers)
+    address = Address(f"https://{HOST}:{port or secure}", made.authority)
+    flags = [
+        f"--etcd-servers={store}",
+        f"--bind-address={HOST}",
+        f"--advertise-address={HOST}",
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={port or secure}",
+        f"--tls-cert-file={folder / 'tls.crt'}",
+        f"--tls-private-key-file={folder / 'tls.key'}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={folder / 'accounts.pub'}",
+        f"--service-account-signing-key-file={folder / 'tls.key'}",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        *([] if accounts else [f"--disable-admission-plugins={_ACCOUNTS}"]),
+    ]
+    health = Health(f"{address.url}/readyz", address.trust(), token)
+    await started.start("kube-apiserver", *flags, health=health)
+    return address
+
+
+async def start_managers(
+    started: Processes, folder: Path, address: Address, *, token: str, controllers: Sequence[str] = ("*",)
+) -> None:
+    """kube-controller-manager and kube-scheduler for an API server, real or not. The controllers that are not named
+    stay off."""
+    kubeconfig, authority = folder / "managers.kubeconfig", folder / "managers.crt"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
+    authority.write_bytes(address.authority)
+    manager, scheduler = free_ports(2)
+    common = (f"--kubeconfig={kubeconfig}", f"--bind-address={HOST}", "--leader-elect=false")
+    signs = folder / "tls.key"
+    await started.start(
+        "kube-controller-manager",
+        *common,
+        f"--secure-port={manager}",
+        f"--root-ca-file={authority}",
+        *([f"--service-account-private-key-file={signs}"] if signs.exists() else []),
+        f"--controllers={','.join(controllers)}",
+        health=Health(f"https://{HOST}:{manager}/healthz"),
+    )
+    await started.start(
+        "kube-scheduler",
+        *common,
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--secure-port={scheduler}",
+        health=Health(f"https://{HOST}:{scheduler}/healthz"),
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in taken]
+
+
+async def _start_store(started: Processes, folder: Path, clients: int, peers: int) -> str:
+    store, ring = f"http://{HOST}:{clients}", f"http://{HOST}:{peers}"
+    await started.start(
+        "etcd",
+        f"--data-dir={folder / 'etcd'}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls={store}",
+        f"--advertise-client-urls={store}",
+        f"--listen-peer-urls={ring}",
+        f"--initial-advertise-peer-urls={ring}",
+        f"--initial-cluster=default={ring}",
+        health=Health(f"{store}/health"),
+    )
+    return store

@@ -1,0 +1,200 @@
+"""`holdfast run`, the real program as a process, on the simulated world behind its HTTP fronts."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+import live_world
+import read_only
+from holdfast import settings
+from holdfast.api.cluster import Lease
+from holdfast.api.nodes import Node
+from holdfast.cli import main
+from holdfast.core.scheduling.compiled import COMPILE_FROM_PODS
+from holdfast.runtime import lease
+from live_world import LiveWorld
+
+POD = """---
+apiVersion: v1
+kind: Pod
+metadata: {{name: many-{number}, namespace: default}}
+spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 100m, memory: 10Mi}}}}}}]}}
+"""
+Program = Callable[[LiveWorld], Awaitable[None]]
+
+
+def run(program: Program, folder: Path) -> None:
+    async def main() -> None:
+        async with live_world.serving(folder) as world:
+            await program(world)
+
+    asyncio.run(main())
+
+
+async def ready_to_launch(world: LiveWorld) -> None:
+    await world.node_class(capacityReservationSelectorTerms=[{"id": reservation_id(world)}])
+    await world.node_pool()
+
+
+def reservation_id(world: LiveWorld) -> str:
+    return next(iter(world.cloud.ec2.world.reservations)).id
+
+
+async def get(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+def test_pending_pods_run_in_the_slots_that_are_paid_for_and_then_elsewhere(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        replica = await world.start()
+        await ready_to_launch(world)
+        await world.deploy("web", replicas=3, cpu="1500m")
+
+        async def all_run() -> bool:
+            return await world.running_pods() == 3
+
+        await world.until(all_run, "three pods run")
+        nodes = (await world.kube.list(Node)).items
+        reserved = [n for n in nodes if n.metadata.labels["karpenter.sh/capacity-type"] == "reserved"]
+        assert len(reserved) == 2
+        assert world.cloud.ec2.world.reservations[reservation_id(world)].available == 0
+
+        started = await replica.says("started")
+        assert await get(started["health_probe_port"], "/healthz") == (200, "ok")
+        assert await get(started["health_probe_port"], "/readyz") == (200, "ok")
+        _, page = await get(started["metrics_port"], "/metrics")
+        created = [
+            line for line in page.splitlines() if line.startswith("karpenter_nodeclaims_created_total{")
+        ]
+        assert sum(float(line.split()[-1]) for line in created) == len(nodes)
+        assert f"karpenter_cluster_state_node_count {len(nodes)}.0" in page
+        assert "karpenter_cluster_state_synced 1.0" in page
+        assert "process_resident_memory_bytes" in page
+        canonical = [line for line in replica.lines if line["event"] == "reconciled" and "did" in line]
+        assert {"controller", "key", "result", "seconds", "did", "time", "level"} <= set(canonical[0])
+
+        assert await replica.stop() == 0
+        held = await world.kube.get(Lease, lease.NAME, "kube-system")
+        assert held.spec.holder_identity == ""
+
+    run(program, tmp_path)
+
+
+def test_a_second_replica_takes_over_when_the_first_is_told_to_stop(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        first = await world.start()
+        await ready_to_launch(world)
+        leader = await first.says("leading")
+        second = await world.start()
+        await second.says("synced")
+        assert all(line["event"] != "leading" for line in second.lines)
+        assert await first.stop() == 0
+        follower = await second.says("leading")
+        world.replicas.remove(first)
+        assert follower["identity"] != leader["identity"]
+        await world.deploy("web", replicas=1)
+
+        async def it_runs() -> bool:
+            return await world.running_pods() == 1
+
+        await world.until(it_runs, "the pod runs")
+        assert await second.stop() == 0
+
+    run(program, tmp_path)
+
+
+async def karpenter_leads(world: LiveWorld, renewed_s: int) -> None:
+    renewed = datetime.fromtimestamp(renewed_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "karpenter-7c4f_1", "leaseDurationSeconds": 15, "renewTime": renewed}
+    await world.world.create(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+            "spec": spec,
+        }
+    )
+
+
+def test_it_does_not_start_where_karpenter_leads_unless_it_is_told_to(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        await karpenter_leads(world, world.clock.now_s())
+        refused = await world.start()
+        assert await refused.ended() == 3
+        assert "karpenter-7c4f_1 holds the Lease kube-system/karpenter-leader-election" in str(
+            refused.lines[-1]
+        )
+        world.replicas.remove(refused)
+        told = await world.start("--beside-karpenter")
+        await told.says("leading")
+        assert await told.stop() == 0
+
+    run(program, tmp_path)
+
+
+def test_a_lease_that_karpenter_left_behind_does_not_matter(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        await karpenter_leads(world, world.clock.now_s() - 60)
+        replica = await world.start()
+        await replica.says("leading")
+        assert await replica.stop() == 0
+
+    run(program, tmp_path)
+
+
+def test_it_runs_where_no_file_can_be_written(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        replica = await world.start(program=(read_only.__file__,))
+        await ready_to_launch(world)
+        await world.deploy("web", replicas=1)
+
+        async def it_runs() -> bool:
+            return await world.running_pods() == 1
+
+        await world.until(it_runs, "the pod runs")
+        assert await replica.stop() == 0
+        assert [line for line in replica.lines if "Read-only" in str(line)] == []
+
+    run(program, tmp_path)
+
+
+def test_a_large_plan_is_made_where_the_compiler_can_keep_nothing(tmp_path: Path) -> None:
+    scenario = tmp_path / "large.yaml"
+    written = Path("examples/plan/slots-before-buying.yaml").read_text(encoding="utf-8")
+    pods = "".join(POD.format(number=number) for number in range(COMPILE_FROM_PODS))
+    scenario.write_text(written + pods, encoding="utf-8")
+    command = [sys.executable, read_only.__file__, "plan", "-f", str(scenario), "-o", "json"]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)  # noqa: S603 - ourselves
+    plan = json.loads(done.stdout)
+    placed = [pod for claim in plan["claims"] for pod in claim["pods"] if pod.startswith("default/many-")]
+    assert len(placed) == len(set(placed)) == COMPILE_FROM_PODS
+    assert list(tmp_path.iterdir()) == [scenario]
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--batch-idle-duration=soon", "--batch-idle-duration: 'soon' is not a duration such as 90s or 5m"),
+        ("--batch-idle-duraton=1s", "No such option '--batch-idle-duraton'"),
+    ],
+)
+def test_a_wrong_flag_is_named_and_nothing_starts(flag: str, said: str) -> None:
+    done = CliRunner().invoke(main, ["run", "--cluster-name", "blue", flag])
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_the_help_shows_every_setting_with_its_variable() -> None:
+    shown = " ".join(CliRunner().invoke(main, ["run", "--help"]).output.split())
+    for setting in settings.TABLE:
+        assert f"--{setting.name} " in shown
+        assert f"[{setting.variable}" in shown

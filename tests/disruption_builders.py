@@ -1,0 +1,123 @@
+"""Worlds for disruption from nothing: nodes of known types and prices with their pods, pools with their rules."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast import names
+from holdfast.core.disruption.inputs import Budget, NodeFacts, PoolRules, World
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView
+from planner_builders import (
+    RESERVATION_ID,
+    instance_type,
+    node,
+    pool,
+    request,
+    running,
+    selector,
+)
+
+NOW_S = 1_000_000
+HOUR_S = 3600
+SMALL, MEDIUM, LARGE = "small", "medium", "large"
+FREE = PoolRules(budgets=())  # nothing holds it back
+_SIZES = {SMALL: 2, MEDIUM: 4, LARGE: 8}
+
+
+def catalog(reservations: Iterable[Reservation] = (), **more: Any) -> tuple[InstanceType, ...]:
+    """Three types in three zones: 2, 4 and 8 cores at 0.1, 0.2 and 0.4 an hour on demand."""
+    kept = tuple(reservations)
+    return tuple(instance_type(name, cpu, 4 * cpu, 0.05 * cpu, kept, **more) for name, cpu in _SIZES.items())
+
+
+def machine(
+    name: str,
+    type_: str = MEDIUM,
+    pods: Sequence[PodView] = (),
+    capacity_type: str = names.ON_DEMAND,
+    slot: str | None = None,
+    **more: Any,
+) -> NodeView:
+    """A node that we made: with a slot it is reserved. Its room is that of its type."""
+    reserved = {names.CAPACITY_TYPE: names.RESERVED, RESERVATION_ID: slot} if slot else {}
+    own = {names.INSTANCE_TYPE: type_, names.CAPACITY_TYPE: capacity_type} | reserved
+    made = node(
+        name,
+        _SIZES.get(type_, 4),
+        4 * _SIZES.get(type_, 4),
+        labels=own | more.pop("labels", {}),
+        pods=tuple(replace(pod, node_name=name) for pod in pods),
+        claim=more.pop("claim", f"claim-{name}"),
+        provider_id=more.pop("provider_id", f"id-{name}"),
+        **more,
+    )
+    room = dict(made.allocatable.amounts)
+    room["cpu"] -= 100
+    room["memory"] -= 10 * 2**20
+    return replace(made, allocatable=type(made.allocatable)(tuple(sorted(room.items()))))
+
+
+def load(name: str, of: PodShape, count: int = 1, **more: Any) -> tuple[PodView, ...]:
+    """Pods that run; their uids begin with the name."""
+    return running(count, of, name, **more)
+
+
+def instances(*nodes: NodeView) -> tuple[Instance, ...]:
+    """The machines of these nodes, as the cloud would list them."""
+    return tuple(
+        Instance(
+            provider_id=one.provider_id or "",
+            instance_type=labels.get(names.INSTANCE_TYPE, ""),
+            zone=labels.get(names.ZONE, ""),
+            capacity_type=labels.get(names.CAPACITY_TYPE, ""),
+            state=InstanceState.RUNNING,
+            launched_s=0,
+            reservation_id=labels.get(RESERVATION_ID),
+            claim=one.claim,
+        )
+        for one in nodes
+        for labels in [dict(one.labels)]
+    )
+
+
+def world(
+    *nodes: NodeView,
+    reservations: Sequence[Reservation] = (),
+    pools: Sequence[NodePoolView] | None = None,
+    rules: PoolRules | Mapping[str, PoolRules] = FREE,
+    facts: Mapping[str, NodeFacts] | None = None,
+    **more: Any,
+) -> World:
+    """Nodes of the pool `default`, settled and initialized long ago; no budget unless `rules` say so."""
+    found = pools if pools is not None else [pool("default", catalog(reservations))]
+    asked = request(
+        found,
+        more.pop("pending", ()),
+        reservations,
+        nodes=tuple(sorted(nodes, key=lambda one: one.name)),
+        taken_s=more.pop("now_s", NOW_S),
+        instances=more.pop("instances", instances(*nodes)),
+        counts_read_s=more.pop("counts_read_s", NOW_S),
+        **more,
+    )
+    by_pool = {one.name: rules for one in found} if isinstance(rules, PoolRules) else dict(rules)
+    return World(asked.snapshot, by_pool, facts or {})
+
+
+def at_most(nodes: str, **more: Any) -> PoolRules:
+    return PoolRules(budgets=(Budget(nodes, **more),))
+
+
+def pdb(app: str = "web", allowed: int = 0, **more: Any) -> BudgetView:
+    return BudgetView(
+        "default",
+        more.pop("name", f"pdb-{app}"),
+        selector(app=app),
+        more.pop("fully", False),
+        allowed,
+        **more,
+    )

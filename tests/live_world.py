@@ -1,0 +1,203 @@
+"""A simulated world in real time, behind its HTTP fronts, and the real program as a process of its own.
+
+A test is a coroutine inside `serving`. What a replica logs is read as it is written, so that a test waits for what it
+waits for and not for seconds.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aws_world
+import builders
+import cluster_world
+from holdfast import sandbox
+from holdfast.ports import Clock
+from holdfast.runtime.clock import RealClock
+from holdfast.runtime.ids import RealIds
+from holdfast.sandbox import ControlPlane
+from holdfast.sim.api.front import Front, Request, Response
+from holdfast.sim.cloud_setup import CloudSetup, Reserved
+from holdfast.sim.cluster import pods
+from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.cluster.timings import Timings
+from holdfast.sim.ec2 import setup as ec2_setup
+
+NAME = ec2_setup.CLUSTER
+ROLE = f"KarpenterNodeRole-{NAME}"
+WITHIN_S = 90.0  # of a machine that is busy with much else
+QUICK = Timings(boot_s=0.5, ready_s=0.2, devices_s=0.2, startup_taints=(), pod_start_s=0.2, poll_s=0.2)
+NOT_TOLD = (
+    "CLUSTER_ENDPOINT",
+    "DISABLE_LEADER_ELECTION",
+    "INTERRUPTION_QUEUE",
+)  # it finds out, or does without
+TARGETED = Reserved(instance_type="m5.large", zone_id=aws_world.ZONE_A, total=2, criteria="targeted")
+
+
+class Counted:
+    """A front that remembers what the program asked of the embedded API server."""
+
+    def __init__(self) -> None:
+        self._inner: Front | None = None
+        self.asked: list[Request] = []
+
+    def around(self, inner: Front) -> Front:
+        self._inner = inner
+        return self
+
+    async def handle(self, request: Request) -> Response:
+        assert self._inner is not None
+        if request.headers.get("user-agent", "").startswith("holdfast"):
+            self.asked.append(request)
+        return await self._inner.handle(request)
+
+
+class LiveWorld:
+    def __init__(self, world: sandbox.World, front: Counted, clock: Clock) -> None:
+        self.world = world
+        self.kube = world.kube
+        self.cloud = world.cloud
+        self.front = front
+        self.clock = clock
+        self.ids = RealIds()
+        self.environ = _environ(world)
+        self.replicas: list[Replica] = []
+
+    async def node_class(self, name: str = "default", **spec: Any) -> None:
+        terms = {"subnetSelectorTerms": aws_world.TERMS, "securityGroupSelectorTerms": aws_world.TERMS}
+        document = builders.ec2nodeclass_document(name, **({"role": ROLE} | terms | spec))
+        await self.world.create({key: value for key, value in document.items() if key != "status"})
+
+    async def node_pool(self, name: str = "default", **template: Any) -> None:
+        await self.world.create(builders.nodepool_document(name, **template))
+
+    async def deploy(self, name: str, replicas: int, **spec: Any) -> None:
+        kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        await self.world.create(kind | cluster_world.workload(name, replicas=replicas, **spec))
+
+    async def running_pods(self) -> int:
+        return sum(pods.ready(pod) and not pods.leaving(pod) for pod in (await self.kube.list(Pod)).items)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while not await holds():
+                for replica in self.replicas:
+                    assert replica.is_running, f"a replica ended while waiting until {what}: {replica.lines}"
+                await self.clock.sleep(0.1)
+
+    async def start(self, *flags: str, program: Sequence[str] = ("-m", "holdfast")) -> "Replica":
+        """The real program; what it writes to standard error is read as it comes."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *program, "run", *flags, env=self.environ, stderr=asyncio.subprocess.PIPE, limit=2**24,
+        )  # fmt: skip
+        replica = Replica(process)
+        self.replicas.append(replica)
+        return replica
+
+
+class Replica:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[dict[str, Any]] = []
+        self._said = asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.returncode is None
+
+    @property
+    def memory_mib(self) -> float:
+        """What it holds now."""
+        fields = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()
+        return int(fields[1]) * resource.getpagesize() / 2**20
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    async def says(self, event: str) -> dict[str, Any]:
+        """The first line of that event, once there is one."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                for line in self.lines:
+                    if line.get("event") == event:
+                        return line
+                assert not self._reading.done(), f"it ended and never said {event!r}: {self.lines}"
+                self._said.clear()
+                await self._said.wait()
+
+    async def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(WITHIN_S):
+            await self._reading
+            return await self.process.wait()
+
+    async def kill(self) -> None:
+        if self.is_running:
+            self.process.kill()
+        await self.ended()
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            text = line.decode(errors="replace").rstrip()
+            try:
+                self.lines.append(json.loads(text))
+            except json.JSONDecodeError:
+                self.lines.append({"event": text})
+            self._said.set()
+        self._said.set()
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    folder: Path,
+    *,
+    reservations: tuple[Reserved, ...] = (TARGETED,),
+    timings: Timings = QUICK,
+    boot_s: int = 1,
+    control_plane: ControlPlane = ControlPlane.EMBEDDED,
+) -> AsyncIterator[LiveWorld]:
+    clock, front = RealClock(), Counted()
+    setup = CloudSetup(
+        reservations=reservations, timings=replace(ec2_setup.Timings(), boot_s=boot_s), throttled=False
+    )
+    plan = sandbox.Plan(
+        folder=folder, setup=setup, timings=timings, around=front.around, control_plane=control_plane
+    )
+    async with sandbox.running(plan, clock=clock, ids=RealIds()) as made:
+        world = LiveWorld(made, front, clock)
+        try:
+            yield world
+            made.check()
+        finally:
+            for replica in world.replicas:
+                await replica.kill()
+
+
+def _environ(world: sandbox.World) -> dict[str, str]:
+    told = world.environment()
+    return {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        **{name: told[name] for name in told if name not in NOT_TOLD},
+        "BIND_ADDRESS": "127.0.0.1",
+        "METRICS_PORT": "0",
+        "HEALTH_PROBE_PORT": "0",
+        "BATCH_IDLE_DURATION": "0s",
+        "LOG_FORMAT": "json",
+    }

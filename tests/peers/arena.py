@@ -1,0 +1,370 @@
+"""A sandbox for real programs: the world in a thread of its own, with Karpenter, where it is wanted, as a process beside it.
+
+A test asks the API server and the simulated AWS what came of it. Whatever Karpenter was told and said is kept: what it
+asked in `calls`, what it logged in `log`.
+"""
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+import build_peers
+from holdfast import sandbox
+from holdfast.api.world import World as Written
+from holdfast.kube.transport import Answer
+from holdfast.runtime.clock import RealClock
+from holdfast.runtime.ids import RealIds
+from holdfast.sandbox import ControlPlane
+from holdfast.sim import control_plane as planes
+from holdfast.sim import processes, world_reading
+from holdfast.sim.api.http import HOST
+from holdfast.sim.aws.endpoint import Call
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.cloud_setup import CloudSetup
+from holdfast.sim.ec2.entities import Instance
+from holdfast.sim.processes import Health, Processes
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+WITHIN_S = 240.0  # of a machine that is busy with much else
+CORE, AWS = "/apis/karpenter.sh/v1", "/apis/karpenter.k8s.aws/v1"
+PATHS = {
+    "NodePool": f"{CORE}/nodepools",
+    "NodeClaim": f"{CORE}/nodeclaims",
+    "EC2NodeClass": f"{AWS}/ec2nodeclasses",
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/namespaces/default/pods",
+    "ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets",
+    "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+}
+
+
+class Arena:
+    def __init__(self, world: sandbox.World, loop: asyncio.AbstractEventLoop, beside: Processes) -> None:
+        self.world = world
+        self._loop = loop
+        self._beside = beside
+
+    # --- Time ---------------------------------------------------------------------------------------
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs in the loop of the world, where everything of it must be touched."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WITHIN_S)
+
+    def now(self, act: Callable[[], T]) -> T:
+        """Something that is done at once, in the loop of the world."""
+
+        async def main() -> T:
+            return act()
+
+        return self.do(main())
+
+    def check(self) -> None:
+        """Raises what went wrong in the world, or that Karpenter has ended."""
+        self.world.check()
+        self._beside.check()
+
+    def until(self, holds: Callable[[], T], what: str, within_s: float = WITHIN_S) -> T:
+        """The answer, as soon as there is one. The world must be well all the while."""
+        until_s = time.monotonic() + within_s
+        while True:
+            self.now(self.check)
+            found = holds()
+            if found:
+                return found
+            assert time.monotonic() < until_s, f"not within {within_s} s: {what}"
+            time.sleep(0.25)
+
+    # --- The cluster --------------------------------------------------------------------------------
+
+    def create(self, *documents: Json) -> None:
+        for document in documents:
+            self.do(self.world.create(document))
+
+    def all(self, kind: str) -> list[Json]:
+        return list(self._ask("GET", PATHS[kind])["items"])
+
+    def get(self, kind: str, name: str) -> Json | None:
+        return next((one for one in self.all(kind) if one["metadata"]["name"] == name), None)
+
+    def patch(self, kind: str, name: str, change: Json) -> None:
+        self._ask("PATCH", f"{PATHS[kind]}/{name}", change)
+
+    def delete(self, kind: str, name: str) -> None:
+        self._ask("DELETE", f"{PATHS[kind]}/{name}")
+
+    def evict(self, pod: str) -> int:
+        """The status of the answer."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": "default"},
+        }
+        return self._send("POST", f"{PATHS['Pod']}/{pod}/eviction", body).status
+
+    def scale(self, name: str, replicas: int) -> None:
+        self.patch("Deployment", name, {"spec": {"replicas": replicas}})
+
+    def claims(self, pool: str) -> list[Json]:
+        return [c for c in self.all("NodeClaim") if c["metadata"]["labels"]["karpenter.sh/nodepool"] == pool]
+
+    def nodes(self, pool: str) -> list[Json]:
+        return [n for n in self.all("Node") if n["metadata"]["labels"].get("karpenter.sh/nodepool") == pool]
+
+    def running(self, app: str) -> list[Json]:
+        """Its pods that run and are not told to stop."""
+        return [
+            pod
+            for pod in self.all("Pod")
+            if (pod["metadata"].get("labels") or {}).get("app") == app
+            and pod.get("status", {}).get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def until_running(self, app: str, count: int) -> list[Json]:
+        def enough() -> list[Json]:
+            found = self.running(app)
+            return found if len(found) == count else []
+
+        return self.until(enough, f"{count} pods of {app} run")
+
+    def until_settled(self, pool: str, count: int) -> list[Json]:
+        """Its claims, when there are so many and all are initialized and none is on its way out."""
+
+        def settled() -> list[Json]:
+            found = self.claims(pool)
+            calm = all(
+                is_true(one, "Initialized") and "deletionTimestamp" not in one["metadata"] for one in found
+            )
+            return found if calm and len(found) == count else []
+
+        return self.until(settled, f"{count} claims of {pool} are initialized")
+
+    def until_empty(self, pool: str) -> None:
+        self.until(lambda: not self.claims(pool) and not self.nodes(pool), f"nothing is left of {pool}")
+
+    def _send(self, method: str, path: str, body: Json | None) -> Answer:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        data = msgspec.json.encode(body) if body is not None else b""
+        return self.do(self.world.transport.request(method, path, {}, {"content-type": kind}, data))
+
+    def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        answer = self._send(method, path, body)
+        assert isinstance(answer.body, bytes)
+        assert answer.status < 300, answer.body
+        decoded: Json = msgspec.json.decode(answer.body)
+        return decoded
+
+    # --- The cloud ----------------------------------------------------------------------------------
+
+    def aws(self, operation: str, **params: Any) -> Json:
+        """A call to EC2 by somebody else."""
+        about = self.world.cloud.about
+        return self.now(
+            lambda: self.world.cloud.ec2.call(operation, params, Caller(about.account, user_agent="test"))
+        )
+
+    def instances(self, pool: str) -> list[Instance]:
+        """Those that live, by the tag of their NodePool."""
+        found = self.now(lambda: list(self.world.cloud.ec2.world.instances))
+        return [
+            one
+            for one in found
+            if one.tags.get("karpenter.sh/nodepool") == pool and one.state in ("pending", "running")
+        ]
+
+    def instance(self, claim: Json) -> Instance:
+        number = claim["status"]["providerID"].rpartition("/")[2]
+        return self.now(lambda: self.world.cloud.ec2.world.instances[number])
+
+    def free_slots(self, reservation: str) -> int:
+        return self.now(lambda: self.world.cloud.ec2.world.reservations[reservation].available)
+
+    def calls(self, operation: str, error: str | None = None) -> list[Call]:
+        """What Karpenter asked, and got this error or none."""
+        log = self.now(lambda: list(self.world.cloud.endpoint.log))
+        return [call for call in log if call.operation == operation and call.error == error]
+
+    # --- What it said -------------------------------------------------------------------------------
+
+    def log(self) -> list[Json]:
+        """Lines that are no JSON are a panic's, and are kept as such."""
+        written = self._beside.log("karpenter-aws").read_text(encoding="utf-8")
+        return [_line(text) for text in written.splitlines() if text.strip()]
+
+
+def _line(text: str) -> Json:
+    try:
+        found: Json = json.loads(text)
+    except ValueError:
+        return {"level": "PANIC", "message": text}
+    return found
+
+
+@contextlib.contextmanager
+def opened(folder: Path, spec: Json, control_plane: str, *, karpenter: bool = True) -> Iterator[Arena]:
+    """A sandbox with this World, and Karpenter at work in it."""
+    written = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
+    setup = world_reading.read(written, RealClock().now_s())
+    assert isinstance(setup, CloudSetup), setup
+    plan = sandbox.Plan(
+        folder=folder,
+        setup=setup,
+        timings=world_reading.cluster_timings(written),
+        control_plane=ControlPlane(control_plane),
+        find=build_peers.binary,
+    )
+    with _in_thread(lambda: _serving(plan, karpenter=karpenter)) as arena:
+        yield arena
+
+
+@contextlib.asynccontextmanager
+async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Arena]:
+    clock = RealClock()
+    async with (
+        sandbox.running(plan, clock=clock, ids=RealIds()) as world,
+        processes.running(plan.folder, clock, build_peers.binary) as beside,
+    ):
+        if karpenter:
+            await _start_karpenter(world, beside, plan.folder)
+        yield Arena(world, asyncio.get_running_loop(), beside)
+
+
+async def _start_karpenter(world: sandbox.World, beside: Processes, home: Path) -> None:
+    metrics, health = planes.free_ports(2)
+    environ = world.environment() | {
+        "METRICS_PORT": str(metrics),
+        "HEALTH_PROBE_PORT": str(health),
+        "LOG_LEVEL": "debug",
+        "HOME": str(home),
+    }
+    ready = Health(f"http://{HOST}:{health}/readyz")
+    await beside.start("karpenter-aws", health=ready, environ=environ)
+
+
+@contextlib.contextmanager
+def _in_thread(serve: Callable[[], contextlib.AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    """An asynchronous context, entered in a loop of a thread of its own, and left when this one is."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait(work: Awaitable[Any]) -> Any:
+        async def main() -> Any:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(main(), loop).result(WITHIN_S)
+
+    try:
+        ending: asyncio.Event = asyncio.Event()
+        begun: asyncio.Future[T] = loop.create_future()
+
+        async def live() -> None:
+            # One task enters and leaves, as task groups want it.
+            try:
+                async with serve() as value:
+                    begun.set_result(value)
+                    await ending.wait()
+            finally:
+                if not begun.done():
+                    begun.cancel()
+
+        task = asyncio.run_coroutine_threadsafe(live(), loop)
+        try:
+            yield wait(begun)
+        finally:
+            loop.call_soon_threadsafe(ending.set)
+            task.result(WITHIN_S)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+# --- Documents --------------------------------------------------------------------------------------
+
+
+def conditions(obj: Json) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in obj.get("status", {}).get("conditions") or []}
+
+
+def is_true(obj: Json, condition: str) -> bool:
+    return conditions(obj).get(condition) == "True"
+
+
+def node_class(name: str = "default", **spec: Any) -> Json:
+    terms = [{"tags": {"karpenter.sh/discovery": "holdfast"}}]
+    whole = {
+        "role": "KarpenterNodeRole-holdfast",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+        "capacityReservationSelectorTerms": [{"tags": {"team": "e2e"}}],
+        **spec,
+    }
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name},
+        "spec": whole,
+    }
+
+
+def pool(name: str, *, capacity: list[str], types: list[str], disruption: Json | None = None) -> Json:
+    requirements = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
+    ]
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    never = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
+    spec = {
+        "template": {
+            "spec": {
+                "nodeClassRef": reference,
+                "requirements": requirements,
+                "terminationGracePeriod": "60s",
+            }
+        },
+        "disruption": disruption or never,
+    }
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
+
+
+def deployment(
+    name: str, replicas: int, requests: Mapping[str, str], *, apart: bool = False, anywhere: bool = False
+) -> Json:
+    """Pods for the NodePool of that name, or for any node; apart: each on a node of its own."""
+    labels = {"app": name}
+    away = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+            ]
+        }
+    }
+    resources = {"requests": dict(requests), "limits": {k: v for k, v in requests.items() if "/" in k}}
+    spec = {
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{"name": "main", "image": "pause", "resources": resources}],
+        **({"affinity": away} if apart else {}),
+        **({} if anywhere else {"nodeSelector": {"karpenter.sh/nodepool": name}}),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }

@@ -1,0 +1,117 @@
+"""The real program on a real control plane: kube-apiserver, kube-scheduler and kube-controller-manager; kubelets and EC2
+are simulated.
+
+Run by `make e2e`. Each test waits for the state of the world, never for seconds.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import live_world
+from holdfast.api.cluster import Event
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.sandbox import ControlPlane
+from holdfast.sim.cluster import pods
+from holdfast.sim.cluster.kinds import Deployment, Pod
+from live_world import LiveWorld
+
+MANY = 200
+MEMORY_MIB = 444  # what Karpenter has with as many nodes
+Program = Callable[[LiveWorld], Awaitable[None]]
+
+
+def run(program: Program, folder: Path) -> None:
+    async def main() -> None:
+        async with live_world.serving(folder, control_plane=ControlPlane.REAL) as world:
+            await world.node_class(capacityReservationSelectorTerms=[{"id": slots(world)}])
+            await world.node_pool()
+            await program(world)
+
+    asyncio.run(main())
+
+
+def slots(world: LiveWorld) -> str:
+    return next(iter(world.cloud.ec2.world.reservations)).id
+
+
+def apart(name: str) -> dict[str, Any]:
+    """No two pods on one node."""
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+async def until_running(world: LiveWorld, count: int) -> None:
+    async def holds() -> bool:
+        found = [pod for pod in (await world.kube.list(Pod)).items if not pods.leaving(pod)]
+        return len(found) == count and all(pods.ready(pod) for pod in found)
+
+    await world.until(holds, f"{count} pods run")
+
+
+def test_pods_come_and_go_and_nodes_are_emptied_by_real_evictions(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        replica = await world.start()
+        await world.deploy("web", replicas=3, cpu="1500m", affinity=apart("web"))
+        await world.world.create(budget("web", at_least=2))
+        await until_running(world, 3)
+        nodes = (await world.kube.list(Node)).items
+        kinds = sorted(n.metadata.labels["karpenter.sh/capacity-type"] for n in nodes)
+        assert (len(nodes), kinds.count("reserved")) == (3, 2)
+        assert world.cloud.ec2.world.reservations[slots(world)].available == 0
+
+        # A claim is deleted: its pod is evicted and runs elsewhere, and the budget holds all the while.
+        doomed = (await world.kube.list(NodeClaim)).items[0]
+        await world.kube.delete(doomed)
+        fewest = 3
+
+        async def moved() -> bool:
+            nonlocal fewest
+            fewest = min(fewest, await world.running_pods())
+            left = {claim.metadata.name for claim in (await world.kube.list(NodeClaim)).items}
+            return doomed.metadata.name not in left
+
+        await world.until(moved, "the claim is gone")
+        await until_running(world, 3)
+        assert fewest >= 2
+        assert any(event.reason == "Evicted" for event in (await world.kube.list(Event)).items)
+
+        # Scaled down: the empty nodes are ended on demand, and the slots come back.
+        await world.kube.patch(await world.kube.get(Deployment, "web", "default"), {"spec": {"replicas": 0}})
+        await until_running(world, 0)
+        for claim in (await world.kube.list(NodeClaim)).items:
+            await world.kube.delete(claim)
+
+        async def nothing_left() -> bool:
+            machines = [one for one in world.cloud.ec2.world.instances if one.live]
+            return not machines and not (await world.kube.list(Node)).items
+
+        await world.until(nothing_left, "no node and no machine is left")
+        assert await replica.stop() == 0
+
+    run(program, tmp_path)
+
+
+def test_two_hundred_nodes_come_for_two_hundred_pods_that_want_to_be_alone(tmp_path: Path) -> None:
+    async def program(world: LiveWorld) -> None:
+        replica = await world.start()
+        await world.deploy("alone", replicas=MANY, cpu="1", affinity=apart("alone"))
+        await until_running(world, MANY)
+        nodes = (await world.kube.list(Node)).items
+        reserved = [n for n in nodes if n.metadata.labels["karpenter.sh/capacity-type"] == "reserved"]
+        assert (len(nodes), len(reserved)) == (MANY, 2)
+        assert replica.memory_mib < MEMORY_MIB
+        assert await replica.stop() == 0
+
+    run(program, tmp_path)
+
+
+def budget(app: str, at_least: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "default"},
+        "spec": {"minAvailable": at_least, "selector": {"matchLabels": {"app": app}}},
+    }

@@ -1,0 +1,134 @@
+"""How many nodes may be disrupted at once, for which reason, and when."""
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+
+from disruption_builders import at_most, machine, world
+from holdfast import errors
+from holdfast.core.disruption import budgets, cron
+from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.inputs import Budget, NodeFacts, PoolRules, Reason
+
+NINE = int(dt.datetime(2026, 11, 16, 9, tzinfo=dt.UTC).timestamp())  # a Monday
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+
+
+def allowed(
+    rules: PoolRules, reason: Reason = Reason.DRIFTED, count: int = 10, **more: NodeFacts
+) -> int | None:
+    nodes = [machine(f"n{i}") for i in range(count)]
+    return budgets.allowances(world(*nodes, rules=rules, facts=more), reason)["default"].allowed
+
+
+@pytest.mark.fact("D-11", "X-6")
+@pytest.mark.parametrize(
+    ("nodes", "count", "expected"),
+    [("10%", 10, 1), ("10%", 11, 2), ("1%", 1, 1), ("100%", 7, 7), ("0%", 7, 0), ("3", 10, 3), ("0", 9, 0)],
+)
+def test_a_share_of_the_nodes_is_rounded_up(nodes: str, count: int, expected: int) -> None:
+    assert allowed(at_most(nodes), count=count) == expected
+
+
+@pytest.mark.fact("D-10")
+def test_nodes_that_are_down_or_going_have_used_some_of_the_budget() -> None:
+    assert allowed(at_most("3"), n0=NodeFacts(ready=False), n1=NodeFacts(queued=True)) == 1
+    assert allowed(at_most("3"), n0=NodeFacts(rebooting=True)) == 2
+    assert allowed(at_most("1"), n0=NodeFacts(ready=False), n1=NodeFacts(ready=False)) == 0
+
+
+@pytest.mark.fact("D-10")
+def test_for_a_repair_a_node_that_is_only_down_uses_nothing() -> None:
+    assert allowed(at_most("3"), Reason.UNHEALTHY, n0=NodeFacts(ready=False)) == 3
+    assert allowed(at_most("3"), Reason.UNHEALTHY, n0=NodeFacts(queued=True)) == 2
+
+
+@pytest.mark.fact("D-10")
+def test_nodes_that_start_end_or_are_not_ours_are_not_counted() -> None:
+    nodes = [
+        machine("n0"),
+        machine("n1", initialized=False),
+        machine("n2", claim=None),
+        machine("n3", deleting=True),
+        machine("n4"),
+    ]
+    found = budgets.allowances(
+        world(*nodes, rules=at_most("50%"), facts={"n4": NodeFacts(ending=True)}), Reason.EMPTY
+    )["default"]
+    assert (found.nodes, found.consumed, found.limit, found.allowed) == (2, 1, 1, 0)
+
+
+@pytest.mark.fact("D-12")
+def test_a_budget_is_about_its_reasons_and_without_reasons_about_all() -> None:
+    rules = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})), Budget("4"), Budget("6")))
+    assert allowed(rules, Reason.DRIFTED) == 0
+    assert allowed(rules, Reason.EMPTY) == 4
+    assert allowed(PoolRules(budgets=(Budget("0", frozenset()),))) is None
+    assert allowed(PoolRules(budgets=())) is None
+
+
+@pytest.mark.fact("D-11")
+@pytest.mark.parametrize(
+    ("after_s", "expected"), [(-1, None), (0, 0), (HOUR_S - 1, 0), (HOUR_S, None), (DAY_S, 0)]
+)
+def test_a_budget_with_a_schedule_counts_from_each_beginning_for_its_duration(
+    after_s: int, expected: int | None
+) -> None:
+    one = Budget("0", schedule="0 9 * * *", duration_s=HOUR_S)
+    assert budgets.limit((one,), Reason.EMPTY, 10, NINE + after_s) == expected
+
+
+@pytest.mark.fact("D-11")
+@pytest.mark.parametrize(
+    "schedule", ["0 25 * * *", "* * * *", "a b c d e", "@never", "5-1 * * * *", "*/0 * * * *"]
+)
+def test_a_budget_that_cannot_be_read_allows_nothing(schedule: str) -> None:
+    with pytest.raises(errors.InvalidInput):
+        cron.parse(schedule)
+    assert budgets.limit((Budget("5", schedule=schedule, duration_s=60),), Reason.EMPTY, 10, NINE) == 0
+    assert budgets.limit((Budget("many"),), Reason.EMPTY, 10, NINE) == 0
+
+
+def test_a_purse_is_spent_once_a_node_and_a_pool_that_is_not_there_has_none() -> None:
+    found = budgets.allowances(world(machine("n0"), rules=at_most("2")), Reason.EMPTY)
+    purse = Purse(found)
+    assert [purse.spend("default") for _ in range(3)] == [True, True, False]
+    assert not purse.spend("gone")
+    endless = Purse({"default": replace(found["default"], limit=None)})
+    assert all(endless.spend("default") for _ in range(100))
+
+
+# --- Schedules ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-11")
+@pytest.mark.parametrize(
+    ("schedule", "latest"),
+    [
+        ("0 9 * * mon-fri", NINE),
+        ("0 9 * * MON-FRI", NINE),
+        ("*/15 * * * *", NINE),
+        ("5/20 8 * * *", NINE - 15 * 60),
+        ("30 8 * * *", NINE - HOUR_S // 2),
+        ("0 10 * * *", NINE - 23 * HOUR_S),
+        ("0 9 * * sun", NINE - DAY_S),
+        ("0 0 1 * *", NINE - 15 * DAY_S - 9 * HOUR_S),
+        ("0 9 15 * ?", NINE - DAY_S),
+        ("0 9 13 * mon", NINE),  # either day will do
+        ("0 9 13 * sat", NINE - 2 * DAY_S),
+        ("0 9 13 * */1", NINE - 3 * DAY_S),  # every weekday is no restriction
+        ("0,30 6-8 * nov *", NINE - HOUR_S // 2),
+        ("@daily", NINE - 9 * HOUR_S),
+        ("@midnight", NINE - 9 * HOUR_S),
+        ("@hourly", NINE),
+        ("@weekly", NINE - DAY_S - 9 * HOUR_S),
+        ("@monthly", NINE - 15 * DAY_S - 9 * HOUR_S),
+        ("@yearly", NINE - 319 * DAY_S - 9 * HOUR_S),
+        ("@annually", NINE - 319 * DAY_S - 9 * HOUR_S),
+        ("0 0 31 2 *", None),
+    ],
+)
+def test_when_a_schedule_last_began(schedule: str, latest: int | None) -> None:
+    assert cron.parse(schedule).latest_s(NINE) == latest

@@ -1,0 +1,178 @@
+"""Which nodes may be disrupted at all, why the others may not, and what it costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from disruption_builders import FREE, HOUR_S, LARGE, MEDIUM, NOW_S, SMALL, load, machine, pdb, world
+from holdfast import names
+from holdfast.core.disruption import costs
+from holdfast.core.disruption.candidates import Survey, is_settled
+from holdfast.core.disruption.commands import Code
+from holdfast.core.disruption.costs import POD, Cost
+from holdfast.core.disruption.inputs import NodeFacts, World
+from holdfast.model.snapshot import NodeView
+from planner_builders import NANO, pool, reservation, shape
+
+WEB = shape(1000)
+BUSY = machine("n1", pods=load("web", WEB))
+
+
+def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> Code | None:
+    survey = Survey(world(one, facts={one.name: facts} if facts else {}, **more))
+    why = survey.refused.get(one.name)
+    return why.code if why else None
+
+
+@pytest.mark.fact("D-4")
+@pytest.mark.parametrize(
+    ("one", "facts", "code"),
+    [
+        (BUSY, NodeFacts(), None),
+        (BUSY, NodeFacts(queued=True), Code.QUEUED),
+        (machine("n1", claim=None), NodeFacts(), Code.NOT_OURS),
+        (BUSY, NodeFacts(rebooting=True), Code.REBOOTING),
+        (machine("n1", initialized=False), NodeFacts(), Code.UNINITIALIZED),
+        (machine("n1", deleting=True), NodeFacts(), Code.DELETING),
+        (machine("n1", nominated=True), NodeFacts(), Code.NOMINATED),
+        (BUSY, NodeFacts(do_not_disrupt=True), Code.DO_NOT_DISRUPT),
+    ],
+)
+def test_a_node_is_a_candidate_unless_something_forbids_it(
+    one: NodeView, facts: NodeFacts, code: Code | None
+) -> None:
+    assert refusal(one, facts) is code
+
+
+@pytest.mark.fact("D-4")
+def test_a_node_without_a_usable_node_pool_is_no_candidate() -> None:
+    assert refusal(BUSY, pools=[pool("other")]) is Code.NO_NODE_POOL
+    assert refusal(BUSY, pools=[pool("default")]) is Code.NO_NODE_POOL
+    stray = replace(BUSY, node_pool=None)
+    assert refusal(stray) is Code.NOT_OURS
+
+
+def blocked(*nodes: NodeView, **more: Any) -> Code | None:
+    found = Survey(world(*nodes, **more)).candidates[nodes[0].name].pods_block
+    return found.code if found else None
+
+
+@pytest.mark.fact("D-5", "D-6")
+def test_a_pod_that_must_not_be_disrupted_blocks_its_node_whoever_made_it() -> None:
+    assert blocked(machine("n1", pods=load("web", WEB, do_not_disrupt=True))) is Code.POD_DO_NOT_DISRUPT
+    of_daemon = load("logs", WEB, do_not_disrupt=True, from_daemon_set=True, reschedulable=False)
+    assert blocked(machine("n1", pods=of_daemon)) is Code.POD_DO_NOT_DISRUPT
+    mirror = load("proxy", WEB, do_not_disrupt=True, mirror=True, reschedulable=False)
+    assert blocked(machine("n1", pods=mirror)) is Code.POD_DO_NOT_DISRUPT
+    assert blocked(BUSY) is None
+
+
+@pytest.mark.fact("D-5")
+def test_a_disruption_budget_that_lets_nobody_go_blocks_and_so_do_two() -> None:
+    assert blocked(BUSY, budgets=(pdb(allowed=0),)) is Code.BUDGET_OF_PODS
+    assert blocked(BUSY, budgets=(pdb(allowed=1),)) is None
+    assert blocked(BUSY, budgets=(pdb(allowed=1), pdb(allowed=1, name="second"))) is Code.BUDGET_OF_PODS
+    assert blocked(BUSY, budgets=(pdb("other", allowed=0),)) is None
+
+
+@pytest.mark.fact("D-5")
+def test_a_budget_does_not_block_pods_that_nobody_evicts_or_that_are_ill_and_may_go() -> None:
+    leaving = machine("n1", pods=load("web", WEB, terminating=True))
+    assert blocked(leaving, budgets=(pdb(allowed=0),)) is None
+    ill = machine("n1", pods=load("web", WEB, ready=False))
+    assert blocked(ill, budgets=(pdb(allowed=0, always_allows_unhealthy=True),)) is None
+    assert blocked(ill, budgets=(pdb(allowed=0),)) is Code.BUDGET_OF_PODS
+
+
+# --- What disruption costs -----------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-7")
+def test_a_pod_costs_one_more_or_less_by_its_deletion_cost_and_priority_within_bounds() -> None:
+    (pod,) = load("web", WEB)
+    assert costs.eviction_cost(pod) == POD
+    assert costs.eviction_cost(replace(pod, deletion_cost=2**27)) == 2 * POD
+    assert costs.eviction_cost(replace(pod, priority=2**25)) == 2 * POD
+    assert costs.eviction_cost(replace(pod, deletion_cost=2**31 - 1, priority=2**31 - 1)) == 10 * POD
+    assert costs.eviction_cost(replace(pod, deletion_cost=-(2**31), priority=-(2**31))) == -10 * POD
+
+
+@pytest.mark.fact("D-7")
+def test_a_node_near_the_end_of_its_life_costs_less_to_disrupt() -> None:
+    node = machine("n1", pods=load("web", WEB, 4))
+    assert costs.disruption_cost(node, NOW_S) == 4 * POD
+    assert costs.disruption_cost(node, NOW_S, NOW_S - 3 * HOUR_S, 4 * HOUR_S) == POD
+    assert costs.disruption_cost(node, NOW_S, NOW_S - 5 * HOUR_S, 4 * HOUR_S) == 0
+
+
+@pytest.mark.fact("D-8")
+def test_a_node_whose_pods_nobody_would_miss_is_empty() -> None:
+    cheap = load("web", WEB, deletion_cost=-(2**27))
+    assert costs.is_empty(machine("n1"))
+    assert costs.is_empty(machine("n1", pods=cheap))
+    assert costs.is_empty(machine("n1", pods=load("logs", WEB, from_daemon_set=True, reschedulable=False)))
+    assert not costs.is_empty(BUSY)
+
+
+# --- What a node costs ---------------------------------------------------------------------------------
+
+
+def cost(one: NodeView, **more: Any) -> Cost:
+    return Survey(world(one, **more)).cost(one)
+
+
+@pytest.mark.fact("R-36")
+def test_a_running_node_costs_what_its_type_costs_in_its_zone_and_capacity_type() -> None:
+    assert cost(machine("n1", LARGE)) == Cost(round(0.4 * NANO))
+    assert cost(machine("n1", SMALL, capacity_type=names.SPOT)) == Cost(round(0.04 * NANO))
+    assert cost(machine("n1", "unheard-of")) == Cost(0)
+    assert cost(machine("n1", MEDIUM, zone="z9")) == Cost(0)
+
+
+@pytest.mark.fact("Q-27", "D-22")
+def test_a_slot_costs_nothing_more_and_slots_are_ordered_by_their_types() -> None:
+    kept = [
+        reservation("cr-1", LARGE, available=0, total=1),
+        reservation("cr-2", SMALL, available=0, total=1),
+    ]
+    big = cost(machine("n1", LARGE, slot="cr-1"), reservations=kept)
+    little = cost(machine("n1", SMALL, slot="cr-2"), reservations=kept)
+    assert big.paid_nano == little.paid_nano == 0
+    assert little < big < Cost(1)
+
+
+def order(*nodes: NodeView, **more: Any) -> list[str]:
+    found: World = world(*nodes, **more)
+    return [one.name for one in sorted(Survey(found).candidates.values(), key=lambda one: one.order)]
+
+
+@pytest.mark.fact("D-22")
+def test_candidates_are_ordered_by_what_is_saved_for_the_trouble_and_slots_come_last() -> None:
+    kept = [reservation("cr-1", LARGE, available=0, total=1)]
+    nodes = [
+        machine("a", LARGE, load("a", WEB), slot="cr-1"),
+        machine("b", SMALL, load("b", WEB)),
+        machine("c", LARGE, load("c", WEB)),
+        machine("d", LARGE, load("d", WEB, 6)),
+    ]
+    assert order(*nodes, reservations=kept, rules=FREE) == ["c", "d", "b", "a"]
+
+
+@pytest.mark.fact("NC-42")
+@pytest.mark.parametrize(
+    ("event_s", "initialized_s", "after_s", "settled"),
+    [
+        (NOW_S - 60, 0, 60, True),
+        (NOW_S - 59, 0, 60, False),
+        (None, NOW_S - 59, 60, False),
+        (None, NOW_S - 60, 60, True),
+        (None, 0, None, False),
+    ],
+)
+def test_a_node_is_consolidatable_when_no_pod_came_or_went_for_long_enough(
+    event_s: int | None, initialized_s: int, after_s: int | None, *, settled: bool
+) -> None:
+    node = replace(BUSY, last_pod_event_s=event_s)
+    assert is_settled(node, NodeFacts(initialized_s=initialized_s), after_s, NOW_S) is settled
+    assert not is_settled(replace(node, initialized=False), NodeFacts(initialized_s=0), 0, NOW_S)

@@ -1,0 +1,378 @@
+"""Consolidation: what goes, what comes instead, and why a node stays."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from disruption_builders import (
+    FREE,
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    SMALL,
+    at_most,
+    catalog,
+    load,
+    machine,
+    world,
+)
+from holdfast import names
+from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
+from holdfast.core.disruption.decide import decide
+from holdfast.core.disruption.inputs import Policy, PoolRules, Reason, Settings, World
+from holdfast.model import requirements
+from holdfast.model.snapshot import NodeView
+from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
+
+WEB = shape(1000)
+HALF = shape(1900)
+ON_DEMAND_ONLY = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
+
+
+def on_demand(*wanted: Any, reservations: Sequence[Any] = (), **more: Any) -> list[Any]:
+    return [pool("default", catalog(reservations), ON_DEMAND_ONLY, *wanted, **more)]
+
+
+def decided(*nodes: NodeView, settings: Settings | None = None, **more: Any) -> Decision:
+    if "pools" not in more:
+        more["pools"] = on_demand(reservations=more.get("reservations", ()))
+    return decide(world(*nodes, **more), settings or Settings())
+
+
+def command(*nodes: NodeView, **more: Any) -> Command:
+    found = decided(*nodes, **more).command
+    assert found is not None
+    return found
+
+
+def codes(decision: Decision, node: str) -> set[Code]:
+    return {why.code for kept in decision.kept if kept.node == node for why in kept.whys}
+
+
+def became(found: Command) -> list[tuple[str, str, str | None]]:
+    return [(one.claim.instance_type, one.claim.capacity_type, one.claim.slot) for one in found.replacements]
+
+
+# --- Emptiness -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-15", "D-16", "D-3")
+def test_all_empty_nodes_go_at_once_and_nothing_replaces_them() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    found = command(
+        machine("a"),
+        machine("b", LARGE),
+        machine("c", pods=load("c", shape(3000))),
+        machine("d", slot="cr-1"),
+        reservations=kept,
+    )
+    assert (found.method, found.reason, found.action) == (Method.EMPTINESS, Reason.EMPTY, Action.DELETE)
+    assert found.candidates == ("b", "a", "d")
+    assert not found.replacements
+    assert found.saves_nano_usd_per_hour == round(0.6 * NANO)
+
+
+@pytest.mark.fact("D-16", "D-13")
+def test_budgets_bound_how_many_empty_nodes_go() -> None:
+    decision = decided(machine("a"), machine("b", LARGE), machine("c"), rules=at_most("1"))
+    assert decision.command is not None
+    assert decision.command.candidates == ("b",)
+    assert codes(decision, "a") == codes(decision, "c") == {Code.BUDGET}
+    assert [(one.reason, one.allowed) for one in decision.allowances] == [(Reason.EMPTY, 1)]
+
+
+@pytest.mark.fact("D-15", "D-49")
+def test_empty_nodes_stay_while_pods_just_left_or_consolidation_is_off() -> None:
+    fresh = machine("a", last_pod_event_s=NOW_S - 10)
+    decision = decided(fresh, pools=on_demand(consolidate_after_s=60))
+    assert decision.command is None
+    assert Code.UNSETTLED in codes(decision, "a")
+    never = decided(machine("a"), pools=on_demand(consolidate_after_s=None))
+    assert never.command is None
+    assert Code.CONSOLIDATION_OFF in codes(never, "a")
+    assert decided(machine("a"), rules=PoolRules(static=True, budgets=())).command is None
+
+
+@pytest.mark.fact("D-9")
+def test_an_empty_node_without_labels_still_goes() -> None:
+    bare = machine("a", labels={names.INSTANCE_TYPE: "unheard-of"})
+    assert command(bare).candidates == ("a",)
+
+
+@pytest.mark.fact("D-49")
+@pytest.mark.parametrize("policy", list(Policy))
+def test_every_policy_removes_empty_nodes(policy: Policy) -> None:
+    assert command(machine("a"), rules=PoolRules(policy, ())).method is Method.EMPTINESS
+
+
+# --- One node ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-24")
+def test_a_node_whose_pods_fit_elsewhere_goes() -> None:
+    found = command(machine("a", LARGE, load("a", WEB)), machine("b", MEDIUM, load("b", shape(2000))))
+    assert found.action is Action.DELETE
+    assert found.candidates == ("a",)
+    assert [(one.node, one.pods) for one in found.placed] == [("b", ("a-000000",))]
+
+
+@pytest.mark.fact("D-25", "D-3")
+def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
+    found = command(machine("a", LARGE, load("a", HALF)))
+    assert (found.method, found.reason, found.action) == (
+        Method.SINGLE_NODE,
+        Reason.UNDERUTILIZED,
+        Action.REPLACE,
+    )
+    assert became(found) == [(SMALL, names.ON_DEMAND, None)]
+    (replacement,) = found.replacements
+    assert replacement.claim.instance_types == (SMALL, MEDIUM)  # what is not cheaper is not listed
+    assert found.saves_nano_usd_per_hour == round(0.3 * NANO)
+
+
+@pytest.mark.fact("D-25", "D-44")
+def test_a_node_that_nothing_cheaper_holds_stays() -> None:
+    decision = decided(machine("a", MEDIUM, load("a", shape(3000))))
+    assert decision.command is None
+    assert codes(decision, "a") == {Code.NOT_CHEAPER}
+
+
+@pytest.mark.fact("D-24")
+def test_a_node_is_not_replaced_by_two_that_are_bought() -> None:
+    apart = [replace(pod, shape=shape(1900, **one_per_node())) for pod in load("a", HALF, 2)]
+    decision = decided(machine("a", LARGE, apart))
+    assert decision.command is None
+    assert Code.TOO_MANY in codes(decision, "a")
+
+
+@pytest.mark.fact("D-23", "S-25")
+def test_pods_are_not_moved_to_a_node_that_only_just_changed_or_is_not_up() -> None:
+    mover = machine("a", MEDIUM, load("a", shape(3000)))
+    fresh = machine("b", MEDIUM, last_pod_event_s=NOW_S - 10)
+    assert decided(mover, fresh, pools=on_demand(consolidate_after_s=60)).command is None
+    starting = machine("b", MEDIUM, initialized=False)
+    decision = decided(mover, starting)
+    assert decision.command is None
+    assert Code.ON_STARTING_NODE in codes(decision, "a")
+
+
+@pytest.mark.fact("D-21")
+@pytest.mark.parametrize(
+    ("labels", "code"),
+    [
+        ({names.INSTANCE_TYPE: "unheard-of"}, Code.UNKNOWN_TYPE),
+        ({}, None),
+    ],
+)
+def test_consolidation_wants_to_know_what_a_node_is(labels: dict[str, str], code: Code | None) -> None:
+    decision = decided(machine("a", LARGE, load("a", WEB), labels=labels))
+    assert (decision.command is None) is (code is not None)
+    assert code is None or code in codes(decision, "a")
+
+
+@pytest.mark.fact("D-9", "D-21")
+@pytest.mark.parametrize("key", [names.CAPACITY_TYPE, names.ZONE])
+def test_consolidation_leaves_a_node_without_capacity_type_or_zone(key: str) -> None:
+    full = machine("a", LARGE, load("a", WEB))
+    bare = replace(full, labels=tuple(one for one in full.labels if one[0] != key))
+    decision = decide(world(bare, pools=on_demand(), instances=()))
+    assert decision.command is None
+    assert Code.NO_LABELS in codes(decision, "a")
+
+
+@pytest.mark.fact("D-49", "D-21")
+def test_a_pool_that_consolidates_empty_nodes_only_keeps_the_others() -> None:
+    decision = decided(machine("a", LARGE, load("a", WEB)), rules=PoolRules(Policy.WHEN_EMPTY, ()))
+    assert decision.command is None
+    assert Code.WHEN_EMPTY in codes(decision, "a")
+
+
+@pytest.mark.fact("D-38")
+def test_single_nodes_are_looked_at_in_turn_over_the_pools_and_the_next_pass_goes_on() -> None:
+    other = {names.NODEPOOL: "other"}
+    stuck = [spot(name, LARGE, 6000) for name in "ab"]  # cheaper spot nodes exist, and the gate is shut
+    paid = machine("c", SMALL, load("c", HALF), labels=other)
+    pools = [
+        pool("default", (*many_types(1, cpu=8), *catalog()[2:]), is_in(names.CAPACITY_TYPE, names.SPOT)),
+        pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
+    ]
+    asked = world(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
+    few = Settings(simulations_max=1, together_max=0)
+    first = decide(asked, few)
+    assert first.command is None
+    assert Code.NOT_REACHED in codes(first, "b") & codes(first, "c")
+    assert first.memory.unreached == ("other", "default")
+    second = decide(asked, few, first.memory)
+    assert second.command is not None
+    assert second.command.candidates == ("c",)
+
+
+# --- Several nodes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-36", "D-24")
+def test_several_nodes_become_one_that_is_cheaper() -> None:
+    found = command(*(machine(f"n{i}", MEDIUM, load(f"n{i}", shape(2500))) for i in range(3)))
+    assert found.method is Method.MULTI_NODE
+    assert set(found.candidates) == {"n0", "n1", "n2"}
+    assert became(found) == [(LARGE, names.ON_DEMAND, None)]
+    assert found.saves_nano_usd_per_hour == round(0.2 * NANO)
+
+
+@pytest.mark.fact("D-37")
+def test_two_nodes_are_not_replaced_by_another_of_the_same_type() -> None:
+    """A medium and a small node could both go for another medium one, which is cheaper than the two. It is not done:
+    to keep the medium one would be as good. In Karpenter, too."""
+    bound = shape(1800, node_selector=requirements.of(is_in(names.ZONE, "z2")))
+    nodes = [machine("a", MEDIUM, load("a", shape(2000))), machine("b", SMALL, load("b", bound), zone="z2")]
+    assert decided(*nodes).command is None
+    large = machine("a", LARGE, load("a", shape(2000)))
+    found = command(large, nodes[1])
+    assert set(found.candidates) == {"a", "b"}
+    assert became(found) == [(MEDIUM, names.ON_DEMAND, None)]
+
+
+@pytest.mark.fact("D-36", "D-14")
+def test_budgets_bound_how_many_are_taken_together() -> None:
+    nodes = [machine(f"n{i}", LARGE, load(f"n{i}", WEB)) for i in range(6)]
+    found = command(*nodes, rules=at_most("2"))
+    assert len(found.candidates) == 2
+
+
+# --- Spot ----------------------------------------------------------------------------------------------
+
+
+def spot(name: str, type_: str, cpu_millis: int) -> NodeView:
+    return machine(name, type_, load(name, shape(cpu_millis)), capacity_type=names.SPOT)
+
+
+def many_types(count: int, cpu: int = 4) -> list[Any]:
+    """Types each a little dearer than the one before, all below the large one."""
+    return [instance_type(f"t{i:02d}", cpu, 4 * cpu, 0.2 + 0.001 * i) for i in range(count)]
+
+
+def spot_world(count: int) -> list[Any]:
+    return [pool("default", (*many_types(count), *catalog()[2:]), is_in(names.CAPACITY_TYPE, names.SPOT))]
+
+
+@pytest.mark.fact("D-27", "D-25")
+def test_spot_is_replaced_by_spot_only_with_the_gate_open_and_enough_types() -> None:
+    node = spot("a", LARGE, 3000)
+    shut = decided(node, pools=spot_world(20))
+    assert shut.command is None
+    assert Code.SPOT_TO_SPOT in codes(shut, "a")
+    few = decided(node, pools=spot_world(14), settings=Settings(spot_to_spot=True))
+    assert few.command is None
+    assert Code.SPOT_TO_SPOT in codes(few, "a")
+    found = command(node, pools=spot_world(20), settings=Settings(spot_to_spot=True))
+    (one,) = found.replacements
+    assert one.claim.instance_types == tuple(f"t{i:02d}" for i in range(15))
+    assert one.claim.requirements.get(names.CAPACITY_TYPE).values == {names.SPOT}
+
+
+@pytest.mark.fact("D-26")
+def test_a_replacement_that_may_be_spot_is_spot() -> None:
+    found = command(machine("a", LARGE, load("a", HALF)), pools=[pool("default", catalog())])
+    (one,) = found.replacements
+    assert one.claim.capacity_type == names.SPOT
+    assert one.claim.requirements.get(names.CAPACITY_TYPE).values == {names.SPOT}
+
+
+@pytest.mark.fact("D-30", "Q-9")
+def test_spot_moves_into_a_slot_whatever_the_gate_says() -> None:
+    kept = [reservation("cr-1", LARGE)]
+    found = command(spot("a", LARGE, 7000), reservations=kept, pools=[pool("default", catalog(kept))])
+    assert became(found) == [(LARGE, names.RESERVED, "cr-1")]
+
+
+# --- Cool-down, memory ---------------------------------------------------------------------------------
+
+
+def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
+    decision = decided(machine("a", LARGE, load("a", HALF)))
+    assert decision.command is not None
+    successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
+    asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
+    again = decide(asked, Settings(), decision.memory)
+    assert again.command is None
+    assert Code.COOLING_DOWN in codes(again, "b")
+    later = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
+    assert decide(later, Settings(), decision.memory).command is not None
+    older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
+    asked = world(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
+    assert decide(asked, Settings(), decision.memory).command is not None
+
+
+@pytest.mark.fact("D-28", "D-35")
+def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
+    full = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]
+
+    def asked(kept: list[Any], now_s: int, changed: int = 0) -> World:
+        found = world(*nodes, reservations=kept, now_s=now_s, pools=on_demand(reservations=kept))
+        return replace(found, changed=changed)
+
+    first = decide(asked(full, NOW_S))
+    assert first.command is None
+    second = decide(asked(full, NOW_S + 10), Settings(), first.memory)
+    assert codes(second, "a") >= {Code.UNCHANGED}
+    for world_now in (asked(full, NOW_S + 10, changed=1), asked(full, NOW_S + 301)):
+        assert Code.UNCHANGED not in codes(decide(world_now, Settings(), first.memory), "a")
+    free = [reservation("cr-1", MEDIUM, available=1, total=1)]
+    found = decide(asked(free, NOW_S + 10), Settings(), first.memory).command
+    assert found is not None  # a slot that was freed is seen at once
+    assert became(found) == [(MEDIUM, names.RESERVED, "cr-1")]
+
+
+# --- Balanced ------------------------------------------------------------------------------------------
+
+BALANCED = PoolRules(Policy.BALANCED, ())
+
+
+@pytest.mark.fact("D-40", "D-38")
+def test_balanced_takes_what_is_worth_the_trouble_and_no_more() -> None:
+    cheap_trouble = [machine("a", LARGE, load("a", HALF)), machine("b", LARGE, load("b", shape(350), 20))]
+    found = command(*cheap_trouble, rules=BALANCED)
+    assert found.candidates == ("a",)
+    many_pods = [machine("a", SMALL, load("a", shape(90), 20)), machine("b", LARGE, load("b", shape(7000)))]
+    decision = decided(*many_pods, rules=BALANCED)
+    assert decision.command is None
+    assert Code.BALANCE in codes(decision, "a")
+
+
+@pytest.mark.fact("D-33")
+def test_balanced_never_leaves_a_slot_for_another_in_a_pool_that_pays_for_nodes() -> None:
+    kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
+    slot = machine("a", LARGE, load("a", HALF), slot="cr-big")
+    paid = machine("b", LARGE, load("b", shape(7000)))
+    assert decided(slot, paid, reservations=kept, rules=BALANCED).command is None
+    alone = command(slot, reservations=kept, rules=BALANCED)
+    assert became(alone) == [(SMALL, names.RESERVED, "cr-small")]
+
+
+@pytest.mark.fact("D-41")
+def test_pools_that_are_not_balanced_are_not_asked() -> None:
+    other = {names.NODEPOOL: "other"}
+    nodes = [
+        machine("a", SMALL, load("a", shape(90), 20), labels=other),
+        machine("b", MEDIUM, load("b", WEB)),
+    ]
+    pools = [*on_demand(), pool("other", catalog(), ON_DEMAND_ONLY)]
+    rules = {"default": BALANCED, "other": FREE}
+    assert decided(*nodes, pools=pools, rules=rules).command is not None
+
+
+def test_pods_that_wait_for_a_node_do_not_keep_others_from_moving() -> None:
+    found = command(machine("a", LARGE, load("a", HALF)), pending=pods(1, shape(99_000)))
+    assert found.candidates == ("a",)
+
+
+def test_every_node_is_in_the_decision_once() -> None:
+    nodes = [machine(f"n{i}", LARGE, load(f"n{i}", shape(1000 * i))) for i in range(1, 5)]
+    decision = decided(*nodes, machine("z", claim=None))
+    assert decision.command is not None
+    named = sorted([*decision.command.candidates, *(kept.node for kept in decision.kept)])
+    assert named == ["n1", "n2", "n3", "n4", "z"]
+    assert all(kept.whys for kept in decision.kept)

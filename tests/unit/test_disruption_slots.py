@@ -1,0 +1,200 @@
+"""Reservations in consolidation: what moves into slots, what leaves them, and several at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from disruption_builders import FREE, LARGE, MEDIUM, SMALL, catalog, load, machine, world
+from holdfast import names
+from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
+from holdfast.core.disruption.decide import decide
+from holdfast.core.disruption.inputs import Settings
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.request import Settings as Solving
+from holdfast.model import requirements
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import ClaimView, NodeView
+from planner_builders import NANO, RESERVATION_ID, instance_type, is_in, pool, reservation, shape
+
+HALF = shape(1900)
+ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
+
+
+def decided(*nodes: NodeView, kept: Sequence[Reservation], **more: Any) -> Decision:
+    pools = more.pop("pools", None) or [pool("default", catalog(kept), ON_DEMAND)]
+    return decide(world(*nodes, reservations=kept, pools=pools, rules=FREE), **more)
+
+
+def moves(found: Command | None) -> tuple[set[str], list[tuple[str, str | None]]]:
+    """Which nodes go, and what comes: types with their slots, sorted."""
+    assert found is not None
+    return set(found.candidates), sorted(
+        (one.claim.instance_type, one.claim.slot) for one in found.replacements
+    )
+
+
+def paid(name: str, type_: str, *sizes: int, **more: Any) -> NodeView:
+    pods = [pod for i, size in enumerate(sizes) for pod in load(f"{name}{i}", shape(size))]
+    return machine(name, type_, pods, **more)
+
+
+@pytest.mark.fact("D-30", "Q-9")
+def test_an_on_demand_node_moves_into_a_free_slot_of_the_same_type() -> None:
+    found = decided(paid("a", MEDIUM, 3000), kept=[reservation("cr-1", MEDIUM)]).command
+    assert moves(found) == ({"a"}, [(MEDIUM, "cr-1")])
+    assert found is not None
+    assert found.action is Action.REPLACE
+    assert found.saves_nano_usd_per_hour == round(0.2 * NANO)
+
+
+@pytest.mark.fact("Q-28")
+def test_a_slot_of_another_zone_or_a_type_that_the_pods_do_not_want_is_left_alone() -> None:
+    here = requirements.of(is_in(names.ZONE, "z1"))
+    node = machine("a", MEDIUM, load("a", shape(3000, node_selector=here)))
+    assert decided(node, kept=[reservation("cr-1", MEDIUM, "z2")]).command is None
+    picky = machine(
+        "a", MEDIUM, load("a", shape(3000, node_selector=requirements.of(is_in(names.INSTANCE_TYPE, MEDIUM))))
+    )
+    assert decided(picky, kept=[reservation("cr-1", LARGE)]).command is None
+    assert decided(picky, kept=[reservation("cr-1", MEDIUM)]).command is not None
+
+
+@pytest.mark.fact("Q-10", "D-31")
+def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
+    """The seed's example, in our sizes: the pods were scaled down, and the big slot may serve somebody else."""
+    kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
+    found = decided(machine("a", LARGE, load("a", HALF), slot="cr-big"), kept=kept).command
+    assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
+    assert found is not None
+    (one,) = found.replacements
+    assert one.claim.reservation_ids == ("cr-small",)
+    assert one.claim.requirements.get(RESERVATION_ID).values == {"cr-small"}
+    assert (found.saves_nano_usd_per_hour, found.frees_nano_usd_per_hour) == (0, round(0.3 * NANO))
+
+
+@pytest.mark.fact("D-31")
+def test_a_slot_is_not_left_for_one_that_is_worth_as_much() -> None:
+    kept = [reservation("cr-1", LARGE, available=0, total=1), reservation("cr-2", LARGE)]
+    assert decided(machine("a", LARGE, load("a", shape(7000)), slot="cr-1"), kept=kept).command is None
+
+
+@pytest.mark.fact("D-32")
+def test_a_slot_is_never_left_for_something_that_is_bought() -> None:
+    kept = [reservation("cr-1", LARGE, available=0, total=1)]
+    decision = decided(machine("a", LARGE, load("a", HALF), slot="cr-1"), kept=kept)
+    assert decision.command is None
+    assert any(why.code is Code.NOT_CHEAPER for one in decision.kept for why in one.whys)
+
+
+@pytest.mark.fact("D-32", "Q-27")
+def test_slots_are_filled_first_and_emptied_last() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    slot, bought = machine("a", MEDIUM, load("a", HALF), slot="cr-1"), paid("b", MEDIUM, 1900)
+    found = decided(slot, bought, kept=kept).command
+    assert moves(found) == ({"b"}, [])
+    assert found is not None
+    assert [one.node for one in found.placed] == ["a"]
+    two = [slot, machine("b", MEDIUM, load("b", HALF), slot="cr-2")]
+    both = [*kept, reservation("cr-2", MEDIUM, available=0, total=1)]
+    assert moves(decided(*two, kept=both).command) == (
+        {"a"},
+        [],
+    )  # when nothing is bought, a slot is given back
+
+
+# --- Several nodes into several slots --------------------------------------------------------------------
+
+
+def test_two_nodes_move_into_two_slots_in_one_command() -> None:
+    found = decided(
+        paid("a", MEDIUM, 3500), paid("b", MEDIUM, 3500), kept=[reservation("cr-1", MEDIUM, available=2)]
+    )
+    assert moves(found.command) == ({"a", "b"}, [(MEDIUM, "cr-1"), (MEDIUM, "cr-1")])
+    assert found.command is not None
+    assert found.command.method is Method.MULTI_NODE
+    assert found.command.saves_nano_usd_per_hour == round(0.4 * NANO)
+
+
+@pytest.mark.fact("D-34")
+def test_one_node_moves_into_several_slots() -> None:
+    """Karpenter replaces a node by one node or none."""
+    kept = [reservation("cr-1", SMALL, available=4)]
+    found = decided(paid("a", LARGE, 1800, 1800, 1800), kept=kept).command
+    assert moves(found) == ({"a"}, [(SMALL, "cr-1")] * 3)
+
+
+def test_three_nodes_move_into_two_slots_of_different_kinds() -> None:
+    kept = [reservation("cr-1", LARGE), reservation("cr-2", MEDIUM)]
+    nodes = [paid("a", MEDIUM, 3800), paid("b", MEDIUM, 3800), paid("c", MEDIUM, 3600)]
+    assert moves(decided(*nodes, kept=kept).command) == (
+        {"a", "b", "c"},
+        [(LARGE, "cr-1"), (MEDIUM, "cr-2")],
+    )
+
+
+def test_as_many_nodes_move_as_there_are_slots_for_and_none_is_oversold() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=3)]
+    nodes = [paid(f"n{i}", MEDIUM, 3500) for i in range(7)]
+    found = decided(*nodes, kept=kept).command
+    gone, come = moves(found)
+    assert len(gone) == 3
+    assert come == [(MEDIUM, "cr-1")] * 3
+
+
+def test_nodes_of_many_small_pods_move_as_well() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=2)]
+    nodes = [paid(f"n{i}", MEDIUM, 1200, 1200, 1200) for i in range(5)]
+    gone, come = moves(decided(*nodes, kept=kept).command)
+    assert (len(gone), len(come)) == (2, 2)
+
+
+def test_a_node_that_does_not_go_with_the_others_is_left_out() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=2)]
+    fixed = shape(7000, node_selector=requirements.of(is_in(names.INSTANCE_TYPE, LARGE)))
+    nodes = [machine("a", LARGE, load("a", fixed)), paid("b", MEDIUM, 3500), paid("c", MEDIUM, 3500)]
+    assert moves(decided(*nodes, kept=kept).command) == ({"b", "c"}, [(MEDIUM, "cr-1")] * 2)
+
+
+def test_the_dearest_nodes_move_first_when_slots_are_few() -> None:
+    kept = [reservation("cr-1", LARGE)]
+    nodes = [paid("a", MEDIUM, 3500), paid("b", LARGE, 7500)]
+    assert moves(decided(*nodes, kept=kept).command) == ({"b"}, [(LARGE, "cr-1")])
+
+
+def test_slots_that_claims_in_flight_hold_are_not_counted_on() -> None:
+    kept = [reservation("cr-1", MEDIUM)]
+    in_flight = ClaimView("new", "default", requirements.NO_REQUIREMENTS, created_s=0, slot="cr-1")
+    asked = world(
+        paid("a", MEDIUM, 3500),
+        reservations=kept,
+        pools=[pool("default", catalog(kept), ON_DEMAND)],
+        claims=(in_flight,),
+    )
+    assert decide(asked).command is None
+
+
+def test_slots_of_another_pool_serve_as_well() -> None:
+    kept = [reservation("cr-1", MEDIUM)]
+    reserved_only = pool("slots", catalog(kept), is_in(names.CAPACITY_TYPE, names.RESERVED))
+    bought = pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))
+    found = decided(paid("a", MEDIUM, 3500), kept=kept, pools=[bought, reserved_only]).command
+    assert moves(found) == ({"a"}, [(MEDIUM, "cr-1")])
+    assert found is not None
+    assert found.replacements[0].claim.node_pool == "slots"
+
+
+def test_with_the_gate_shut_nothing_moves_into_slots() -> None:
+    shut = Settings(solving=Solving(packing=Packing.KARPENTER, reserved_capacity=False))
+    kept = [reservation("cr-1", MEDIUM)]
+    assert decided(paid("a", MEDIUM, 3500), kept=kept, settings=shut).command is None
+
+
+def test_a_slot_and_one_cheaper_node_may_replace_several() -> None:
+    kept = [reservation("cr-1", MEDIUM)]
+    types = (*catalog(kept), instance_type("bargain", 4, 16, 0.15))
+    nodes = [paid("a", MEDIUM, 3500), paid("b", MEDIUM, 3500)]
+    found = decided(*nodes, kept=kept, pools=[pool("default", types, ON_DEMAND)]).command
+    gone, come = moves(found)
+    assert gone == {"a", "b"}
+    assert come == [("bargain", None), (MEDIUM, "cr-1")]

@@ -1,0 +1,114 @@
+"""Settings as flags and environment variables write them."""
+
+import pytest
+
+from holdfast import errors, settings
+from holdfast.core.scheduling.request import Packing
+from holdfast.settings import Program
+
+NAME = {"CLUSTER_NAME": "blue"}
+
+
+def read(environ: dict[str, str] | None = None, **flags: str) -> Program:
+    return settings.read({name.replace("_", "-"): value for name, value in flags.items()}, environ or NAME)
+
+
+@pytest.mark.fact("O-1")
+def test_gates_keep_their_defaults_unless_they_are_named() -> None:
+    assert settings.gates("") == {"ReservedCapacity": True}
+    assert settings.gates("ReservedCapacity=false") == {"ReservedCapacity": False}
+    assert settings.gates("NodeRepair=true,SomethingNew=false") == {"ReservedCapacity": True}
+
+
+@pytest.mark.parametrize("name", ["ReservedCapacity", "CapacityReservations"])
+def test_the_gate_has_the_name_of_both_documents(name: str) -> None:
+    off, on = read(feature_gates=f"{name}=false").app, read(feature_gates=f"{name}=true").app
+    assert (off.planning.reserved_capacity, off.capacity.reserved_capacity) == (False, False)
+    assert (on.planning.reserved_capacity, on.capacity.reserved_capacity) == (True, True)
+
+
+def test_every_variable_is_read_by_its_name() -> None:
+    found = read(
+        {
+            "CLUSTER_NAME": "blue",
+            "BATCH_IDLE_DURATION": "2s",
+            "BATCH_MAX_DURATION": "1m",
+            "PACKING": "karpenter",
+            "PACKING_CANDIDATES": "3",
+            "RESERVED_BEFORE_WEIGHT": "false",
+            "RESERVATION_WAIT": "90s",
+            "LEDGER_LAG": "3m",
+            "DISABLE_LEADER_ELECTION": "true",
+            "DISABLE_DRY_RUN": "true",
+            "KUBE_CLIENT_QPS": "50",
+            "VM_MEMORY_OVERHEAD_PERCENT": "0.1",
+            "RESERVED_ENIS": "1",
+            "METRICS_PORT": "9090",
+            "AWS_REGION": "eu-west-1",
+        }
+    )
+    app, plan = found.app, found.app.planning
+    assert (app.cluster_name, app.batching.idle_s, app.batching.longest_s) == ("blue", 2, 60)
+    assert (plan.packing, plan.packing_candidates) == (Packing.KARPENTER, 3)
+    assert (plan.reserved_before_weight, plan.reservation_wait_s, plan.ledger_lag_s) == (False, 90, 180)
+    assert (app.capacity.vm_memory_overhead_percent, app.capacity.reserved_enis) == (0.1, 1)
+    assert app.election is None
+    assert not app.dry_runs
+    assert app.client.per_second == 50
+    assert (found.metrics_port, found.region) == (9090, "eu-west-1")
+
+
+@pytest.mark.fact("O-2")
+def test_a_flag_beats_its_variable() -> None:
+    environ = NAME | {"PACKING_CANDIDATES": "3"}
+    assert read(environ, packing_candidates="5").app.planning.packing_candidates == 5
+
+
+def test_what_is_not_set_has_the_default_that_the_help_shows() -> None:
+    found = read()
+    assert found == Program(app=found.app)
+    assert found.app == settings.Settings(cluster_name="blue", election=found.app.election)
+    assert found.app.election is not None
+    assert found.app.election.name == "holdfast-leader-election"
+
+
+@pytest.mark.fact("O-2")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("feature-gates", "ReservedCapacity"),
+        ("batch-idle-duration", "soon"),
+        ("preference-policy", "Maybe"),
+        ("packing-candidates", "-1"),
+        ("isolated-vpc", "yes"),
+        ("log-level", "loud"),
+        ("metrics-port", "65536"),
+        ("vm-memory-overhead-percent", "nan"),
+        ("cluster-endpoint", "example.com"),
+        ("service-cidr", "10.0.0.1/16"),
+        ("bind-address", "localhost"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_stops_the_start_and_is_named_as_it_was_written(
+    name: str, value: str
+) -> None:
+    with pytest.raises(errors.InvalidInput, match=f"^--{name}: '{value}' is"):
+        settings.read({name: value}, NAME)
+    variable = name.upper().replace("-", "_")
+    with pytest.raises(errors.InvalidInput, match=f"^{variable}: '{value}' is"):
+        settings.read({}, NAME | {variable: value})
+
+
+def test_the_cluster_must_have_a_name() -> None:
+    with pytest.raises(errors.InvalidInput, match=r"^--cluster-name: required"):
+        settings.read({}, {})
+
+
+def test_karpenters_settings_that_nothing_acts_on_are_accepted_and_known() -> None:
+    environ = NAME | {"INTERRUPTION_QUEUE": "blue", "KARPENTER_SERVICE": ""}
+    assert read(environ, memory_limit="-1").not_acted_on == ("interruption-queue", "memory-limit")
+
+
+def test_no_setting_is_in_the_table_twice() -> None:
+    names = [setting.name for setting in settings.TABLE] + list(settings.NOT_ACTED_ON)
+    assert sorted(names) == sorted(set(names))
