@@ -113,7 +113,9 @@ class App:
         client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
-        self.caches = Caches((*live.KINDS, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
+        spreads = settings.scheduler.pod_topology_spread.default_constraints
+        makers = live.MAKERS if spreads else ()
+        self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         leads = self._election.leads if self._election is not None else lambda: True
         self.discovery, self.cloud = self._cloud(world)
         self.doors = Doors(
@@ -130,6 +132,7 @@ class App:
             clock=clock,
             key_aliases=aws_labels.KEY_ALIASES,
             ledger_lag_s=settings.planning.ledger_lag_s,
+            spreads=spreads,
         )
         self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
         self.manager = Manager(

@@ -9,19 +9,20 @@ others.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from holdfast import errors, names
-from holdfast.api.cluster import Namespace, PodDisruptionBudget
+from holdfast.api.cluster import Namespace, PodDisruptionBudget, Service
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from holdfast.api.workloads import DaemonSet
+from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.plan import Reason, Unplaced
 from holdfast.model.instances import Instance
@@ -30,7 +31,8 @@ from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
-from holdfast.state import claims, in_flight, nodepools, nodes, snapshot, volumes
+from holdfast.state import claims, default_spreads, in_flight, nodepools, nodes, pod_shapes, snapshot, volumes
+from holdfast.state.default_spreads import Defaults, Maker
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
 from holdfast.state.pod_shapes import Surroundings
@@ -51,6 +53,13 @@ KINDS: Final[tuple[type[Object], ...]] = (
     PersistentVolumeClaim,
     StorageClass,
     CSINode,
+)
+MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
+    Service,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
 )
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
@@ -85,7 +94,9 @@ class Live:
         clock: Clock,
         key_aliases: Mapping[str, str],
         ledger_lag_s: int,
+        spreads: Sequence[DefaultConstraint] = (),
     ) -> None:
+        """`spreads`: what kube-scheduler gives to pods that have none; `MAKERS` are to be in the caches then."""
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
@@ -96,8 +107,9 @@ class Live:
         self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._machines: tuple[Instance, ...] = ()  # likewise
+        self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
-        for kind in _SURROUNDINGS:
+        for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
             caches.of(kind).subscribe(self._on_surroundings)
 
     # --- What others ask ------------------------------------------------------------------------------
@@ -244,8 +256,19 @@ class Live:
         known = volumes.storage(
             self._of(PersistentVolumeClaim), self._of(PersistentVolume), self._of(StorageClass)
         )
-        self._converter.use(Surroundings(namespaces, known))
+        self._converter.use(Surroundings(namespaces, known, self._defaults()))
         self._converter.keep_only(())
+
+    def _defaults(self) -> Defaults:
+        if not self._spreads:
+            return Defaults()
+        makers: tuple[Maker, ...] = (
+            *self._of(Deployment),
+            *self._of(ReplicaSet),
+            *self._of(ReplicationController),
+            *self._of(StatefulSet),
+        )
+        return default_spreads.defaults(self._spreads, self._of(Service), makers)
 
     async def _supply(self) -> _Supplied:
         found = _Supplied()
