@@ -71,13 +71,13 @@ class AppWorld(cluster_world.World):
         """`beside` another world it is one more cluster in the same AWS account."""
         self.seed = seed
         self.settings = settings
-        self.clock = beside.clock if beside else VirtualClock(kube_worlds.START)
+        self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_worlds.START)
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
         self.line = Line(self.server, self.clock)  # the program's own
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
-        self.ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules)
+        self.ec2: Ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules)
         self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2)
         self.cluster = Cluster(
             api=self.kube,

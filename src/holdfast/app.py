@@ -24,6 +24,7 @@ from holdfast.controllers.doors import Doors
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import lifecycle, registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
+from holdfast.controllers.nodeclaim.consistency import Consistency
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
@@ -112,7 +113,9 @@ class App:
         client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
-        self.caches = Caches((*live.KINDS, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
+        spreads = settings.scheduler.pod_topology_spread.default_constraints
+        makers = live.MAKERS if spreads else ()
+        self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         leads = self._election.leads if self._election is not None else lambda: True
         self.discovery, self.cloud = self._cloud(world)
         self.doors = Doors(
@@ -129,6 +132,7 @@ class App:
             clock=clock,
             key_aliases=aws_labels.KEY_ALIASES,
             ledger_lag_s=settings.planning.ledger_lag_s,
+            spreads=spreads,
         )
         self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
         self.manager = Manager(
@@ -267,6 +271,7 @@ class App:
                 Launch(live=self.live, launching=launching, doors=doors),
                 Registration(nodes=nodes, doors=doors),
                 Initialization(nodes=nodes, doors=doors),
+                Consistency(nodes=nodes, doors=doors),
                 Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
                 Expiration(),

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from holdfast import errors
+from holdfast.api import scheduler_config
+from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.controllers.provisioning.provisioner import BatchSettings
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
@@ -52,6 +54,7 @@ class Settings:
     capacity: CapacitySettings = field(default_factory=CapacitySettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     election: LeaseSettings | None = None  # None: it leads without asking
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)  # of the cluster's kube-scheduler
     strict: bool = False  # a bug of ours ends the program: for simulations and CI
 
 
@@ -134,6 +137,13 @@ def _address(written: str) -> str:
         raise ValueError("is not an IP address") from None
 
 
+def _scheduler(written: str) -> SchedulerConfig:
+    try:
+        return scheduler_config.parse(written)
+    except errors.InvalidInput as error:
+        raise ValueError(f"is refused: {error}") from error
+
+
 def _word(allowed: Sequence[str], make: Callable[[str], V]) -> Callable[[str], V]:
     def read(written: str) -> V:
         if written not in allowed:
@@ -212,6 +222,7 @@ TABLE: Final = (
     Setting("metrics-port", "8080", "Serves /metrics.", _port),
     Setting("health-probe-port", "8081", "Serves /healthz and /readyz.", _port),
     Setting("bind-address", "", "Where both ports are opened. Default: everywhere.", _address, ours=True),
+    Setting("scheduler-config", "", "Of kube-scheduler: how it spreads pods by itself, as YAML or JSON.", _scheduler),
     Setting("log-level", "info", "The least that is logged.", _word(tuple(logs.LEVELS), str)),
     Setting("log-format", "auto", "auto is text on a terminal, else JSON.", _word(("auto", "json", "text"), str), ours=True),
 )  # fmt: skip
@@ -232,7 +243,6 @@ NOT_ACTED_ON: Final = (
     "log-error-output-paths",
     "log-output-paths",
     "memory-limit",
-    "scheduler-config",
     "subnet-refresh-interval",
 )
 
@@ -304,4 +314,5 @@ def _app(found: Mapping[str, Any]) -> Settings:
         ),
         client=ClientSettings(per_second=found["kube-client-qps"], burst=found["kube-client-burst"]),
         election=None if found["disable-leader-election"] else election,
+        scheduler=found["scheduler-config"] or SchedulerConfig(),
     )
