@@ -37,7 +37,6 @@ from planner_builders import RESERVATION_ID, WELL_KNOWN, is_in, pods, pool, rese
 BIG = shape(3000)
 DRIFTED = NodeFacts(drifted=Drifted("NodePoolDrifted", NOW_S - HOUR_S))
 RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
-NOTHING_BUT_DRIFT = Settings(together_max=0, simulations_max=50)
 FULL = reservation("cr-1", MEDIUM, available=0, total=2)
 
 

@@ -121,7 +121,9 @@ class Settings:
         600  # how long a replacement waits for a slot that is free of its instance and not for us
     )
     together_max: int = 100  # nodes that are looked at together
-    simulations_max: int = 200  # of single nodes in one pass; the next pass goes on where this one stopped
+    nodes_asked_max: int = (
+        60_000  # that all simulations of a pass look at; the next one goes on where it stopped
+    )
     memo_s: int = 300  # how long a method that found nothing is not asked again while nothing changes
 
 
