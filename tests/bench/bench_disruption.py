@@ -62,7 +62,14 @@ def main() -> None:
     report(f"{len(real.instance_types)} real types, full nodes", packed(NODES, real, tight=True))
 
 
-def packed(count: int, of: NodePoolView, *, tight: bool, kept: Sequence[Reservation] = ()) -> World:
+def packed(
+    count: int,
+    of: NodePoolView,
+    *,
+    tight: bool,
+    kept: Sequence[Reservation] = (),
+    sizes: Sequence[int] = (4, 8, 12, 16),
+) -> World:
     """Nodes of a few types that hold pods of five sizes; `tight` ones are the cheapest that hold them."""
     dice = random.Random(7)
     shapes = [shape(cpu, memory, app=f"app-{i}") for i, (cpu, memory) in enumerate(SIZES)]
