@@ -121,9 +121,7 @@ class Settings:
         600  # how long a replacement waits for a slot that is free of its instance and not for us
     )
     together_max: int = 100  # nodes that are looked at together
-    nodes_asked_max: int = (
-        60_000  # that all simulations of a pass look at; the next one goes on where it stopped
-    )
+    nodes_asked_max: int = 50_000  # that the planner looks at in a pass; the next pass goes on from there
     memo_s: int = 300  # how long a method that found nothing is not asked again while nothing changes
 
 

@@ -7,6 +7,7 @@ becomes of pods that had none before or of nodes that drain already, so one node
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from holdfast.core.disruption import simulation
 from holdfast.core.disruption.commands import Code, Why
@@ -17,6 +18,8 @@ from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.snapshot import NodeView, Snapshot
+
+_A_QUESTION: Final = 300  # what a question costs whatever it is about, in nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Simulator:
         question = question or Question()
         names = {node.name for node in nodes}
         snapshot = self._reduced(nodes, alone=question.alone)
-        self.nodes_asked += len(snapshot.nodes)
+        self.nodes_asked += _A_QUESTION + len(snapshot.nodes)
         if question.forced:
             snapshot = _forced(snapshot, names)
         movers = frozenset(
