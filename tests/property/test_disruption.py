@@ -22,6 +22,8 @@ from planner_builders import NANO, is_in, one_per_node, pods, pool, reservation,
 APPS = ("web", "db", "batch")
 PRICES = {SMALL: 0.1, MEDIUM: 0.2, LARGE: 0.4}
 CORES = {SMALL: 2, MEDIUM: 4, LARGE: 8}
+RARELY = st.sampled_from((False,) * 19 + (True,))
+SOMETIMES = st.sampled_from((False, False, True))
 KINDS = (names.ON_DEMAND, names.SPOT, "cr-small", "cr-medium", "cr-large")
 SLOTS = {"cr-small": SMALL, "cr-medium": MEDIUM, "cr-large": LARGE}
 
@@ -30,30 +32,34 @@ SLOTS = {"cr-small": SMALL, "cr-medium": MEDIUM, "cr-large": LARGE}
 def clusters(draw: st.DrawFn) -> World:
     """A handful of nodes, some in slots, some drifted; pods of three apps, with disruption budgets and node budgets."""
     nodes, facts = [], {}
-    for i in range(draw(st.integers(1, 6))):
+    for i in range(draw(st.sampled_from((1, 2, 3, 4, 5, 6)))):
         name = f"n{i}"
         one = _node(draw, name)
         nodes.append(one)
         facts[name] = NodeFacts(
-            ready=draw(st.integers(0, 9)) > 0,
-            do_not_disrupt=draw(st.integers(0, 9)) == 0,
-            drifted=Drifted("changed", i) if draw(st.integers(0, 2)) == 0 else None,
-            grace_period_s=600 if draw(st.integers(0, 3)) == 0 else None,
+            ready=not draw(RARELY),
+            do_not_disrupt=draw(RARELY),
+            drifted=Drifted("changed", i) if draw(SOMETIMES) else None,
+            grace_period_s=600 if draw(SOMETIMES) else None,
         )
     used = Counter(dict(node.labels).get("cloud.example/reservation-id") for node in nodes)
     kept = []
     for id_, type_ in SLOTS.items():
-        free = draw(st.integers(0, 2))
+        free = draw(st.sampled_from((0, 0, 1, 2)))
         kept.append(reservation(id_, type_, available=free, total=free + used[id_]))
-    wanted = draw(st.sampled_from([(), (names.RESERVED,), (names.RESERVED, names.ON_DEMAND)]))
+    wanted = draw(
+        st.sampled_from([(), (names.RESERVED,), (names.RESERVED,), (names.RESERVED, names.ON_DEMAND)])
+    )
     only = [is_in(names.CAPACITY_TYPE, *wanted)] if wanted else []
-    budgets = tuple(pdb(app, allowed=draw(st.integers(0, 3))) for app in APPS if draw(st.booleans()))
+    budgets = tuple(
+        pdb(app, allowed=draw(st.sampled_from((0, 1, 1, 2, 3)))) for app in APPS if draw(SOMETIMES)
+    )
     return world(
         *nodes,
         facts=facts,
         reservations=kept,
         pools=[pool("default", catalog(kept), *only)],
-        rules=at_most(str(draw(st.integers(0, 4)))),
+        rules=at_most(str(draw(st.sampled_from((0, 1, 2, 4, 6))))),
         budgets=budgets,
         pending=pods(draw(st.integers(0, 1)), shape(draw(st.sampled_from([500, 3000, 7000])), app="new")),
     )
@@ -64,22 +70,22 @@ def _node(draw: st.DrawFn, name: str) -> NodeView:
     type_ = SLOTS.get(kind) or draw(st.sampled_from(list(CORES)))
     left = CORES[type_] * 1000 - 100
     found: list[PodView] = []
-    for i in range(draw(st.integers(0, 4))):
+    for i in range(draw(st.sampled_from((1, 2, 2, 3, 3, 4)))):
         size = draw(st.sampled_from([200, 900, 1800, 3000]))
         if size <= left:
             left -= size
             app = draw(st.sampled_from(APPS))
-            apart = one_per_node(app) if draw(st.integers(0, 5)) == 0 else {}
+            apart = one_per_node(app) if draw(RARELY) else {}
             of = shape(size, 256, app, **apart)
-            found += load(f"{name}-{i}", of, do_not_disrupt=draw(st.integers(0, 19)) == 0)
+            found += load(f"{name}-{i}", of, do_not_disrupt=draw(RARELY))
     return machine(
         name,
         type_,
         found,
         capacity_type=kind if kind not in SLOTS else names.ON_DEMAND,
         slot=kind if kind in SLOTS else None,
-        deleting=draw(st.integers(0, 9)) == 0,
-        nominated=draw(st.integers(0, 9)) == 0,
+        deleting=draw(RARELY),
+        nominated=draw(RARELY),
     )
 
 

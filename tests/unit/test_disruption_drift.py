@@ -196,6 +196,16 @@ def test_a_bigger_pending_pod_does_not_take_the_slot() -> None:
     assert found.replacements[0].claim.pods == ("a-000000",)
 
 
+def test_a_slot_is_not_given_up_for_pods_that_only_a_pending_pod_keeps_from_other_nodes() -> None:
+    asked = full("a", sizes=2000, others=[machine("b", MEDIUM, load("b", shape(1000)), slot="cr-1")])
+    asked = replace(asked, facts={**asked.facts, "b": NodeFacts(do_not_disrupt=True)})
+    crowded = replace(asked.snapshot, pending=pods(1, shape(2500)))
+    assert decide(replace(asked, snapshot=crowded)).command is None
+    found = decide(asked).command
+    assert found is not None
+    assert found.action is Action.DELETE
+
+
 @pytest.mark.fact("D-19c")
 def test_a_second_node_of_the_reservation_rolls_while_the_first_drains_as_far_as_budgets_allow() -> None:
     asked = full("a", "b", rules=at_most("2"))

@@ -101,7 +101,8 @@ class Rolling:
             text = f"{thief.name} still waits for a slot of {id_} that somebody else took; no second node is given up"
             return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
         answer = self.simulator.ask([one.node], Question(credited=id_, alone=True, forced=need.forced))
-        if answer.stuck is not None or any(claim.slot is None for claim in answer.claims):
+        slots = [claim.slot for claim in answer.claims]
+        if answer.stuck is not None or None in slots or id_ not in slots:
             return no
         endless = self._drain_never_ends(one, need, answer)
         if endless is not None:
