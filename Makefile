@@ -52,6 +52,7 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_packing.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_disruption.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_kube.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py

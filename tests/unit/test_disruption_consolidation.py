@@ -199,7 +199,7 @@ def test_single_nodes_are_looked_at_in_turn_over_the_pools_and_the_next_pass_goe
         pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
     ]
     asked = world(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
-    few = Settings(simulations_max=1, together_max=0)
+    few = Settings(nodes_asked_max=1, together_max=0)
     first = decide(asked, few)
     assert first.command is None
     assert Code.NOT_REACHED in codes(first, "b") & codes(first, "c")

@@ -37,7 +37,6 @@ from planner_builders import RESERVATION_ID, WELL_KNOWN, is_in, pods, pool, rese
 BIG = shape(3000)
 DRIFTED = NodeFacts(drifted=Drifted("NodePoolDrifted", NOW_S - HOUR_S))
 RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
-NOTHING_BUT_DRIFT = Settings(together_max=0, simulations_max=50)
 FULL = reservation("cr-1", MEDIUM, available=0, total=2)
 
 
@@ -195,6 +194,16 @@ def test_a_bigger_pending_pod_does_not_take_the_slot() -> None:
     assert found is not None
     assert found.action is Action.TERMINATE_FIRST
     assert found.replacements[0].claim.pods == ("a-000000",)
+
+
+def test_a_slot_is_not_given_up_for_pods_that_only_a_pending_pod_keeps_from_other_nodes() -> None:
+    asked = full("a", sizes=2000, others=[machine("b", MEDIUM, load("b", shape(1000)), slot="cr-1")])
+    asked = replace(asked, facts={**asked.facts, "b": NodeFacts(do_not_disrupt=True)})
+    crowded = replace(asked.snapshot, pending=pods(1, shape(2500)))
+    assert decide(replace(asked, snapshot=crowded)).command is None
+    found = decide(asked).command
+    assert found is not None
+    assert found.action is Action.DELETE
 
 
 @pytest.mark.fact("D-19c")

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.model.pods import PodShape, PodTerm
+from holdfast.model.pods import PodShape, PodTerm, PodView
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.resources import CPU, MEMORY, Resources, add
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.model.taints import TOLERATE_PREFERENCES, Taint, first_untolerated
 
@@ -69,6 +70,26 @@ class Targets:
         """Whether some other node could take a pod of the shape."""
         found = self.fitting(shape)
         return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != elsewhere_than)
+
+    def left_over(self, node: NodeView) -> list[PodView]:
+        """Pods of a node that find no room on others, the biggest being placed first as the planner does; nobody else
+        and no tie between pods is thought of, so the planner will not place more of them."""
+        pods = [pod for pod in node.pods if pod.reschedulable]
+        pods.sort(key=lambda pod: (-pod.shape.requests[CPU], -pod.shape.requests[MEMORY]))
+        taken: dict[int, list[Resources]] = {}
+        found = []
+        for pod in pods:
+            wanted = pod.shape.requests
+            for i in map(int, self.fitting(pod.shape)):
+                if self._nodes[i].name == node.name:
+                    continue
+                before = taken.get(i)
+                if before is None or add(wanted, *before).fits(self._nodes[i].free):
+                    taken.setdefault(i, []).append(wanted)
+                    break
+            else:
+                found.append(pod)
+        return found
 
     def _column(self, name: str) -> NDArray[np.int64]:
         found = self._free.get(name)
