@@ -12,7 +12,11 @@ import build_peers
 from peers import control_plane
 
 CONTRACT = ("tests/contract/test_kube_door.py", "tests/contract/test_kube_lists.py")
-MORE_CONTRACT = ("tests/contract/test_kube_pods.py", "tests/contract/test_kube_runtime.py")
+MORE_CONTRACT = (
+    "tests/contract/test_kube_pods.py",
+    "tests/contract/test_kube_runtime.py",
+    "tests/contract/test_kube_wire.py",
+)
 
 
 def main() -> int:
