@@ -17,7 +17,13 @@ from holdfast.runtime.clock import RealClock
 from holdfast.sim import control_plane, processes
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTRACT = ("test_kube_door.py", "test_kube_lists.py", "test_kube_pods.py", "test_kube_runtime.py")
+CONTRACT = (
+    "test_kube_door.py",
+    "test_kube_lists.py",
+    "test_kube_pods.py",
+    "test_kube_runtime.py",
+    "test_kube_wire.py",
+)
 NEEDED = [
     "etcd",
     "kube-apiserver",

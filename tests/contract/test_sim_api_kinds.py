@@ -99,6 +99,14 @@ async def test_a_time_that_is_none_is_of_the_wrong_type(line: Line) -> None:
 
 
 @each_front
+async def test_an_amount_that_is_neither_number_nor_text_is_of_the_wrong_type(line: Line) -> None:
+    await with_crds(line)
+    answer = await line.ask("POST", NODEPOOLS, nodepool(limits={"nodes": True}))
+    causes = [(c["reason"], c["field"]) for c in answer.value["details"]["causes"]]
+    assert causes == [("FieldValueTypeInvalid", "spec.limits.nodes"), ("FieldValueInvalid", "<nil>")]
+
+
+@each_front
 async def test_a_scale_that_is_no_count_is_invalid_where_the_scale_says_it_is(line: Line) -> None:
     await with_crds(line)
     answer = await line.ask("POST", NODEPOOLS, nodepool(replicas="three"))

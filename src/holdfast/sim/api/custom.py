@@ -180,24 +180,28 @@ def _judge(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
     yield Cause(rule.get("reason") or "FieldValueInvalid", field.lstrip(".") or "<nil>", message)
 
 
+def _wanted_type(error: jsonschema_rs.ValidationError) -> str | None:
+    """The type that a value should be of; None where that is not what is wrong."""
+    kind = jsonschema_rs.ValidationErrorKind
+    match error.kind:
+        case kind.Type(types=[wanted, *_]) | kind.Format(format=wanted):
+            return str(wanted)
+        case kind.AnyOf() if type(error.instance) not in (int, str):
+            return "integer,string"
+    return None
+
+
 def _schema_cause(error: jsonschema_rs.ValidationError, path: Path) -> Cause:
     kind, at = jsonschema_rs.ValidationErrorKind, _dotted(path)
     value: Any = error.instance
+    if (wanted := _wanted_type(error)) is not None:
+        given = str(value)[:_MAX_SHOWN] if isinstance(error.kind, kind.Format) else _type_name(value)
+        return Cause(
+            "FieldValueTypeInvalid", at, f'"{given}": {at} in body must be of type {wanted}: "{given}"'
+        )
     match error.kind:
         case kind.Required(property=name):
             return Cause("FieldValueRequired", _dotted((*path, str(name))))
-        case kind.Type(types=types):
-            given = _type_name(value)
-            wanted = types[0]
-            return Cause(
-                "FieldValueTypeInvalid", at, f'"{given}": {at} in body must be of type {wanted}: "{given}"'
-            )
-        case kind.Format(format=wanted):
-            return Cause(
-                "FieldValueTypeInvalid",
-                at,
-                f"{_shown(value)}: {at} in body must be of type {wanted}: {_shown(value)}",
-            )
         case kind.Enum(options=options):
             supported = ", ".join(f'"{option}"' for option in options)
             return Cause("FieldValueNotSupported", at, f"{_shown(value)}: supported values: {supported}")
