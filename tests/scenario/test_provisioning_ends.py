@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 import app_world
+import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import conditions
@@ -87,7 +88,7 @@ def test_a_node_that_is_deleted_takes_its_claim_and_its_machine_with_it() -> Non
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-31")
+@pytest.mark.fact("NC-31", "ST-20")
 def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
@@ -154,7 +155,7 @@ async def volumes_of(world: AppWorld, claim: NodeClaim) -> tuple[str, str]:
     return (found.status, found.reason or "") if found is not None else ("", "")
 
 
-@pytest.mark.fact("NC-28")
+@pytest.mark.fact("NC-28", "NC-35")
 def test_a_machine_is_not_ended_before_its_volumes_are_detached() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
@@ -175,6 +176,37 @@ def test_a_machine_is_not_ended_before_its_volumes_are_detached() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("NC-35")
+def test_the_volumes_of_pods_that_stay_to_the_end_hold_nobody() -> None:
+    async def program(world: AppWorld) -> None:
+        disks = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+        await world.create("/apis/storage.k8s.io/v1/storageclasses", disks | {"metadata": {"name": "disks"}})
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        volume = {
+            "metadata": {"name": "data"},
+            "spec": {
+                "storageClassName": "disks",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        stays: dict[str, Any] = {"tolerations": [{"operator": "Exists"}], "volumeClaimTemplates": [volume]}
+        made = cluster_world.workload("web", replicas=1, cpu="1500m", **stays)
+        await world.create("/apis/apps/v1/namespaces/default/statefulsets", made)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        await world.kube.delete(claim)
+        await world.sleep(12)
+        assert await volumes_of(world, claim) == ("True", "VolumesDetached")
+        attached = (await world.kube.list(VolumeAttachment)).items
+        assert [one.spec.node_name for one in attached] == [claim.status.node_name]
+        await until_gone(world, claim, within_s=240)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-35")
 def test_when_its_time_is_up_a_node_goes_with_its_volumes() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world, pool={"terminationGracePeriod": "5m"})
