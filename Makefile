@@ -57,6 +57,7 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_app.py
 
 demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)

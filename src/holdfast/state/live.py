@@ -229,9 +229,10 @@ class Live:
 
     def _to_come(self, supplied: _Supplied) -> tuple[NodeView, ...]:
         """Claims that were written and not launched yet."""
+        memory: in_flight.Memory = {}
         return tuple(
             in_flight.view(
-                claim, supplied.of_class.get(claim.spec.node_class_ref.name, ()), self._cloud.labels
+                claim, supplied.of_class.get(claim.spec.node_class_ref.name, ()), self._cloud.labels, memory
             )
             for claim in self._of(NodeClaim)
             if not claim.status.provider_id
