@@ -118,7 +118,7 @@ def test_a_node_whose_pods_fit_elsewhere_goes() -> None:
     assert [(one.node, one.pods) for one in found.placed] == [("b", ("a-000000",))]
 
 
-@pytest.mark.fact("D-25", "D-3")
+@pytest.mark.fact("D-25", "D-29", "D-3")
 def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
     found = command(machine("a", LARGE, load("a", HALF)))
     assert (found.method, found.reason, found.action) == (
