@@ -405,7 +405,7 @@ def test_fingerprints_of_two_versions_are_not_compared_and_a_young_node_may_have
     assert drift.reason(subject(instance_types=(), age_s=HOUR_S - 1)) is None
 
 
-@pytest.mark.fact("NC-41", "Q-29", "aws-6.1.7", "R-30")
+@pytest.mark.fact("NC-41", "Q-13", "Q-29", "aws-6.1.7", "R-30")
 def test_a_node_that_left_its_reservation_drifts_only_where_the_pool_allows_nothing_else() -> None:
     assert drift.reason(subject(wanted=requirements.of(RESERVED_ONLY))) == drift.REQUIREMENTS
     either = requirements.of(is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))

@@ -1,0 +1,95 @@
+"""What disruption wants to know of nodes and NodePools, from their wire objects.
+
+Called when a world is taken for `core.disruption`. The rule: what cannot be read forbids rather than allows; so a budget
+is handed on as it is written, and it is the decision that lets nobody go by one that makes no sense.
+"""
+
+from collections.abc import Container, Iterable
+from typing import Final
+
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import Budget, NodePool
+from holdfast.core.disruption import inputs
+from holdfast.core.disruption.inputs import Drifted, NodeCondition, NodeFacts, Policy, PoolRules
+from holdfast.state import nodes, times
+from holdfast.state.nodes import Halves
+
+_DRIFTED: Final = "Drifted"
+_INITIALIZED: Final = "Initialized"
+_REBOOTING: Final = "Rebooting"
+_INSTANCE_TERMINATING: Final = "InstanceTerminating"
+_TRUE: Final = "true"
+
+
+def rules(pool: NodePool) -> PoolRules:
+    disruption = pool.spec.disruption
+    return PoolRules(
+        policy=Policy(disruption.consolidation_policy),
+        budgets=tuple(map(_budget, disruption.budgets)),
+        static=pool.spec.replicas is not None,
+    )
+
+
+def facts(halves: Halves, *, queued: Container[str] = (), reboots_s: Iterable[int] = ()) -> NodeFacts:
+    """`queued` are nodes that a command is being carried out on; `reboots_s` is when this one was rebooted."""
+    node, claim = halves.node, halves.claim
+    return NodeFacts(
+        ready=node is not None and nodes.is_ready(node),
+        registered=halves.registered,
+        rebooting=_holds(claim, _REBOOTING),
+        ending=_holds(claim, _INSTANCE_TERMINATING),
+        queued=halves.name in queued,
+        do_not_disrupt=_annotated(halves, names.DO_NOT_DISRUPT),
+        do_not_repair=_annotated(halves, names.DO_NOT_REPAIR),
+        created_s=times.epoch_s_or_none(claim.metadata.creation_timestamp) or 0 if claim is not None else 0,
+        initialized_s=_since_s(claim, _INITIALIZED),
+        expire_after_s=_duration_s(claim.spec.expire_after) if claim is not None else None,
+        grace_period_s=_duration_s(claim.spec.termination_grace_period) if claim is not None else None,
+        drifted=_drifted(claim),
+        conditions=tuple(
+            NodeCondition(c.type, c.status, c.reason, times.epoch_s_or_none(c.last_transition_time) or 0)
+            for c in (node.status.conditions if node is not None else ())
+        ),
+        reboots_s=tuple(reboots_s),
+    )
+
+
+def _budget(wire: Budget) -> inputs.Budget:
+    return inputs.Budget(
+        nodes=wire.nodes,
+        reasons=None if wire.reasons is None else frozenset(wire.reasons),
+        schedule=wire.schedule,
+        duration_s=times.duration_s(wire.duration or "") or 0,
+    )
+
+
+def _annotated(halves: Halves, key: str) -> bool:
+    """On either half: a claim says it before its node is there."""
+    halves_ = (halves.node, halves.claim)
+    return any(half is not None and half.metadata.annotations.get(key) == _TRUE for half in halves_)
+
+
+def _holds(claim: NodeClaim | None, type_: str) -> bool:
+    return _since_s(claim, type_) is not None
+
+
+def _since_s(claim: NodeClaim | None, type_: str) -> int | None:
+    """Since when a condition of the claim is True; None: it is not."""
+    found = conditions.find(claim.status.conditions, type_) if claim is not None else None
+    if found is None or found.status != conditions.TRUE:
+        return None
+    return times.epoch_s(found.last_transition_time)
+
+
+def _drifted(claim: NodeClaim | None) -> Drifted | None:
+    since_s = _since_s(claim, _DRIFTED)
+    if claim is None or since_s is None:
+        return None
+    found = conditions.find(claim.status.conditions, _DRIFTED)
+    return Drifted((found.reason if found is not None else None) or _DRIFTED, since_s)
+
+
+def _duration_s(written: str | None) -> int | None:
+    return None if written is None or written == times.NEVER else times.duration_s(written)
