@@ -28,7 +28,7 @@ from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
-from holdfast.sim.aws import iam, ssm
+from holdfast.sim.aws import iam, sqs, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.cluster import Cluster
 from holdfast.sim.cluster.timings import Timings
@@ -40,6 +40,7 @@ from holdfast.sim.time import VirtualClock
 from mortal import Hands
 
 NAME = ec2_setup.CLUSTER
+QUEUE = "interruptions"
 FAST = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=())
 CLIENT = ClientSettings(per_second=1e6, burst=1_000_000)
 SETTINGS = Settings(
@@ -76,9 +77,11 @@ class AppWorld(cluster_world.World):
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
         plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
+        self.sqs = sqs.Sqs([QUEUE], self.clock, account=aws_world.ACCOUNT)
         self.ec2 = Ec2(
             clock=self.clock,
             ids=SeededIds(f"ec2 {seed}"),
+            sink=self.sqs.sink(QUEUE),
             setup=dataclasses.replace(plain, images=aws_world.images()),
             rules=rules,
             throttled=False,
@@ -91,6 +94,7 @@ class AppWorld(cluster_world.World):
                 "ec2": self.ec2,
                 "iam": iam.Iam([aws_world.ROLE], self.clock),
                 "pricing": aws_world.price_list(),
+                "sqs": self.sqs,
                 "ssm": ssm.Ssm(parameters, self.clock),
             },
             self.clock,
@@ -110,7 +114,7 @@ class AppWorld(cluster_world.World):
     def new_app(self) -> App:
         """A replica with nothing in its memory, and hands of its own."""
         self._lives += 1
-        self.hands = Hands(InProcess(self.line))
+        self.hands = Hands(InProcess(self.line), self.endpoint)
         doors = AppDoors(
             transport=self.hands,
             aws=aws_world.SharedClients(self.endpoint),
@@ -174,6 +178,11 @@ class AppWorld(cluster_world.World):
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
         self._check()
+
+    def skip(self, seconds: float) -> None:
+        """Days in which nothing happens: clocks on walls go on, everybody's alike."""
+        self.clock.jumped_s += seconds
+        self.ec2.advance()
 
     # --- What there is --------------------------------------------------------------------------------
 
