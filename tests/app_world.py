@@ -8,6 +8,7 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import aws_world
@@ -67,10 +68,13 @@ class AppWorld(cluster_world.World):
         settings: Settings = SETTINGS,
         rules: Sequence[faults.Fault] = (),
         timings: Timings = FAST,
+        behind_s: int = 0,
     ) -> None:
+        """`behind_s`: what the clock of the program's machine is behind everybody else's by."""
         self.seed = seed
         self.settings = settings
         self.clock = VirtualClock(kube_worlds.START)
+        self.own_clock = VirtualClock(kube_worlds.START - timedelta(seconds=behind_s))
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
         self.line = Line(self.server, self.clock)  # the program's own
@@ -119,7 +123,7 @@ class AppWorld(cluster_world.World):
             transport=self.hands,
             aws=aws_world.SharedClients(self.endpoint),
             executor=self.hands,
-            clock=self.clock,
+            clock=self.own_clock,
             ids=SeededIds(f"app {self.seed} {self._lives}"),
             compute=InlineCompute(),
         )
@@ -181,7 +185,8 @@ class AppWorld(cluster_world.World):
 
     def skip(self, seconds: float) -> None:
         """Days in which nothing happens: clocks on walls go on, everybody's alike."""
-        self.clock.jumped_s += seconds
+        for clock in (self.clock, self.own_clock):
+            clock.jumped_s += seconds
         self.ec2.advance()
 
     # --- What there is --------------------------------------------------------------------------------

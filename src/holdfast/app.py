@@ -52,6 +52,7 @@ from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
+from holdfast.runtime.clock import CorrectedClock
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
@@ -69,10 +70,12 @@ _NOTICES_AT_ONCE: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
 _NODES: Final = "karpenter_cluster_state_node_count"
+_CLOCK: Final = "holdfast_clock_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
+    Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
     *provisioner.METRICS,
     *claim_end.METRICS,
     *registration.METRICS,
@@ -114,7 +117,8 @@ class App:
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
-        clock, ids = world.clock, world.ids
+        self._clock = clock = CorrectedClock(world.clock)
+        ids = world.ids
         client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
@@ -194,7 +198,15 @@ class App:
 
     def _cloud(self, world: World) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder
-        calls = Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
+        clock, ids = self._clock, world.ids
+        calls = Calls(
+            world.aws,
+            executor=world.executor,
+            clock=clock,
+            ids=ids,
+            recorder=recorder,
+            heard=clock.heard,
+        )
         cluster = Cluster(
             name=settings.cluster_name,
             endpoint=settings.cluster_endpoint,
@@ -211,7 +223,7 @@ class App:
             isolated_vpc=settings.isolated_vpc,
             service_cidr_known=settings.service_cidr is not None,
         )
-        discovery = Discovery(calls, setup, clock=world.clock, recorder=recorder)
+        discovery = Discovery(calls, setup, clock=clock, recorder=recorder)
         around = Surroundings(
             cluster=cluster,
             region=world.aws.region,
@@ -219,8 +231,8 @@ class App:
             dry_runs=settings.dry_runs,
         )
         name = settings.interruption_queue
-        queue = Queue(calls, name, clock=world.clock, recorder=recorder) if name else None
-        aws = Aws(calls, discovery, around, clock=world.clock, ids=world.ids, recorder=recorder, queue=queue)
+        queue = Queue(calls, name, clock=clock, recorder=recorder) if name else None
+        aws = Aws(calls, discovery, around, clock=clock, ids=ids, recorder=recorder, queue=queue)
         return discovery, aws
 
     def refresh_gauges(self) -> None:
@@ -228,6 +240,7 @@ class App:
         self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
+        self.recorder.gauge(_CLOCK, {}, self._clock.offset_s)
 
     def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
         made = Controller(

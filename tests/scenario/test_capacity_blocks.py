@@ -171,3 +171,61 @@ def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
         assert ended_by_ec2(world) == []
 
     app_world.run(program)
+
+
+@pytest.mark.parametrize("behind_s", [-1200, 1200])
+def test_a_clock_that_is_off_is_put_right_by_ec2(behind_s: int) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 5)
+        assert await deleting(world) == 0
+        await world.sleep(10)
+        assert await deleting(world) == 2
+        world.app.refresh_gauges()
+        offset_s = world.app.metrics.value("holdfast_clock_offset_seconds", {})
+        assert offset_s is not None
+        assert abs(offset_s - behind_s) <= 1
+
+    app_world.run(program, behind_s=behind_s)
+
+
+WRITES = 21  # of a drain, from its first to its last
+
+
+def drained(dies_at: int | None) -> list[str]:
+    """The writes of a block's drain, in which the program dies once, right after one of them."""
+    written: list[str] = []
+
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", replicas=1, id=slots.id)
+        await world.until_running(1, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 1)
+        first = len(world.hands.writes)
+        if dies_at is not None:
+            world.hands.die_at(first + dies_at, after_effect=True)
+            await world.hands.dead.wait()
+            await world.restart(after_s=5)
+
+        async def over() -> bool:
+            return not await world.claims() and not await world.nodes()
+
+        await world.until(over, within_s=9 * MINUTE_S)
+        written.extend(world.hands.writes[first:])
+        assert world.machines == []
+        assert len(world.all_machines()) == 1
+        assert ended_by_ec2(world) == []
+
+    app_world.run(program)
+    return written
+
+
+def test_every_write_of_a_drain_is_one_of_those_after_which_the_program_dies() -> None:
+    assert len(drained(None)) == WRITES
+
+
+@pytest.mark.parametrize("dies_at", range(WRITES))
+def test_a_program_that_dies_between_any_two_writes_of_a_drain_is_no_loss(dies_at: int) -> None:
+    drained(dies_at)
