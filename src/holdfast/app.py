@@ -19,10 +19,13 @@ from holdfast.cloud.aws.calls import Calls, Clients, Executor
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
+from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
+from holdfast.controllers import claim_end
 from holdfast.controllers.doors import Doors
+from holdfast.controllers.interruption import Interruption
 from holdfast.controllers.node import termination as node_termination
-from holdfast.controllers.nodeclaim import lifecycle, registration
+from holdfast.controllers.nodeclaim import registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.consistency import Consistency
 from holdfast.controllers.nodeclaim.garbage import Garbage
@@ -43,11 +46,14 @@ from holdfast.controllers.provisioning import provisioner
 from holdfast.controllers.provisioning.provisioner import Provisioner
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
+from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
+from holdfast.controllers.reservations.truth import Truth
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
+from holdfast.runtime.clock import CorrectedClock
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
@@ -61,15 +67,18 @@ from holdfast.state.live import Live
 
 _CLAIMS_AT_ONCE: Final = 1000
 _NODES_AT_ONCE: Final = 100
+_NOTICES_AT_ONCE: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
 _NODES: Final = "karpenter_cluster_state_node_count"
+_CLOCK: Final = "holdfast_clock_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
+    Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
     *provisioner.METRICS,
-    *lifecycle.METRICS,
+    *claim_end.METRICS,
     *registration.METRICS,
     *claim_termination.METRICS,
     *node_termination.METRICS,
@@ -109,7 +118,8 @@ class App:
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
-        clock, ids = world.clock, world.ids
+        self._clock = clock = CorrectedClock(world.clock)
+        ids = world.ids
         client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
@@ -134,6 +144,7 @@ class App:
             ledger_lag_s=settings.planning.ledger_lag_s,
             spreads=spreads,
         )
+        self._interruption = Interruption(live=self.live, caches=self.caches, doors=self.doors, leads=leads)
         self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
         self.manager = Manager(
             kube=client,
@@ -174,20 +185,32 @@ class App:
 
     async def run(self) -> None:
         """Until `stop`."""
-        reading = asyncio.create_task(self.discovery.schedule.run())
-        managing = asyncio.create_task(self.manager.run(self._stop, after_sync=self._after_sync))
+        work = [
+            self.discovery.schedule.run(),
+            self.manager.run(self._stop, after_sync=self._after_sync),
+            *([self._interruption.listen()] if self.settings.interruption_queue else []),
+        ]
+        tasks = [asyncio.create_task(one) for one in work]
         try:
-            ended, _ = await asyncio.wait({reading, managing}, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
         finally:
-            for task in (reading, managing):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reading, managing, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _cloud(self, world: World) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder
-        calls = Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
+        clock, ids = self._clock, world.ids
+        calls = Calls(
+            world.aws,
+            executor=world.executor,
+            clock=clock,
+            ids=ids,
+            recorder=recorder,
+            heard=clock.heard,
+        )
         cluster = Cluster(
             name=settings.cluster_name,
             endpoint=settings.cluster_endpoint,
@@ -204,14 +227,16 @@ class App:
             isolated_vpc=settings.isolated_vpc,
             service_cidr_known=settings.service_cidr is not None,
         )
-        discovery = Discovery(calls, setup, clock=world.clock, recorder=recorder)
+        discovery = Discovery(calls, setup, clock=clock, recorder=recorder)
         around = Surroundings(
             cluster=cluster,
             region=world.aws.region,
             reserved_capacity=settings.planning.reserved_capacity,
             dry_runs=settings.dry_runs,
         )
-        aws = Aws(calls, discovery, around, clock=world.clock, ids=world.ids, recorder=recorder)
+        name = settings.interruption_queue
+        queue = Queue(calls, name, clock=clock, recorder=recorder) if name else None
+        aws = Aws(calls, discovery, around, clock=clock, ids=ids, recorder=recorder, queue=queue)
         return discovery, aws
 
     def refresh_gauges(self) -> None:
@@ -219,6 +244,7 @@ class App:
         self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
+        self.recorder.gauge(_CLOCK, {}, self._clock.offset_s)
 
     def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
         made = Controller(
@@ -257,6 +283,9 @@ class App:
             (nodepool_hash.Hash(**told), 10),
             (counter.Counter(**timed), 10),
             (Availability(**timed), 10),
+            (self._interruption, _NOTICES_AT_ONCE),
+            (Truth(live=self.live, caches=caches, doors=doors), 1),
+            (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
         ]
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:

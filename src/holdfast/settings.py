@@ -48,6 +48,7 @@ class Settings:
     ipv6: bool = False
     kubernetes_version: str = ""  # the minor version, such as 1.34
     isolated_vpc: bool = False
+    interruption_queue: str = ""  # its name; empty: there is none
     dry_runs: bool = True  # whether a node class is tried out before it is Ready
     batching: BatchSettings = field(default_factory=BatchSettings)
     planning: PlanSettings = field(default_factory=PlanSettings)
@@ -199,6 +200,7 @@ TABLE: Final = (
     Setting("isolated-vpc", "false", "No call leaves the VPC: prices are those that were shipped.", _flag),
     Setting("aws-region", "", "Default: the one of the AWS profile, or of this machine.", ours=True),
     Setting("disable-dry-run", "false", "Node classes are not tried out before they are Ready.", _flag),
+    Setting("interruption-queue", "", "The SQS queue in which EC2's warnings arrive. Default: none is read."),
     Setting("vm-memory-overhead-percent", "0.075", "The part of memory that a virtual machine loses.", _part),
     Setting("reserved-enis", "0", "Network interfaces that are not for pods.", _number),
     Setting("batch-idle-duration", "1s", "A batch of pending pods ends when none came for so long.", _seconds),
@@ -237,7 +239,6 @@ NOT_ACTED_ON: Final = (
     "enable-profiling",
     "enable-zonal-shift",
     "ignore-dra-requests",
-    "interruption-queue",
     "karpenter-service",
     "legacy-node-repair",
     "log-error-output-paths",
@@ -295,6 +296,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         service_cidr=found["service-cidr"] or None,
         dns_ip=found["cluster-dns-ip"] or None,
         isolated_vpc=found["isolated-vpc"],
+        interruption_queue=found["interruption-queue"],
         dry_runs=not found["disable-dry-run"],
         batching=BatchSettings(found["batch-idle-duration"], found["batch-max-duration"]),
         planning=PlanSettings(

@@ -125,8 +125,8 @@ def test_the_cluster_must_have_a_name() -> None:
 
 
 def test_karpenters_settings_that_nothing_acts_on_are_accepted_and_known() -> None:
-    environ = NAME | {"INTERRUPTION_QUEUE": "blue", "KARPENTER_SERVICE": ""}
-    assert read(environ, memory_limit="-1").not_acted_on == ("interruption-queue", "memory-limit")
+    environ = NAME | {"LOG_OUTPUT_PATHS": "stdout", "KARPENTER_SERVICE": ""}
+    assert read(environ, memory_limit="-1").not_acted_on == ("log-output-paths", "memory-limit")
 
 
 def test_no_setting_is_in_the_table_twice() -> None:

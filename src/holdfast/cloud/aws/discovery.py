@@ -278,12 +278,12 @@ class Discovery:
 
     async def _newest(self) -> Reading:
         """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
-        another minute."""
+        another minute. Nor of one that is to be drained: it may have got a new end."""
         reading, now_s = await self._reservations.fresh(), self._clock.now_s()
-        started_s = reading.last_start_s(now_s)
-        if started_s is None or started_s <= reading.read_began_s:
+        turned_s = reading.last_turn_s(now_s)
+        if turned_s is None or turned_s <= reading.read_began_s:
             return reading
-        return await self._reservations.fresh(now_s - started_s)
+        return await self._reservations.fresh(now_s - turned_s)
 
     def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:
         return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))
