@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"sort"
+	"syscall"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,6 +71,7 @@ type launched struct {
 type Round struct {
 	SetupSeconds float64  `json:"setupSeconds"`
 	SolveSeconds float64  `json:"solveSeconds"`
+	CPUSeconds   float64  `json:"cpuSeconds"` // of solving, on all cores
 	Pods         int      `json:"pods"`
 	Placed       int      `json:"placed"`
 	Claims       int      `json:"claims"`
@@ -247,9 +249,9 @@ func (w *world) round() (Round, error) {
 		return round, err
 	}
 	round.SetupSeconds = time.Since(began).Seconds()
-	began = time.Now()
+	began, used := time.Now(), cpuSeconds()
 	results, err := scheduler.Solve(w.ctx, pods)
-	round.SolveSeconds = time.Since(began).Seconds()
+	round.SolveSeconds, round.CPUSeconds = time.Since(began).Seconds(), cpuSeconds()-used
 	if err != nil {
 		return round, err
 	}
@@ -259,6 +261,15 @@ func (w *world) round() (Round, error) {
 		w.refused[fullName(pod)] = err.Error()
 	}
 	return round, w.carryOut(results, &round)
+}
+
+// cpuSeconds is what this process has used so far.
+func cpuSeconds() float64 {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
 }
 
 func (w *world) options() []scheduling.Options {

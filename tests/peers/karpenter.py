@@ -25,6 +25,11 @@ class Answer(NamedTuple):
         return float(sum(one["solveSeconds"] for one in self.rounds))
 
     @property
+    def cpu_s(self) -> float:
+        """What that used of all cores."""
+        return float(sum(one["cpuSeconds"] for one in self.rounds))
+
+    @property
     def later(self) -> frozenset[str]:
         """Pods that were placed after the first round."""
         return frozenset(name for one in self.rounds for name in one.get("later") or ())
