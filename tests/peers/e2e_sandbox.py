@@ -23,7 +23,7 @@ CONTROL_PLANES = ("embedded", "real")
 ON_DEMAND = ["on-demand"]
 EITHER = ["reserved", "on-demand"]
 AT_ONCE = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
-SOON = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s"}
+UNDERUSED = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
 
 
 def world() -> Json:
@@ -66,7 +66,7 @@ POOLS = {
     "lent": pool("lent", capacity=["reserved"], types=["m6i.large"]),
     "ends": pool("ends", capacity=EITHER, types=["c5.xlarge"]),
     "drifts": pool("drifts", capacity=ON_DEMAND, types=["m5.large"]),
-    "packs": pool("packs", capacity=ON_DEMAND, types=["m5.large", "m5.4xlarge"], disruption=SOON),
+    "packs": pool("packs", capacity=ON_DEMAND, types=["m5.large", "m5.4xlarge"]),
     "empties": pool("empties", capacity=ON_DEMAND, types=["m5.large"], disruption=AT_ONCE),
 }
 WORK = {
@@ -324,9 +324,10 @@ def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one(
     launched: Arena, disturbed: dict[str, Json]
 ) -> None:
     was = disturbed["packs"]
-    launched.scale(
-        "packs", 1
-    )  # alone: what Karpenter finds no way for at once, it looks at again after minutes
+    launched.scale("packs", 1)
+    launched.until_running("packs", 1)
+    # Only now: a node that Karpenter found no way for, it does not look at again for five minutes.
+    launched.patch("NodePool", "packs", {"spec": {"disruption": UNDERUSED}})
     assert was["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.4xlarge"
     (after,) = launched.until(replaced(launched, was, "packs"), "a smaller node")
     assert after["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.large"
