@@ -132,6 +132,22 @@ def test_a_pool_without_capacity_is_left_for_another_type_at_once() -> None:
     app_world.run(program)
 
 
+def test_a_reservation_that_ec2_has_no_capacity_for_is_left_alone_for_a_while() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved",))
+        until_s = world.clock.now_s() + 120
+        world.ec2.world.faults.add(faults.NoCapacity(market="reserved", until_s=until_s))
+        before = world.asked("CreateFleet")
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(110)
+        assert 1 <= world.asked("CreateFleet") - before <= 6
+        await world.until_running(1)
+        assert world.in_reservation(slots) == 1
+
+    app_world.run(program)
+
+
 def test_of_two_replicas_the_second_goes_on_where_the_first_died() -> None:
     async def program(world: AppWorld) -> None:
         world.stand_by()
