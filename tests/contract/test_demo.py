@@ -95,6 +95,23 @@ def test_pods_run_in_paid_slots_and_an_interrupt_leaves_nothing() -> None:
     asyncio.run(main())
 
 
+def test_a_block_that_ends_is_drained_before_ec2_takes_it_and_so_is_an_interrupted_spot_node() -> None:
+    async def main() -> None:
+        async with demo() as watched:
+            claim = (await watched.says(r"(training-\w+) is launched: p4d.24xlarge"))[1]
+            await watched.says(r"EC2 takes a spot instance back in two minutes")
+            await watched.says(r"general-\w+ is being emptied and ended")
+            await watched.says(
+                r"cr-\w+ ends in 40 minutes, and EC2 takes it back in 10: its nodes are drained"
+            )
+            await watched.says(rf"{claim} is being emptied and ended")
+            await watched.says(rf"{claim} is gone")
+            await watched.says(r"train-\S+ waits: ")
+            assert await watched.interrupt() == 0
+
+    asyncio.run(main())
+
+
 def test_it_ends_by_itself_when_it_was_told_for_how_long() -> None:
     async def main() -> None:
         async with demo("--for", "20s", "--no-story") as watched:
@@ -120,7 +137,7 @@ def test_on_a_terminal_it_draws_a_picture_and_gives_the_screen_back() -> None:
     assert "\x1b[?1049l" in rest[-1]
     last = re.sub(r"\x1b\[[0-9;?]*[a-z]|\r", "", frames[-1])
     assert re.search(r"cr-\w+ +m5.xlarge +us-west-2a +targeted +\S+ +3 of 3 in use", last), last
-    assert re.search(r"general-\w+ +m5.xlarge +us-west-2a +reserved +paid +ready +web-", last), last
+    assert re.search(r"general-\w+ +m5.xlarge +us-west-2a +reserved +paid +(ready|joined) +web-", last), last
     assert re.search(r"capacity block +\S+ +\d of 1 in use +ends in 0:", last), last
     assert max(len(line) for line in last.splitlines()) <= 100
 

@@ -1,6 +1,7 @@
 """Capacity blocks: seen before they begin, used from their first second, drained before EC2 takes them back; the real
 program, in virtual time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.sim.api.faults import Refuse
+from holdfast.sim.api.front import Request
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.state import times
@@ -189,6 +192,31 @@ def test_a_clock_that_is_off_is_put_right_by_ec2(behind_s: int) -> None:
         assert abs(offset_s - behind_s) <= 1
 
     app_world.run(program, behind_s=behind_s)
+
+
+def about(name: str) -> Callable[[Request], bool]:
+    return lambda request: name in request.path
+
+
+def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_drain() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 5)
+        for claim in await world.claims():
+            world.line.clear()
+            name = claim.metadata.name
+            world.line.add(Refuse("InternalError"), about(name), times=10**6)
+            await world.sleep(15)
+            others = [one for one in await world.claims() if one.metadata.name != name]
+            assert all(one.metadata.deletion_timestamp is not None for one in others)
+        world.line.clear()
+        await world.sleep(2 * MINUTE_S)
+        assert await world.claims() == []
+        assert ended_by_ec2(world) == []
+
+    app_world.run(program)
 
 
 WRITES = 21  # of a drain, from its first to its last

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import app_world
 import aws_world
@@ -208,3 +209,15 @@ def test_a_notice_is_not_lost_with_the_program_that_read_it_and_twice_is_once() 
         assert disrupted(world, "spot_interrupted") == 1
 
     run(program)
+
+
+def test_a_queue_that_cannot_be_read_is_said_once_and_tried_again() -> None:
+    async def program(world: AppWorld) -> None:
+        with capture_logs() as logged:
+            await world.sleep(300)
+        said = [line for line in logged if line["event"] == "notices cannot be read"]
+        assert len(said) == 1
+        assert "queue" in said[0]["error"]
+        assert 4 <= world.asked("GetQueueUrl") <= 20
+
+    app_world.run(program, settings=dataclasses.replace(SETTINGS, interruption_queue="no-such-queue"))

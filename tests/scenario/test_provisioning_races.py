@@ -209,6 +209,22 @@ def test_after_a_restart_pods_go_into_free_slots_as_soon_as_they_are_counted() -
     app_world.run(program)
 
 
+def test_a_reservation_that_ec2_has_no_capacity_for_is_left_alone_for_a_while() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved",))
+        until_s = world.clock.now_s() + 120
+        world.ec2.world.faults.add(faults.NoCapacity(market="reserved", until_s=until_s))
+        before = world.asked("CreateFleet")
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(110)
+        assert 1 <= world.asked("CreateFleet") - before <= 6
+        await world.until_running(1)
+        assert world.in_reservation(slots) == 1
+
+    app_world.run(program)
+
+
 def test_a_list_of_machines_that_does_not_come_keeps_nobody_from_planning() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)

@@ -135,6 +135,7 @@ def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("aws-6.1.2")
 def test_an_on_demand_machine_that_ec2_moved_into_a_selected_reservation_is_promoted() -> None:
     async def program(world: AppWorld) -> None:
         await with_nodes(world, 1)

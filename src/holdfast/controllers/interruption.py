@@ -9,6 +9,8 @@ the drain is over by then, whatever disruption budgets say.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import structlog
+
 from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
@@ -49,18 +51,21 @@ class Interruption:
 
     async def listen(self) -> None:
         """For ever."""
-        failures = 0
+        failures, trouble = 0, ""
         while True:
             if not self._leads() or len(self._notices) >= _AT_ONCE_MAX:
                 await self._clock.sleep(_STANDBY_S)
                 continue
             try:
                 notices = await self._cloud.notices()
-            except errors.HoldfastError:  # counted where it is called
+            except errors.HoldfastError as error:
                 failures += 1
+                if str(error) != trouble:
+                    trouble = str(error)
+                    structlog.get_logger().error("notices cannot be read", error=trouble)
                 await self._clock.sleep(_BACKOFF.delay_s(failures, self._ids))
                 continue
-            failures = 0
+            failures, trouble = 0, ""
             for notice in notices:
                 key = ("", notice.receipt)
                 self._notices[key] = notice

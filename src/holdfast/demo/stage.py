@@ -27,7 +27,7 @@ from holdfast.sim.ec2 import setup as ec2_setup
 REGION: Final = "us-west-2"
 SERVICE_CIDR: Final = "10.96.0.0/16"
 TAG: Final = {"team": "demo"}
-BLOCK_S: Final = 52 * 60  # EC2 takes it back half an hour before its end
+_DAY_S: Final = 86_400
 
 _ZONE_A, _ZONE_B = "usw2-az2", "usw2-az1"
 _LAG_S: Final = 5  # the simulated EC2 counts a launch at once
@@ -80,7 +80,7 @@ def _setup(now_s: int) -> CloudSetup:
                 total=1,
                 kind="capacity-block",
                 criteria="targeted",
-                end_s=now_s + BLOCK_S,
+                end_s=now_s + _DAY_S,
                 tags=TAG,
             ),
         ),
@@ -94,6 +94,7 @@ async def _settings(world: sandbox.World) -> Settings:
         cluster_endpoint=world.address.url,
         service_cidr=SERVICE_CIDR,
         kubernetes_version=await world.kube.version(),
+        interruption_queue=world.cloud.queue,
         client=ClientSettings(per_second=1000, burst=2000),
         planning=PlanSettings(ledger_lag_s=_LAG_S),
     )

@@ -15,9 +15,12 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.demo.stage import TAG, Stage
 from holdfast.sim.cluster.kinds import Deployment
-from holdfast.sim.ec2 import setup
+from holdfast.sim.ec2 import control, setup
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK
 
 IDLE_S: Final = 45  # how long a node may be empty
+BLOCK_S: Final = 52 * 60  # it is drained 40 minutes before its end, and EC2 takes it back 10 minutes later
+SPOT: Final = "spot"
 
 _DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": setup.CLUSTER}}]
 _POOLS: Final = 2
@@ -29,6 +32,7 @@ class Act:
     at_s: float
     says: str
     replicas: Mapping[str, int]
+    interrupts: str = ""  # the lifecycle of an instance that EC2 takes back
 
 
 ACTS: Final = (
@@ -36,10 +40,10 @@ ACTS: Final = (
     Act(75, "api wants 2 pods of 6 processors; two c5.2xlarge slots are paid for", {"api": 2}),
     Act(140, "a training job wants 8 GPUs; a capacity block has them, but not for long", {"train": 1}),
     Act(220, "a busy hour: web wants 5 pods, two more than there are slots", {"web": 5}),
+    Act(285, "EC2 takes a spot instance back in two minutes: its pods run elsewhere before", {}, SPOT),
     Act(330, "a quiet hour: web wants 1 pod; nodes that fall empty are ended", {"web": 1}),
     Act(520, "busy again: web wants 4 pods; the free slots come first", {"web": 4}),
     Act(640, "quiet: web wants 2 pods", {"web": 2}),
-    Act(1330, "EC2 has taken the capacity block back; the training job waits and says why", {}),
 )
 EVERY_S: Final = 300  # after the last act: busy and quiet hours in turn
 BUSY: Final = {"web": 5}
@@ -68,7 +72,11 @@ class Story:
 
     async def go_on(self, elapsed_s: float) -> None:
         """Plays what is due."""
+        if not self._played:
+            self._date_the_block()
         while self._played < len(ACTS) and ACTS[self._played].at_s <= elapsed_s:
+            if not self._interrupt(ACTS[self._played].interrupts):
+                break  # until there is such an instance
             await self._play(ACTS[self._played])
             self._played += 1
         if self._played == len(ACTS) and elapsed_s > ACTS[-1].at_s + EVERY_S * (self._turns + 1):
@@ -83,6 +91,20 @@ class Story:
         for name, replicas in act.replicas.items():
             deployment = await self._stage.world.kube.get(Deployment, name, "default")
             await self._stage.world.kube.patch(deployment, {"spec": {"replicas": replicas}})
+
+    def _date_the_block(self) -> None:
+        """It is to end while somebody watches, however long the start took."""
+        ec2 = self._stage.world.cloud.ec2.world
+        block = next(one for one in ec2.reservations if one.kind == CAPACITY_BLOCK)
+        control.set_end(ec2, block.id, self._stage.clock.now_s() + BLOCK_S)
+
+    def _interrupt(self, lifecycle: str) -> bool:
+        """Whether there was an instance to take back, where one is to be."""
+        ec2 = self._stage.world.cloud.ec2.world
+        found = next((one for one in control.running(ec2) if one.lifecycle == lifecycle), None)
+        if lifecycle and found is not None:
+            control.interrupt_spot(ec2, found.id)
+        return not lifecycle or found is not None
 
     async def _end_idle_nodes(self) -> None:
         caches, now_s = self._stage.app.caches, self._stage.clock.monotonic_s()

@@ -1,8 +1,11 @@
 """Says what changed between two pictures, a sentence each. Called by `holdfast demo`, for those who read along."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.demo.picture import Machine, Picture, Slots
+
+_DRAINED_FROM_S: Final = 40 * 60  # before the end of a capacity block
 
 
 def changes(before: Picture, after: Picture) -> Iterator[str]:
@@ -46,5 +49,11 @@ def _pods(before: Picture, after: Picture) -> Iterator[str]:
 
 
 def _slots(before: Slots, after: Slots) -> Iterator[str]:
+    was_s, is_s = before.ends_in_s, after.ends_in_s
+    if was_s is not None and is_s is not None and was_s > _DRAINED_FROM_S >= is_s:
+        yield (
+            f"{after.id} ends in 40 minutes, and EC2 takes it back in 10: its nodes are drained before, "
+            "and nothing is launched into it any more"
+        )
     if before.state != after.state:
         yield f"{after.id} is {after.state}"

@@ -8,7 +8,7 @@ and has no machine yet ends as well, and its pods are planned again.
 
 from typing import Final
 
-from holdfast import names
+from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
@@ -45,11 +45,16 @@ class Expiration:
     async def reconcile(self, _key: Key) -> RequeueAfter:
         counts, now_s = await self._live.counts(), self._clock.now_s()
         due = deadlines.due(counts.reservations, now_s)
-        ended = 0
+        ended, failed = 0, None
         for claim in tuple(self._claims) if due else ():
             deadline = due.get(self._reservation_id(claim))
             if deadline is not None and self._live.is_ours(claim.spec.node_class_ref):
-                ended += await self._end(claim, deadline)
+                try:
+                    ended += await self._end(claim, deadline)
+                except errors.HoldfastError as error:
+                    failed = error  # time is short: it keeps nobody else waiting
+        if failed is not None:
+            raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
         did = f"{ended} claims are drained" if ended else ""
         at_s = boundaries.next_change_s(counts.reservations, now_s)
         if at_s is not None and at_s - now_s < _EVERY_S:
