@@ -104,7 +104,10 @@ class Provisioner:
         self._wake(KEY)
 
     def _on_pod(self, _before: Pod | None, after: Pod | None) -> None:
-        if after is not None and pod_states.is_provisionable(after):
+        """kube-scheduler says again and again that there is no place; a pod that was promised one is no news."""
+        if after is None or not pod_states.is_provisionable(after):
+            return
+        if self._live.nominations.place_of(after.metadata.uid) is None:
             self._add(after.metadata.uid)
 
     def _on_node(self, _before: Node | None, after: Node | None) -> None:
