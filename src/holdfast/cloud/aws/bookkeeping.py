@@ -68,11 +68,11 @@ class Bookkeeping:
             self._unavailable.subnets.mark(failure.subnet_id, now_s)
         elif meaning is Meaning.NO_SPOT_ROLE:
             self._unavailable.capacity_types.mark(names.SPOT, now_s)
-        elif meaning in _OUT_OF_STOCK and picked.capacity_type == names.RESERVED:
+        elif meaning is Meaning.NO_CAPACITY and picked.capacity_type == names.RESERVED:
             pick = picked.pick(failure.instance_type or "", failure.zone or "")
             if pick is not None and pick.offering.reservation_id is not None:
                 self._hold_downs.refused([pick.offering.reservation_id], now_s)
-        elif meaning in _OUT_OF_STOCK and not into_target:
+        elif meaning in _OUT_OF_STOCK and picked.capacity_type != names.RESERVED and not into_target:
             pool = (failure.instance_type or "", failure.zone or "", picked.capacity_type)
             self._unavailable.pools.mark(pool, now_s)
 
