@@ -5,11 +5,13 @@ import dataclasses
 import pytest
 
 import app_world
+import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
 from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
 from holdfast.sim.ec2 import control
 
@@ -198,5 +200,22 @@ def test_a_node_that_is_old_enough_is_replaced() -> None:
         (second,) = await world.claims()
         assert second.metadata.name != first.metadata.name
         assert len(world.machines) == 1
+
+    app_world.run(program)
+
+
+def test_a_pod_whose_promised_place_was_taken_is_planned_again_without_waiting_for_it() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        while not (nodes := (await world.kube.list(Node)).items):
+            await world.sleep(0.2)
+        spec = cluster_world.pod_spec(cpu="1500m", nodeName=nodes[0].metadata.name)
+        thief = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief"}, "spec": spec}
+        await world.create("/api/v1/namespaces/default/pods", thief)
+        await world.sleep(12)  # a promise would be kept for 20 s after the node is ready
+        assert len(await world.claims()) == 2
+        await world.until_running(1, "web")
 
     app_world.run(program)

@@ -25,9 +25,11 @@ from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClai
 from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.plan import Reason, Unplaced
+from holdfast.model import resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
+from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
@@ -251,12 +253,16 @@ class Live:
         self.nominations.keep((pod.uid for pod in world.pending), is_to_come)
         there: dict[str, list[PodView]] = {}
         left: list[PodView] = []
+        free: dict[str, Resources] = {}
         for pod in world.pending:
-            place = self.nominations.place_of(pod.uid)
-            if place is None:
+            node = by_place.get(self.nominations.place_of(pod.uid) or "")
+            room = free.get(node.name, node.free) if node is not None else resources.NOTHING
+            if node is None or not pod.shape.requests.fits(room):
+                self.nominations.forget(pod.uid)  # kube-scheduler gave the room to another
                 left.append(pod)
             else:
-                there.setdefault(by_place[place].name, []).append(pod)
+                free[node.name] = room.subtract(pod.shape.requests)
+                there.setdefault(node.name, []).append(pod)
         if not there:
             return world
         expecting = tuple(

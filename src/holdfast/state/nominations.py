@@ -32,6 +32,9 @@ class Nominations:
         found = self._promised.get(pod)
         return found[0] if found else None
 
+    def forget(self, pod: str) -> None:
+        self._promised.pop(pod, None)
+
     def pods_of(self, place: str) -> list[str]:
         return [pod for pod, (promised, _) in self._promised.items() if promised == place]
 

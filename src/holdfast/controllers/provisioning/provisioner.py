@@ -74,6 +74,7 @@ class Provisioner:
         self._pods = caches.of(Pod)
         self._by_uid = self._pods.index(_uid)
         self._pools = caches.of(NodePool)
+        self._claims = caches.of(NodeClaim)
         self._kube = doors.kube
         self._labels = doors.cloud.labels
         self._compute = doors.compute
@@ -104,11 +105,21 @@ class Provisioner:
         self._wake(KEY)
 
     def _on_pod(self, _before: Pod | None, after: Pod | None) -> None:
-        """kube-scheduler says again and again that there is no place; a pod that was promised one is no news."""
-        if after is None or not pod_states.is_provisionable(after):
+        """kube-scheduler says again and again that there is no place; a pod that was promised one is no news, unless
+        it went elsewhere: then it has taken somebody's place."""
+        if after is None:
             return
-        if self._live.nominations.place_of(after.metadata.uid) is None:
+        place = self._live.nominations.place_of(after.metadata.uid)
+        if after.spec.node_name:
+            if place is not None and not self._is_at(after.spec.node_name, place):
+                self._add(after.metadata.uid)
+        elif place is None and pod_states.is_provisionable(after):
             self._add(after.metadata.uid)
+
+    def _is_at(self, node: str, place: str) -> bool:
+        """Whether a place, which may be a claim, is this node."""
+        claim = self._claims.get(("", place))
+        return node == place or (claim is not None and claim.status.node_name == node)
 
     def _on_node(self, _before: Node | None, after: Node | None) -> None:
         if after is not None and any(t.key == names.DISRUPTED_TAINT for t in after.spec.taints):
