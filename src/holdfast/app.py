@@ -6,6 +6,7 @@ controllers; each is made once and handed down by name.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -20,9 +21,14 @@ from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.templates import Surroundings
+from holdfast.controllers import claim_end, claim_writing
+from holdfast.controllers.disruption import queue as disruption_queue
+from holdfast.controllers.disruption import telling as disruption_telling
+from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.node import termination as node_termination
-from holdfast.controllers.nodeclaim import lifecycle, registration
+from holdfast.controllers.nodeclaim import disruption as claim_disruption
+from holdfast.controllers.nodeclaim import registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Initialization
@@ -42,6 +48,7 @@ from holdfast.controllers.provisioning import provisioner
 from holdfast.controllers.provisioning.provisioner import Provisioner
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
+from holdfast.core.scheduling.request import Packing
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
@@ -60,6 +67,7 @@ from holdfast.state.live import Live
 
 _CLAIMS_AT_ONCE: Final = 1000
 _NODES_AT_ONCE: Final = 100
+_ORDERS_AT_ONCE: Final = 100
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
 _NODES: Final = "karpenter_cluster_state_node_count"
@@ -68,7 +76,10 @@ _METRICS: Final = (
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
     *provisioner.METRICS,
-    *lifecycle.METRICS,
+    *claim_end.METRICS,
+    *claim_writing.METRICS,
+    *disruption_queue.METRICS,
+    *disruption_telling.METRICS,
     *registration.METRICS,
     *claim_termination.METRICS,
     *node_termination.METRICS,
@@ -253,6 +264,18 @@ class App:
             (nodepool_hash.Hash(**told), 10),
             (counter.Counter(**timed), 10),
             (Availability(**timed), 10),
+            *self._disruption(),
+        ]
+
+    def _disruption(self) -> list[tuple[Watching, int]]:
+        doors, caches, live = self.doors, self.caches, self.live
+        queue = disruption_queue.Queue(live=live, caches=caches, doors=doors)
+        solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
+        settings = dataclasses.replace(self.settings.disruption, solving=solving)
+        return [
+            (claim_disruption.Disruption(live=live, caches=caches, doors=doors), _CLAIMS_AT_ONCE),
+            (queue, _ORDERS_AT_ONCE),
+            (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
         ]
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:

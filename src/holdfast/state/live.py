@@ -29,7 +29,7 @@ from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
-from holdfast.state import claims, in_flight, nodepools, nodes, snapshot, volumes
+from holdfast.state import claims, in_flight, nodepools, nodes, orders, snapshot, volumes
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
 from holdfast.state.pod_shapes import Surroundings
@@ -179,7 +179,7 @@ class Live:
             supply,
             self._converter,
             now_s=self._clock.now_s(),
-            marks=Marks(nominated=self.nominations.places()),
+            marks=Marks(deleting=orders.going(cluster.node_claims), nominated=self.nominations.places()),
         )
         self._converter.keep_only(pod.metadata.uid for pod in cluster.pods)
         world = self._with_promised(taken.snapshot)

@@ -6,7 +6,6 @@ where it was.
 """
 
 import contextlib
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.pods import Pod
 from holdfast.api.storage import PersistentVolumeClaim, VolumeAttachment
 from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers import claim_end
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.node import drain
@@ -84,7 +84,7 @@ class NodeTermination:
 
     async def _steps(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
         """What is still to be waited for; None: nothing."""
-        until_s = _deadline_s(draft)
+        until_s = claim_end.deadline_s(draft.annotations) if draft is not None else None
         return (
             await self._drain(node, draft, until_s)
             or self._detach(node, draft, until_s)
@@ -227,12 +227,3 @@ def _is_going(node: Node) -> bool:
         node.metadata.deletion_timestamp is not None
         and names.TERMINATION_FINALIZER in node.metadata.finalizers
     )
-
-
-def _deadline_s(draft: Draft | None) -> int | None:
-    """When the drain has to be over, as the claim says."""
-    written = draft.annotations.get(names.TERMINATION_TIMESTAMP) if draft is not None else None
-    try:
-        return times.epoch_s(datetime.fromisoformat(written)) if written else None
-    except ValueError:
-        return None

@@ -5,7 +5,6 @@ nothing (NC-2); every move is in the table of `core.lifecycle`; a claim that end
 wakes provisioning at once, so its pods are planned again in the same second.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,26 +13,16 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.stage import End, Stage, Wait
 from holdfast.controllers.nodeclaim.termination import Termination
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
-from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import times
 from holdfast.state.live import Live
 
-DISRUPTED: Final = "karpenter_nodeclaims_disrupted_total"
-METRICS: Final = (
-    Metric(
-        DISRUPTED,
-        "counter",
-        "NodeClaims that were deleted by us, and why.",
-        ("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"),
-    ),
-)
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
 
 
@@ -58,6 +47,7 @@ class Lifecycle:
         self._kube = doors.kube
         self._clock = doors.clock
         self._recorder = doors.recorder
+        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
         self._stages = stages
         self._termination = termination
         self._hurry = hurry
@@ -122,25 +112,6 @@ class Lifecycle:
                 if pod.metadata.uid in promised:
                     said = f"{end.message}; it is planned again"
                     self._recorder.event(pod, "InsufficientCapacityError", said, warning=True)
-        self._recorder.count(
-            DISRUPTED,
-            {
-                "reason": end.reason,
-                "nodepool": draft.labels.get(names.NODEPOOL, ""),
-                "capacity_type": draft.labels.get(names.CAPACITY_TYPE, ""),
-                "consolidation_policy": "",
-                "termination_mode": termination_mode(claim),
-            },
-        )
-        with contextlib.suppress(errors.NotFound):
-            await self._kube.delete(claim)
+        await self._claim_end.end(claim, end.reason)
         if end.reason in _REPLANNED:
             self._hurry()
-
-
-def termination_mode(claim: NodeClaim) -> str:
-    """As Karpenter's metrics say it (M-9)."""
-    period = claim.spec.termination_grace_period
-    if period is None:
-        return "graceful"
-    return "eventual" if times.duration_s(period) else "forceful"

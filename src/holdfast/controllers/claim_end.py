@@ -1,0 +1,88 @@
+"""How we end a NodeClaim: when its drain has to be over is written first, then it is deleted, then it is counted.
+
+Called by every controller that ends claims before their time. The rules: a deadline is on the claim before the claim
+is on its way out, so a crash between the two leaves a claim that the next look ends; a deadline only ever moves
+nearer; and a claim that is on its way already is counted by whoever sent it.
+"""
+
+import contextlib
+from datetime import datetime
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.core.reservations import deadlines
+from holdfast.ports import Clock, Kube, Recorder
+from holdfast.runtime.metrics import Metric
+from holdfast.state import times
+
+DISRUPTED: Final = "karpenter_nodeclaims_disrupted_total"
+METRICS: Final = (
+    Metric(
+        DISRUPTED,
+        "counter",
+        "NodeClaims that were deleted by us, and why.",
+        ("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"),
+    ),
+)
+
+
+class ClaimEnd:
+    def __init__(self, *, kube: Kube, clock: Clock, recorder: Recorder) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._recorder = recorder
+
+    async def end(self, claim: NodeClaim, reason: str, *, until_s: int | None = None) -> bool:
+        """Whether it was not on its way out before. `until_s`: when the cloud takes its machine, whatever runs there."""
+        try:
+            if until_s is not None:
+                claim = await self._limited(claim, until_s)
+            if claim.metadata.deletion_timestamp is not None:
+                return False
+            await self._kube.delete(claim)
+        except errors.NotFound:
+            return False
+        self.count(claim, reason)
+        return True
+
+    def count(self, claim: NodeClaim, reason: str) -> None:
+        labels = claim.metadata.labels
+        self._recorder.count(
+            DISRUPTED,
+            {
+                "reason": reason,
+                "nodepool": labels.get(names.NODEPOOL, ""),
+                "capacity_type": labels.get(names.CAPACITY_TYPE, ""),
+                "consolidation_policy": "",
+                "termination_mode": termination_mode(claim),
+            },
+        )
+
+    async def _limited(self, claim: NodeClaim, until_s: int) -> NodeClaim:
+        period = claim.spec.termination_grace_period
+        grace_s = times.duration_s(period) if period is not None else None
+        own_s = self._clock.now_s() + grace_s if grace_s is not None else None
+        known_s = deadline_s(claim.metadata.annotations)
+        until = times.text(deadlines.until_s(until_s, own_s, known_s))
+        if claim.metadata.annotations.get(names.TERMINATION_TIMESTAMP) == until:
+            return claim
+        return await self._kube.patch(
+            claim, {"metadata": {"annotations": {names.TERMINATION_TIMESTAMP: until}}}
+        )
+
+
+def deadline_s(annotations: dict[str, str]) -> int | None:
+    """When the drain of a claim's node has to be over, as the claim says; None: whenever it is."""
+    written = annotations.get(names.TERMINATION_TIMESTAMP)
+    with contextlib.suppress(ValueError):
+        return times.epoch_s(datetime.fromisoformat(written)) if written else None
+    return None
+
+
+def termination_mode(claim: NodeClaim) -> str:
+    """As Karpenter's metrics say it (M-9)."""
+    period = claim.spec.termination_grace_period
+    if period is None:
+        return "graceful"
+    return "eventual" if times.duration_s(period) else "forceful"
