@@ -25,12 +25,12 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-check: $(STAMP) ## lint, types, import contracts, house rules and generated files
+check: $(STAMP) ## lint, types, import contracts, house rules, tests that docs name, generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_tidy.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_tidy.py tests/unit/test_sim_fidelity.py
 	$(BIN)/python scripts/generate_crds.py --check
 	$(BIN)/python scripts/generate_parity.py --check
 
@@ -52,10 +52,12 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_packing.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_disruption.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_kube.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_app.py
 
 demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)

@@ -1,8 +1,8 @@
 """Runs what needs real peers: `make e2e`.
 
-The contract suite of the Kube door against a real kube-apiserver, beside the embedded server; then tests/peers: real
-Karpenter in our world, and Karpenter's scheduler beside ours. Exit code 3 where the peers are not there and cannot be
-built.
+The contract suites of the Kube door and of the embedded API server, on a real kube-apiserver beside the embedded one; then
+tests/peers: Karpenter and the AWS CLI in our world, Kubernetes' own scheduler and controllers beside the embedded server,
+Karpenter's scheduler beside ours. Exit code 3 where the peers are not there and cannot be built.
 """
 
 import asyncio
@@ -16,7 +16,14 @@ import build_peers
 from holdfast.runtime.clock import RealClock
 from holdfast.sim import control_plane, processes
 
-CONTRACT = ("tests/contract/test_kube_door.py", "tests/contract/test_kube_lists.py")
+ROOT = Path(__file__).resolve().parents[1]
+CONTRACT = (
+    "test_kube_door.py",
+    "test_kube_lists.py",
+    "test_kube_pods.py",
+    "test_kube_runtime.py",
+    "test_kube_wire.py",
+)
 NEEDED = [
     "etcd",
     "kube-apiserver",
@@ -25,7 +32,6 @@ NEEDED = [
     "karpenter-aws",
     "karpenter-plan-1.15",
 ]
-MORE_CONTRACT = ("tests/contract/test_kube_pods.py", "tests/contract/test_kube_runtime.py")
 
 
 def main() -> int:
@@ -41,9 +47,9 @@ async def _contract() -> int:
             address = await control_plane.start_server(started, folder, token=token, accounts=False)
             kubeconfig = folder / "kubeconfig"
             kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
-            return await asyncio.to_thread(
-                _pytest, *CONTRACT, *MORE_CONTRACT, HOLDFAST_KUBECONFIG=str(kubeconfig)
-            )
+            suite = [ROOT / "tests/contract" / name for name in CONTRACT]
+            suite += sorted((ROOT / "tests/contract").glob("test_sim_api_*.py"))
+            return await asyncio.to_thread(_pytest, *map(str, suite), HOLDFAST_KUBECONFIG=str(kubeconfig))
 
 
 def _pytest(*arguments: str, **environ: str) -> int:

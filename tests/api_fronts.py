@@ -1,25 +1,32 @@
 """The embedded API server for tests: through both of its fronts, with plain requests.
 
-A test that is marked `each_front` gets a `Line` and runs twice: in process, and over HTTPS with a real socket. What it
-sees must be the same.
+A test that is marked `each_front` gets a `Line` and runs twice: in process, and over HTTPS with a real socket. One that is
+marked `each_server` runs also against a real kube-apiserver, when HOLDFAST_KUBECONFIG names one. What it sees must be
+the same.
 """
 
 import asyncio
+import base64
 import io
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from holdfast.api import crds
 from holdfast.sim.api import http
 from holdfast.sim.api.faults import Faults
 from holdfast.sim.api.front import Front, Request
+from holdfast.sim.api.http import Address
 from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.ids import SeededIds
@@ -28,6 +35,25 @@ Json = dict[str, Any]
 
 START_S: Final = 1_800_000_000
 TOKEN: Final = "a-token"
+NOT_YET: Final = b"404 page not found\n"  # what a real server says of a kind that was defined a moment ago,
+NOT_READY: Final = b"storage is (re)initializing"  # and a moment later
+EMBEDDED: Final = ("in_process", "https")
+BORN_WITH: Final = re.compile(r"^(kube-.*|kubernetes)$|karpenter")  # and our definitions, once made
+EMPTIED: Final = (
+    "/api/v1/pods",
+    "/api/v1/nodes",
+    "/api/v1/events",
+    "/api/v1/configmaps",
+    "/api/v1/services",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/replicasets",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/coordination.k8s.io/v1/leases",
+    "/apis/karpenter.sh/v1/nodepools",
+    "/apis/karpenter.sh/v1/nodeclaims",
+    "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+)
 PATIENCE_S: Final = 20.0
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -86,6 +112,7 @@ class Line:
     server: ApiServer
     faults: Faults
     clock: StillClock
+    user: str = "tester"  # who we are to the server
 
     async def ask(
         self,
@@ -100,12 +127,18 @@ class Line:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         request = _request(method, path, body, type_, accept, agent, token, headers or {})
-        status, answered, chunks = await self.send(request)
-        return Answer(status, answered, b"".join([chunk async for chunk in chunks]))
+        while True:
+            status, answered, chunks = await self.send(request)
+            answer = Answer(status, answered, b"".join([chunk async for chunk in chunks]))
+            if NOT_READY not in answer.body:
+                return answer
+            await asyncio.sleep(0.2)
 
     async def made(self, path: str, body: Json, *, agent: str = "tester/1") -> Json:
         """A new object; the test fails when it is refused."""
-        answer = await self.ask("POST", path, body, agent=agent)
+        async with asyncio.timeout(PATIENCE_S):
+            while (answer := await self.ask("POST", path, body, agent=agent)).body == NOT_YET:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
         assert answer.status == 201, answer.body
         value: Json = answer.value
         return value
@@ -176,8 +209,16 @@ Test = Callable[[Line], Awaitable[None]]
 
 def each_front(test: Test) -> Callable[[str], None]:
     """Runs an async test once in process and once over HTTPS."""
+    return _each(test, EMBEDDED)
 
-    @pytest.mark.parametrize("front", ["in_process", "https"])
+
+def each_server(test: Test) -> Callable[[str], None]:
+    """Runs an async test on the embedded server, through both fronts, and on a real one if there is one."""
+    return _each(test, (*EMBEDDED, "real") if os.environ.get("HOLDFAST_KUBECONFIG") else EMBEDDED)
+
+
+def _each(test: Test, fronts: Sequence[str]) -> Callable[[str], None]:
+    @pytest.mark.parametrize("front", fronts)
     def run(front: str) -> None:
         asyncio.run(_run(test, front))
 
@@ -194,6 +235,10 @@ async def _run(test: Test, front: str) -> None:
 @asynccontextmanager
 async def line(front: str = "in_process", *, window: int = 10_000) -> AsyncIterator[Line]:
     """A new server and a line to it, over that front."""
+    if front == "real":
+        async with _real() as opened:
+            yield opened
+        return
     clock = StillClock()
     server = ApiServer(clock=clock, ids=SeededIds(1), tokens={TOKEN: User("tester")}, window=window)
     faults = Faults(server, clock)
@@ -215,22 +260,75 @@ def _in_process(front: Front) -> Send:
 
 @asynccontextmanager
 async def _https(front: Front) -> AsyncIterator[Send]:
-    async with http.serving(front) as address:
-        connector = aiohttp.TCPConnector(ssl=address.trust(), force_close=True)
-        async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+    async with http.serving(front) as address, _socket(address) as send:
+        yield send
 
-            async def send(request: Request) -> tuple[int, Mapping[str, str], AsyncIterator[bytes]]:
-                query = f"?{urlencode(request.query)}" if request.query else ""
-                answer = await session.request(
-                    request.method,
-                    f"{address.url}{request.path}{query}",
-                    data=io.BytesIO(request.body) if request.body else None,
-                    headers=request.headers,
-                )
-                headers = {name.lower(): value for name, value in answer.headers.items()}
-                return answer.status, headers, _chunks(answer)
 
-            yield send
+@asynccontextmanager
+async def _socket(address: Address, token: str = TOKEN) -> AsyncIterator[Send]:
+    """A way to a server that knows us by that token, whatever tests call it."""
+    connector = aiohttp.TCPConnector(ssl=address.trust(), force_close=True)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+
+        async def send(request: Request) -> tuple[int, Mapping[str, str], AsyncIterator[bytes]]:
+            query = f"?{urlencode(request.query)}" if request.query else ""
+            headers = {name: value.replace(TOKEN, token) for name, value in request.headers.items()}
+            answer = await session.request(
+                request.method,
+                URL(f"{address.url}{request.path}{query}", encoded=True),
+                data=io.BytesIO(request.body.replace(TOKEN.encode(), token.encode()))
+                if request.body
+                else None,
+                headers=headers,
+            )
+            answered = {name.lower(): value for name, value in answer.headers.items()}
+            return answer.status, answered, _chunks(answer)
+
+        yield send
+    await asyncio.sleep(0.1)  # connections over TLS end in the loop, after they were told to
+
+
+def _configured() -> tuple[Address, str]:
+    """The server of HOLDFAST_KUBECONFIG, and our token there."""
+    config = json.loads(Path(os.environ["HOLDFAST_KUBECONFIG"]).read_text(encoding="utf-8"))
+    cluster = config["clusters"][0]["cluster"]
+    address = Address(cluster["server"], base64.b64decode(cluster["certificate-authority-data"]))
+    return address, config["users"][0]["user"]["token"]
+
+
+@asynccontextmanager
+async def _real() -> AsyncIterator[Line]:
+    """A real server, as empty as a new one."""
+    async with _socket(*_configured()) as send:
+        clock = StillClock()
+        server = ApiServer(clock=clock, ids=SeededIds(1))  # nobody asks it
+        opened = Line(send, server, Faults(server, clock), clock, "admin")
+        for path in EMPTIED:
+            await _empty(opened, path)
+        yield opened
+
+
+async def _added(line: Line, path: str) -> list[Json]:
+    """What tests have made there. Its own service is left alone."""
+    answer = await line.ask("GET", path)
+    if answer.status == 404:  # a kind of ours, before anybody has defined it
+        return []
+    return [one for one in answer.value["items"] if not BORN_WITH.search(one["metadata"]["name"])]
+
+
+async def _empty(line: Line, path: str) -> None:
+    """Ends everything under a path, finalizers or not, but for what a server has from the beginning."""
+    async with asyncio.timeout(PATIENCE_S):
+        while found := await _added(line, path):
+            for one in found:
+                meta = one["metadata"]
+                space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+                root, _, plural = path.rpartition("/")
+                where = f"{root}{space}/{plural}/{meta['name']}"
+                if meta.get("finalizers"):
+                    await line.ask("PATCH", where, {"metadata": {"finalizers": None}}, type_=MERGE)
+                await line.ask("DELETE", f"{where}?gracePeriodSeconds=0")
+            await asyncio.sleep(0.02)
 
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -268,7 +366,8 @@ def _request(
 
 async def with_crds(line: Line) -> None:
     for crd in crds.all_crds():
-        await line.made(DEFINITIONS, crd)
+        answer = await line.ask("POST", DEFINITIONS, crd)
+        assert answer.status in (201, 409), answer.body  # a real server may have them from the test before
 
 
 def pod(name: str = "a", **changes: Any) -> Json:

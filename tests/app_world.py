@@ -8,6 +8,7 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import aws_world
@@ -28,7 +29,7 @@ from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
-from holdfast.sim.aws import iam, ssm
+from holdfast.sim.aws import iam, sqs, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.cluster import Cluster
 from holdfast.sim.cluster.timings import Timings
@@ -40,6 +41,7 @@ from holdfast.sim.time import VirtualClock
 from mortal import Hands
 
 NAME = ec2_setup.CLUSTER
+QUEUE = "interruptions"
 FAST = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=())
 CLIENT = ClientSettings(per_second=1e6, burst=1_000_000)
 SETTINGS = Settings(
@@ -67,18 +69,22 @@ class AppWorld(cluster_world.World):
         rules: Sequence[faults.Fault] = (),
         timings: Timings = FAST,
         beside: "AppWorld | None" = None,
+        behind_s: int = 0,
     ) -> None:
-        """`beside` another world it is one more cluster in the same AWS account."""
+        """`beside` another world it is one more cluster in the same AWS account. `behind_s`: what the clock of the
+        program's machine is behind everybody else's by."""
         self.seed = seed
         self.settings = settings
-        self.clock = beside.clock if beside else VirtualClock(kube_worlds.START)
+        self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_worlds.START)
+        self.own_clock = VirtualClock(kube_worlds.START - timedelta(seconds=behind_s))
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
         self.line = Line(self.server, self.clock)  # the program's own
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
-        self.ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules)
-        self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2)
+        self.sqs: sqs.Sqs = beside.sqs if beside else sqs.Sqs([QUEUE], self.clock, account=aws_world.ACCOUNT)
+        self.ec2: Ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules, self.sqs)
+        self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2, self.sqs)
         self.cluster = Cluster(
             api=self.kube,
             cloud=self.ec2,
@@ -98,12 +104,12 @@ class AppWorld(cluster_world.World):
     def new_app(self) -> App:
         """A replica with nothing in its memory, and hands of its own."""
         self._lives += 1
-        self.hands = Hands(InProcess(self.line))
+        self.hands = Hands(InProcess(self.line), self.endpoint)
         doors = AppDoors(
             transport=self.hands,
             aws=aws_world.SharedClients(self.endpoint),
             executor=self.hands,
-            clock=self.clock,
+            clock=self.own_clock,
             ids=SeededIds(f"app {self.seed} {self._lives}"),
             compute=InlineCompute(),
         )
@@ -169,6 +175,12 @@ class AppWorld(cluster_world.World):
         await super().sleep(seconds)
         self._check()
 
+    def skip(self, seconds: float) -> None:
+        """Days in which nothing happens: clocks on walls go on, everybody's alike."""
+        for clock in (self.clock, self.own_clock):
+            clock.jumped_s += seconds
+        self.ec2.advance()
+
     # --- What there is --------------------------------------------------------------------------------
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
@@ -223,18 +235,19 @@ class AppWorld(cluster_world.World):
         return sum(call.operation == operation for call in self.endpoint.log)
 
 
-def _ec2(clock: VirtualClock, seed: int, rules: Sequence[faults.Fault]) -> Ec2:
+def _ec2(clock: VirtualClock, seed: int, rules: Sequence[faults.Fault], queues: sqs.Sqs) -> Ec2:
     plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
     return Ec2(
         clock=clock,
         ids=SeededIds(f"ec2 {seed}"),
+        sink=queues.sink(QUEUE),
         setup=dataclasses.replace(plain, images=aws_world.images()),
         rules=rules,
         throttled=False,
     )
 
 
-def _endpoint(clock: VirtualClock, ec2: Ec2) -> Endpoint:
+def _endpoint(clock: VirtualClock, ec2: Ec2, queues: sqs.Sqs) -> Endpoint:
     parameters = {
         path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)
     }
@@ -243,6 +256,7 @@ def _endpoint(clock: VirtualClock, ec2: Ec2) -> Endpoint:
             "ec2": ec2,
             "iam": iam.Iam([aws_world.ROLE], clock),
             "pricing": aws_world.price_list(),
+            "sqs": queues,
             "ssm": ssm.Ssm(parameters, clock),
         },
         clock,

@@ -13,16 +13,19 @@ from typing import Any, TypeVar
 from holdfast import errors
 from holdfast.cloud.aws import calls
 from holdfast.kube.transport import Answer, Transport
+from holdfast.sim.aws import waiting
+from holdfast.sim.aws.endpoint import Endpoint
 
 R = TypeVar("R")
-READS = ("Describe", "Get", "List")
+READS = ("Describe", "Get", "List", "Receive")
 
 
 class Hands:
     """A Transport of the Kubernetes client and an Executor of AWS calls."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, endpoint: Endpoint) -> None:
         self._transport = transport
+        self._endpoint = endpoint
         self.dead = asyncio.Event()
         self._buried = False
         self.writes: list[str] = []  # those that took effect
@@ -58,7 +61,7 @@ class Hands:
         if self._buried:
             raise errors.Unreachable("the program is dead")
         await self._live(is_last=counts and self._is_last(with_effect=False))
-        answer = call()
+        answer = await waiting.patiently(self._endpoint, call)
         if counts:
             await self._did(operation)
         return answer

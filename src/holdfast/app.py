@@ -20,16 +20,19 @@ from holdfast.cloud.aws.calls import Calls, Clients, Executor
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
+from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
 from holdfast.controllers import claim_end, claim_writing
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import telling as disruption_telling
 from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.doors import Doors
+from holdfast.controllers.interruption import Interruption
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
+from holdfast.controllers.nodeclaim.consistency import Consistency
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
@@ -48,12 +51,15 @@ from holdfast.controllers.provisioning import provisioner
 from holdfast.controllers.provisioning.provisioner import Provisioner
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
+from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
+from holdfast.controllers.reservations.truth import Truth
 from holdfast.core.scheduling.request import Packing
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
+from holdfast.runtime.clock import CorrectedClock
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
@@ -68,13 +74,16 @@ from holdfast.state.live import Live
 _CLAIMS_AT_ONCE: Final = 1000
 _NODES_AT_ONCE: Final = 100
 _ORDERS_AT_ONCE: Final = 100
+_NOTICES_AT_ONCE: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
 _NODES: Final = "karpenter_cluster_state_node_count"
+_CLOCK: Final = "holdfast_clock_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
+    Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
     *provisioner.METRICS,
     *claim_end.METRICS,
     *claim_writing.METRICS,
@@ -119,11 +128,14 @@ class App:
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
-        clock, ids = world.clock, world.ids
+        self._clock = clock = CorrectedClock(world.clock)
+        ids = world.ids
         client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
-        self.caches = Caches((*live.KINDS, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
+        spreads = settings.scheduler.pod_topology_spread.default_constraints
+        makers = live.MAKERS if spreads else ()
+        self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         leads = self._election.leads if self._election is not None else lambda: True
         self.discovery, self.cloud = self._cloud(world)
         self.doors = Doors(
@@ -140,7 +152,9 @@ class App:
             clock=clock,
             key_aliases=aws_labels.KEY_ALIASES,
             ledger_lag_s=settings.planning.ledger_lag_s,
+            spreads=spreads,
         )
+        self._interruption = Interruption(live=self.live, caches=self.caches, doors=self.doors, leads=leads)
         self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
         self.manager = Manager(
             kube=client,
@@ -181,20 +195,32 @@ class App:
 
     async def run(self) -> None:
         """Until `stop`."""
-        reading = asyncio.create_task(self.discovery.schedule.run())
-        managing = asyncio.create_task(self.manager.run(self._stop, after_sync=self._after_sync))
+        work = [
+            self.discovery.schedule.run(),
+            self.manager.run(self._stop, after_sync=self._after_sync),
+            *([self._interruption.listen()] if self.settings.interruption_queue else []),
+        ]
+        tasks = [asyncio.create_task(one) for one in work]
         try:
-            ended, _ = await asyncio.wait({reading, managing}, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
         finally:
-            for task in (reading, managing):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reading, managing, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _cloud(self, world: World) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder
-        calls = Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
+        clock, ids = self._clock, world.ids
+        calls = Calls(
+            world.aws,
+            executor=world.executor,
+            clock=clock,
+            ids=ids,
+            recorder=recorder,
+            heard=clock.heard,
+        )
         cluster = Cluster(
             name=settings.cluster_name,
             endpoint=settings.cluster_endpoint,
@@ -211,14 +237,16 @@ class App:
             isolated_vpc=settings.isolated_vpc,
             service_cidr_known=settings.service_cidr is not None,
         )
-        discovery = Discovery(calls, setup, clock=world.clock, recorder=recorder)
+        discovery = Discovery(calls, setup, clock=clock, recorder=recorder)
         around = Surroundings(
             cluster=cluster,
             region=world.aws.region,
             reserved_capacity=settings.planning.reserved_capacity,
             dry_runs=settings.dry_runs,
         )
-        aws = Aws(calls, discovery, around, clock=world.clock, ids=world.ids, recorder=recorder)
+        name = settings.interruption_queue
+        queue = Queue(calls, name, clock=clock, recorder=recorder) if name else None
+        aws = Aws(calls, discovery, around, clock=clock, ids=ids, recorder=recorder, queue=queue)
         return discovery, aws
 
     def refresh_gauges(self) -> None:
@@ -226,6 +254,7 @@ class App:
         self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
+        self.recorder.gauge(_CLOCK, {}, self._clock.offset_s)
 
     def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
         made = Controller(
@@ -264,6 +293,9 @@ class App:
             (nodepool_hash.Hash(**told), 10),
             (counter.Counter(**timed), 10),
             (Availability(**timed), 10),
+            (self._interruption, _NOTICES_AT_ONCE),
+            (Truth(live=self.live, caches=caches, doors=doors), 1),
+            (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
             *self._disruption(),
         ]
 
@@ -290,6 +322,7 @@ class App:
                 Launch(live=self.live, launching=launching, doors=doors),
                 Registration(nodes=nodes, doors=doors),
                 Initialization(nodes=nodes, doors=doors),
+                Consistency(nodes=nodes, doors=doors),
                 Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
                 Expiration(),

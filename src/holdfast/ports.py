@@ -154,6 +154,9 @@ class Cloud(Protocol):
     def fingerprint(self, node_class: Object) -> str:
         """Of what a class says about its machines: with another one, machines that were launched are out of date."""
 
+    def never(self, pool: Object, node_class: Object) -> Sequence[str]:
+        """Why no machine can ever come from a NodePool and its class together; nothing when one may (Q-44)."""
+
     async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
         """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is
         resolved. Served from memory that is refreshed beside it: cheap."""

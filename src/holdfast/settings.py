@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from holdfast import errors
+from holdfast.api import scheduler_config
+from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.controllers.provisioning.provisioner import BatchSettings
 from holdfast.core.disruption.inputs import MixedPools
@@ -54,6 +56,7 @@ class Settings:
     ipv6: bool = False
     kubernetes_version: str = ""  # the minor version, such as 1.34
     isolated_vpc: bool = False
+    interruption_queue: str = ""  # its name; empty: there is none
     dry_runs: bool = True  # whether a node class is tried out before it is Ready
     batching: BatchSettings = field(default_factory=BatchSettings)
     planning: PlanSettings = field(default_factory=PlanSettings)
@@ -61,6 +64,7 @@ class Settings:
     capacity: CapacitySettings = field(default_factory=CapacitySettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     election: LeaseSettings | None = None  # None: it leads without asking
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)  # of the cluster's kube-scheduler
     strict: bool = False  # a bug of ours ends the program: for simulations and CI
 
 
@@ -143,6 +147,13 @@ def _address(written: str) -> str:
         raise ValueError("is not an IP address") from None
 
 
+def _scheduler(written: str) -> SchedulerConfig:
+    try:
+        return scheduler_config.parse(written)
+    except errors.InvalidInput as error:
+        raise ValueError(f"is refused: {error}") from error
+
+
 def _word(allowed: Sequence[str], make: Callable[[str], V]) -> Callable[[str], V]:
     def read(written: str) -> V:
         if written not in allowed:
@@ -198,6 +209,7 @@ TABLE: Final = (
     Setting("isolated-vpc", "false", "No call leaves the VPC: prices are those that were shipped.", _flag),
     Setting("aws-region", "", "Default: the one of the AWS profile, or of this machine.", ours=True),
     Setting("disable-dry-run", "false", "Node classes are not tried out before they are Ready.", _flag),
+    Setting("interruption-queue", "", "The SQS queue in which EC2's warnings arrive. Default: none is read."),
     Setting("vm-memory-overhead-percent", "0.075", "The part of memory that a virtual machine loses.", _part),
     Setting("reserved-enis", "0", "Network interfaces that are not for pods.", _number),
     Setting("batch-idle-duration", "1s", "A batch of pending pods ends when none came for so long.", _seconds),
@@ -223,6 +235,7 @@ TABLE: Final = (
     Setting("metrics-port", "8080", "Serves /metrics.", _port),
     Setting("health-probe-port", "8081", "Serves /healthz and /readyz.", _port),
     Setting("bind-address", "", "Where both ports are opened. Default: everywhere.", _address, ours=True),
+    Setting("scheduler-config", "", "Of kube-scheduler: how it spreads pods by itself, as YAML or JSON.", _scheduler),
     Setting("log-level", "info", "The least that is logged.", _word(tuple(logs.LEVELS), str)),
     Setting("log-format", "auto", "auto is text on a terminal, else JSON.", _word(("auto", "json", "text"), str), ours=True),
 )  # fmt: skip
@@ -237,13 +250,11 @@ NOT_ACTED_ON: Final = (
     "enable-profiling",
     "enable-zonal-shift",
     "ignore-dra-requests",
-    "interruption-queue",
     "karpenter-service",
     "legacy-node-repair",
     "log-error-output-paths",
     "log-output-paths",
     "memory-limit",
-    "scheduler-config",
     "subnet-refresh-interval",
 )
 
@@ -297,6 +308,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         service_cidr=found["service-cidr"] or None,
         dns_ip=found["cluster-dns-ip"] or None,
         isolated_vpc=found["isolated-vpc"],
+        interruption_queue=found["interruption-queue"],
         dry_runs=not found["disable-dry-run"],
         batching=BatchSettings(found["batch-idle-duration"], found["batch-max-duration"]),
         planning=PlanSettings(
@@ -324,4 +336,5 @@ def _app(found: Mapping[str, Any]) -> Settings:
         ),
         client=ClientSettings(per_second=found["kube-client-qps"], burst=found["kube-client-burst"]),
         election=None if found["disable-leader-election"] else election,
+        scheduler=found["scheduler-config"] or SchedulerConfig(),
     )

@@ -37,6 +37,14 @@ WHEN_THINGS_GO_WRONG = {
     Right("", "pods", "delete"): "the grace period of a node is over",
     Right("karpenter.sh", "nodeclaims", "get"): "the answer to a creation was lost",
     Right("karpenter.sh", "nodeclaims", "delete"): "a launch failed, a node never came, or a claim expired",
+} | {
+    Right(group, resource, verb): "only with a scheduler-config: who made a pod, and what selects it"
+    for group, resources in {
+        "": ("services", "replicationcontrollers"),
+        "apps": ("deployments", "replicasets", "statefulsets"),
+    }.items()
+    for resource in resources
+    for verb in ("list", "watch")
 }
 NO_CALL_OF_A_LIFE = {
     "iam:PassRole": "needed by launches and profiles, and never called",

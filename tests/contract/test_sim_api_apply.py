@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api_fronts import APPLY, DEPLOYMENTS, JSON_PATCH, NODES, Answer, Line, deployment, each_front, node
+from api_fronts import APPLY, DEPLOYMENTS, JSON_PATCH, NODES, Answer, Line, deployment, each_server, node
 
 
 async def apply(line: Line, manager: str, body: dict[str, Any], *, force: bool = False) -> Answer:
@@ -15,7 +15,7 @@ def managers(value: dict[str, Any]) -> dict[tuple[str, str], Any]:
     return {(e["manager"], e["operation"]): e["fieldsV1"] for e in value["metadata"]["managedFields"]}
 
 
-@each_front
+@each_server
 async def test_an_apply_makes_what_is_not_there(line: Line) -> None:
     made = await apply(line, "a", deployment())
     assert made.status == 201
@@ -25,7 +25,7 @@ async def test_an_apply_makes_what_is_not_there(line: Line) -> None:
     assert "f:replicas" not in owned["f:spec"]  # a default is nobody's
 
 
-@each_front
+@each_server
 async def test_a_field_of_another_manager_is_a_conflict_unless_forced(line: Line) -> None:
     await apply(line, "a", deployment(replicas=2))
     refused = await apply(line, "b", {"spec": {"replicas": 3}})
@@ -39,7 +39,7 @@ async def test_a_field_of_another_manager_is_a_conflict_unless_forced(line: Line
     assert managers(taken.value)["b", "Apply"] == {"f:spec": {"f:replicas": {}}}
 
 
-@each_front
+@each_server
 async def test_the_same_value_is_owned_together(line: Line) -> None:
     await apply(line, "a", deployment(replicas=2))
     shared = await apply(line, "b", {"spec": {"replicas": 2}})
@@ -48,7 +48,7 @@ async def test_the_same_value_is_owned_together(line: Line) -> None:
     assert dropped.value["spec"]["replicas"] == 2  # a still owns it
 
 
-@each_front
+@each_server
 async def test_a_writer_that_does_not_apply_owns_what_it_changed(line: Line) -> None:
     await apply(line, "a", deployment(replicas=2))
     await line.patched(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 4}})
@@ -57,7 +57,7 @@ async def test_a_writer_that_does_not_apply_owns_what_it_changed(line: Line) -> 
     assert 'conflict with "tester" with subresource "scale" using apps/v1: .spec.replicas' in refused.message
 
 
-@each_front
+@each_server
 async def test_what_an_apply_no_longer_speaks_of_goes_away(line: Line) -> None:
     two = deployment()
     two["metadata"]["labels"] = {"x": "1"}
@@ -70,14 +70,14 @@ async def test_what_an_apply_no_longer_speaks_of_goes_away(line: Line) -> None:
     assert "labels" not in after["metadata"]
 
 
-@each_front
+@each_server
 async def test_applying_twice_is_applying_once(line: Line) -> None:
     first = (await apply(line, "a", deployment(replicas=2))).value
     second = (await apply(line, "a", deployment(replicas=2))).value
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-@each_front
+@each_server
 async def test_lists_with_keys_are_owned_item_by_item(line: Line) -> None:
     await line.made(NODES, node())
     body = {"apiVersion": "v1", "kind": "Node"}
@@ -91,7 +91,7 @@ async def test_lists_with_keys_are_owned_item_by_item(line: Line) -> None:
     assert [c["type"] for c in gone.value["status"]["conditions"]] == ["Ready"]
 
 
-@each_front
+@each_server
 async def test_an_apply_needs_a_manager_and_the_right_kind(line: Line) -> None:
     missing = await line.ask("PATCH", f"{DEPLOYMENTS}/web", deployment(), type_=APPLY)
     assert (missing.status, missing.value["reason"]) == (422, "Invalid")
@@ -100,7 +100,7 @@ async def test_an_apply_needs_a_manager_and_the_right_kind(line: Line) -> None:
         assert answer.status == 400, body
 
 
-@each_front
+@each_server
 async def test_the_owners_can_be_rewritten_as_kubectl_does_when_it_migrates(line: Line) -> None:
     made = await line.made(DEPLOYMENTS, deployment(replicas=2), agent="kubectl-client-side-apply")
     entry = {**made["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}

@@ -10,6 +10,7 @@ from api_fronts import (
     TABLE,
     Line,
     each_front,
+    each_server,
     nodepool,
     with_crds,
 )
@@ -50,7 +51,7 @@ async def test_a_kind_is_served_as_soon_as_it_is_defined(line: Line) -> None:
     assert [r["name"] for r in found["resources"]][:3] == ["nodepools", "nodepools/status", "nodepools/scale"]
 
 
-@each_front
+@each_server
 async def test_defaults_are_filled_in_and_unknown_fields_pruned(line: Line) -> None:
     await with_crds(line)
     made = await line.made(NODEPOOLS, nodepool(templatee=1))
@@ -63,7 +64,7 @@ async def test_defaults_are_filled_in_and_unknown_fields_pruned(line: Line) -> N
     )
 
 
-@each_front
+@each_server
 async def test_the_schema_judges_with_the_path_and_the_bound(line: Line) -> None:
     await with_crds(line)
     answer = await line.ask("POST", NODEPOOLS, nodepool(weight=500))
@@ -78,6 +79,47 @@ async def test_the_schema_judges_with_the_path_and_the_bound(line: Line) -> None
 
 
 @each_front
+async def test_fields_where_there_should_be_none_are_unknown_in_lists_too(line: Line) -> None:
+    text = {"type": "object", "properties": {"word": {"type": "string"}}}
+    await line.made(DEFINITIONS, thing_crd({"spec": text}))
+    strict = await line.ask("POST", f"{THINGS}?fieldValidation=Strict", thing(word=[{"a": 1}, [{"b": 2}]]))
+    assert strict.status == 400
+    assert 'unknown field "spec.word[0].a", unknown field "spec.word[1][0].b"' in strict.message
+    lenient = await line.ask("POST", THINGS, thing(word=[{"a": 1}]))
+    assert (lenient.status, lenient.value["details"]["causes"][0]["field"]) == (422, "spec.word")
+
+
+@each_front
+async def test_a_time_that_is_none_is_of_the_wrong_type(line: Line) -> None:
+    since = {"type": "object", "properties": {"since": {"type": "string", "format": "date-time"}}}
+    await line.made(DEFINITIONS, thing_crd({"spec": since}))
+    answer = await line.ask("POST", THINGS, thing(since="soon"))
+    causes = [(c["reason"], c["field"]) for c in answer.value["details"]["causes"]]
+    assert causes == [("FieldValueTypeInvalid", "spec.since"), ("FieldValueInvalid", "<nil>")]
+
+
+@each_front
+async def test_an_amount_that_is_neither_number_nor_text_is_of_the_wrong_type(line: Line) -> None:
+    await with_crds(line)
+    answer = await line.ask("POST", NODEPOOLS, nodepool(limits={"nodes": True}))
+    causes = [(c["reason"], c["field"]) for c in answer.value["details"]["causes"]]
+    assert causes == [("FieldValueTypeInvalid", "spec.limits.nodes"), ("FieldValueInvalid", "<nil>")]
+
+
+@each_front
+async def test_a_scale_that_is_no_count_is_invalid_where_the_scale_says_it_is(line: Line) -> None:
+    await with_crds(line)
+    answer = await line.ask("POST", NODEPOOLS, nodepool(replicas="three"))
+    assert {c["field"] for c in answer.value["details"]["causes"]} == {
+        ".spec.replicas",
+        "spec.replicas",
+        "<nil>",
+    }
+    less = await line.ask("POST", NODEPOOLS, nodepool(replicas=-1))
+    assert {c["field"] for c in less.value["details"]["causes"]} == {".spec.replicas", "spec.replicas"}
+
+
+@each_server
 async def test_cel_rules_judge_creates_and_transition_rules_judge_updates(line: Line) -> None:
     await with_crds(line)
     both = await line.ask("POST", NODEPOOLS, nodepool(replicas=3, weight=5))
@@ -93,7 +135,7 @@ async def test_cel_rules_judge_creates_and_transition_rules_judge_updates(line: 
     assert (await line.got(f"{THINGS}/a"))["spec"] == {"size": 1}
 
 
-@each_front
+@each_server
 async def test_an_error_that_was_there_before_does_not_stop_an_update(line: Line) -> None:
     size = {"type": "object", "properties": {"size": {"type": "integer"}, "name": {"type": "string"}}}
     await line.made(DEFINITIONS, thing_crd({"spec": size}))
@@ -109,7 +151,7 @@ async def test_an_error_that_was_there_before_does_not_stop_an_update(line: Line
     assert (await line.ask("PATCH", f"{THINGS}/a", {"spec": {"size": 60}}, type_=MERGE)).status == 422
 
 
-@each_front
+@each_server
 async def test_custom_resources_take_no_strategic_patch_and_no_put_without_a_version(line: Line) -> None:
     await with_crds(line)
     await line.made(NODEPOOLS, nodepool())
@@ -149,7 +191,7 @@ async def test_printer_columns_become_a_table(line: Line) -> None:
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-@each_front
+@each_server
 async def test_a_definition_that_cannot_be_judged_by_is_refused(line: Line) -> None:
     bad_rule = {"rule": "self.size <", "message": "m"}
     for crd in (
@@ -174,7 +216,7 @@ async def test_deleting_a_definition_deletes_its_objects_once_their_finalizers_l
     assert (await line.ask("GET", f"{DEFINITIONS}/nodepools.karpenter.sh")).status == 404
 
 
-@each_front
+@each_server
 async def test_two_versions_of_a_kind_show_the_same_objects(line: Line) -> None:
     crd = thing_crd({"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
     old = {**crd["spec"]["versions"][0], "name": "v1beta1", "storage": False}

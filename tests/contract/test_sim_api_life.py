@@ -12,6 +12,7 @@ from api_fronts import (
     Line,
     deployment,
     each_front,
+    each_server,
     line,
     node,
     nodepool,
@@ -52,7 +53,7 @@ async def budget(line: Line, allowed: int) -> None:
     await line.patched(f"{BUDGETS}/b/status", {"status": counts})
 
 
-@each_front
+@each_server
 async def test_a_binding_places_a_pod_once(line: Line) -> None:
     await line.made(NODES, node(labels={"topology.kubernetes.io/zone": "z1", "other": "x"}))
     await line.made(PODS, pod())
@@ -81,14 +82,14 @@ async def test_a_bound_pod_has_a_grace_period_and_ends_with_the_second_delete(li
     assert (await line.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})).status == 404
 
 
-@each_front
+@each_server
 async def test_a_pod_without_a_node_ends_at_once(line: Line) -> None:
     await line.made(PODS, pod())
     await line.ask("DELETE", f"{PODS}/a")
     assert (await line.ask("GET", f"{PODS}/a")).status == 404
 
 
-@each_front
+@each_server
 async def test_an_eviction_is_refused_while_the_budget_forbids_it(line: Line) -> None:
     await running(line)
     await budget(line, allowed=0)
@@ -121,7 +122,7 @@ async def test_an_eviction_takes_one_from_the_budget(line: Line) -> None:
     assert (await line.ask("POST", f"{PODS}/b/eviction", other)).status == 429
 
 
-@each_front
+@each_server
 async def test_a_budget_nobody_has_counted_yet_forbids_everything(line: Line) -> None:
     await running(line)
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
@@ -207,7 +208,7 @@ def test_a_namespace_of_thousands_ends_without_a_deep_stack() -> None:
     asyncio.run(run())
 
 
-@each_front
+@each_server
 async def test_admission_completes_a_pod(line: Line) -> None:
     body = pod(priorityClassName="system-node-critical")
     body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "0.5", "memory": "1Gi"}}

@@ -81,7 +81,7 @@ class Arena:
             found = holds()
             if found:
                 return found
-            assert time.monotonic() < until_s, f"not within {within_s} s: {what}"
+            assert time.monotonic() < until_s, f"not within {within_s} s: {what}; {self._last_words()}"
             time.sleep(0.25)
 
     # --- The cluster --------------------------------------------------------------------------------
@@ -193,6 +193,11 @@ class Arena:
         """What Karpenter asked, and got this error or none."""
         log = self.now(lambda: list(self.world.cloud.endpoint.log))
         return [call for call in log if call.operation == operation and call.error == error]
+
+    def _last_words(self) -> str:
+        path = self._beside.log("karpenter-aws")
+        told = [line["message"] for line in self.log() if line["level"] != "DEBUG"] if path.exists() else []
+        return f"the log in {path.parent} ends with {told[-20:]}"
 
     # --- What it said -------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ ODCR, BLOCK, LENT, SOURCE, ENDS = (f"cr-0123456789abcdef{n}" for n in range(5))
 CONTROL_PLANES = ("embedded", "real")
 ON_DEMAND = ["on-demand"]
 EITHER = ["reserved", "on-demand"]
-AT_ONCE = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
+AT_ONCE = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
+SOON = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s"}
 
 
 def world() -> Json:
@@ -65,7 +66,7 @@ POOLS = {
     "lent": pool("lent", capacity=["reserved"], types=["m6i.large"]),
     "ends": pool("ends", capacity=EITHER, types=["c5.xlarge"]),
     "drifts": pool("drifts", capacity=ON_DEMAND, types=["m5.large"]),
-    "packs": pool("packs", capacity=ON_DEMAND, types=["m5.large", "m5.4xlarge"], disruption=AT_ONCE),
+    "packs": pool("packs", capacity=ON_DEMAND, types=["m5.large", "m5.4xlarge"], disruption=SOON),
     "empties": pool("empties", capacity=ON_DEMAND, types=["m5.large"], disruption=AT_ONCE),
 }
 WORK = {
@@ -121,7 +122,6 @@ def disturbed(launched: Arena) -> dict[str, Json]:
     launched.aws("CancelCapacityReservation", CapacityReservationId=ENDS)
     launched.patch("NodePool", "drifts", {"spec": {"template": {"metadata": {"labels": {"wave": "second"}}}}})
     launched.scale("empties", 0)
-    launched.scale("packs", 1)
     return before
 
 
@@ -324,6 +324,9 @@ def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one(
     launched: Arena, disturbed: dict[str, Json]
 ) -> None:
     was = disturbed["packs"]
+    launched.scale(
+        "packs", 1
+    )  # alone: what Karpenter finds no way for at once, it looks at again after minutes
     assert was["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.4xlarge"
     (after,) = launched.until(replaced(launched, was, "packs"), "a smaller node")
     assert after["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.large"
@@ -382,14 +385,16 @@ def test_karpenter_asked_for_nothing_unknown_and_understood_every_answer(launche
 EXPECTED = (
     # A claim that is still on its way out when its NodePool is gone: the counting of its pool is tried until it is too.
     re.compile(r'NodePool\.karpenter\.sh "\w+" not found \(nodeclaim='),
+    # A NodePool that was changed a moment ago, and whose conditions are of its last generation.
+    re.compile(r"^ignoring nodepool, not ready"),
 )
 
 
 def is_unexpected(line: Json) -> bool:
-    error = line.get("error", "")
+    said = (line.get("error", ""), line["message"])
     if line["level"] in ("DEBUG", "INFO"):
-        return "deserialization" in error  # an answer that the Go SDK cannot read
-    return not any(known.search(error) for known in EXPECTED)
+        return "deserialization" in said[0]  # an answer that the Go SDK cannot read
+    return not any(known.search(text) for known in EXPECTED for text in said)
 
 
 def queue(arena: Arena) -> list[str]:

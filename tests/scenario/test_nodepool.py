@@ -57,6 +57,23 @@ def test_a_pool_is_ready_when_it_is_valid_and_its_class_is_ready() -> None:
     run(test)
 
 
+@pytest.mark.fact("Q-44")
+def test_a_pool_that_can_never_launch_from_its_class_is_told_before_a_pod_comes() -> None:
+    async def test(world: ClassWorld) -> None:
+        await world.node_class()
+        good = await world.pool("good")
+        bad = await world.pool(
+            "bad", requirements=[requirement("topology.kubernetes.io/zone", "In", "mars-1a")]
+        )
+        await world.settle()
+        words = dict(await world.events(bad))["NeverLaunches"]
+        assert "mars-1a" in words
+        assert "can never launch with EC2NodeClass/default" in words
+        assert "NeverLaunches" not in dict(await world.events(good))
+
+    run(test)
+
+
 @pytest.mark.fact("P-16")
 def test_a_pool_says_what_is_the_matter_with_its_class() -> None:
     async def test(world: ClassWorld) -> None:

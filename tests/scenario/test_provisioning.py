@@ -1,5 +1,7 @@
 """From a pending pod to a ready node: the real program, in virtual time."""
 
+import dataclasses
+
 import pytest
 
 import app_world
@@ -8,11 +10,13 @@ from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
 from holdfast.sim.ec2 import control
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}  # of an m5.large
+ZONES = DefaultConstraint(max_skew=1, topology_key=names.ZONE, when_unsatisfiable="DoNotSchedule")
 
 
 def status_of(claim: NodeClaim, condition: str) -> str:
@@ -70,7 +74,7 @@ def test_claims_of_one_plan_are_launched_by_one_call() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("P-2", "P-9", "P-11")
+@pytest.mark.fact("P-11")
 def test_a_claim_says_exactly_what_was_planned() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
@@ -109,7 +113,6 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("Q-24")
 def test_slots_are_filled_before_anything_is_bought() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
@@ -156,6 +159,30 @@ def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
         assert len(world.machines) == len(await world.claims()) == 10
 
     app_world.run(program)
+
+
+@pytest.mark.fact("S-85")
+@pytest.mark.parametrize(("constraints", "nodes"), [((), 1), ((ZONES,), 2)])
+def test_pods_are_spread_as_kube_scheduler_would_by_itself(
+    constraints: tuple[DefaultConstraint, ...], nodes: int
+) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 2, cpu="100m")
+        await world.sleep(5)
+        zones = [
+            value
+            for claim in await world.claims()
+            for requirement in claim.spec.requirements
+            if requirement.key == names.ZONE and len(requirement.values) == 1
+            for value in requirement.values
+        ]
+        assert len(await world.claims()) == nodes
+        assert nodes == 1 or len(set(zones)) == 2
+
+    config = SchedulerConfig(pod_topology_spread=PodTopologySpread(default_constraints=constraints))
+    app_world.run(program, settings=dataclasses.replace(app_world.SETTINGS, scheduler=config))
 
 
 @pytest.mark.fact("NC-19")

@@ -2,15 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 import app_world
+import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.cluster import PodDisruptionBudget
-from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.meta import ObjectMeta
+from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.api.nodes import Node
+from holdfast.api.storage import VolumeAttachment
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import control, faults
 
@@ -84,7 +88,7 @@ def test_a_node_that_is_deleted_takes_its_claim_and_its_machine_with_it() -> Non
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-31")
+@pytest.mark.fact("NC-31", "ST-20")
 def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
@@ -133,6 +137,144 @@ def test_a_pod_that_must_not_be_disrupted_is_waited_for() -> None:
     app_world.run(program)
 
 
+async def attach(world: AppWorld, claim: NodeClaim) -> None:
+    """A volume of nobody, which its attacher does not let go."""
+    spec = {
+        "attacher": "ebs.csi.aws.com",
+        "nodeName": claim.status.node_name,
+        "source": {"persistentVolumeName": "disk"},
+    }
+    meta = {"name": "stuck", "finalizers": ["external-attacher/ebs-csi-aws-com"]}
+    await world.create("/apis/storage.k8s.io/v1/volumeattachments", {"metadata": meta, "spec": spec})
+
+
+async def volumes_of(world: AppWorld, claim: NodeClaim) -> tuple[str, str]:
+    found = conditions.find(
+        (await world.kube.get(NodeClaim, claim.metadata.name)).status.conditions, "VolumesDetached"
+    )
+    return (found.status, found.reason or "") if found is not None else ("", "")
+
+
+@pytest.mark.fact("NC-28", "NC-35")
+def test_a_machine_is_not_ended_before_its_volumes_are_detached() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world)
+        (old,) = world.machines
+        await attach(world, claim)
+        await world.kube.delete(claim)
+        await world.sleep(300)
+        assert await volumes_of(world, claim) == ("Unknown", "AwaitingVolumeDetachment")
+        assert await world.events("AwaitingVolumeDetachment")
+        assert world.ec2.world.instances[old.id].state == "running"
+        attachment = await world.kube.get(VolumeAttachment, "stuck")
+        free: dict[str, Any] = {"metadata": {"finalizers": []}}
+        await world.kube.patch(attachment, free, only_if_unchanged=True)
+        await world.sleep(5)
+        assert await volumes_of(world, claim) == ("True", "VolumesDetached")
+        await until_gone(world, claim, within_s=180)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-35")
+def test_the_volumes_of_pods_that_stay_to_the_end_hold_nobody() -> None:
+    async def program(world: AppWorld) -> None:
+        disks = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+        await world.create("/apis/storage.k8s.io/v1/storageclasses", disks | {"metadata": {"name": "disks"}})
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        volume = {
+            "metadata": {"name": "data"},
+            "spec": {
+                "storageClassName": "disks",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        stays: dict[str, Any] = {"tolerations": [{"operator": "Exists"}], "volumeClaimTemplates": [volume]}
+        made = cluster_world.workload("web", replicas=1, cpu="1500m", **stays)
+        await world.create("/apis/apps/v1/namespaces/default/statefulsets", made)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        await world.kube.delete(claim)
+        await world.sleep(12)
+        assert await volumes_of(world, claim) == ("True", "VolumesDetached")
+        attached = (await world.kube.list(VolumeAttachment)).items
+        assert [one.spec.node_name for one in attached] == [claim.status.node_name]
+        await until_gone(world, claim, within_s=240)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-35")
+def test_when_its_time_is_up_a_node_goes_with_its_volumes() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world, pool={"terminationGracePeriod": "5m"})
+        await attach(world, claim)
+        await world.kube.delete(claim)
+        await world.sleep(290)
+        assert await volumes_of(world, claim) == ("Unknown", "AwaitingVolumeDetachment")
+        await world.sleep(20)
+        assert await volumes_of(world, claim) == ("False", "TerminationGracePeriodElapsed")
+        await until_gone(world, claim, within_s=180)
+
+    app_world.run(program)
+
+
+def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_slot() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (first,) = await world.claims()
+        (old,) = world.machines
+        annotations = {names.SLOT: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
+        second = msgspec.structs.replace(
+            first,
+            metadata=ObjectMeta(name="second", labels=first.metadata.labels, annotations=annotations),
+            status=NodeClaimStatus(),
+        )
+        await world.kube.create(second)
+        await world.sleep(1800)  # longer than a launch may take: it is not late, it waits
+        waiting = await world.kube.get(NodeClaim, "second")
+        launched = conditions.find(waiting.status.conditions, "Launched")
+        assert launched is not None
+        assert (launched.status, launched.reason) == ("Unknown", "WaitsForSlot")
+        assert len(world.all_machines()) == 1
+        await world.kube.delete(first)
+        await until_gone(world, first, within_s=300)
+        await world.until_running(1)
+        (machine,) = world.machines
+        assert machine.id != old.id
+        assert machine.reservation_id == slots.id
+        (claim,) = await world.claims()
+        assert claim.metadata.name == "second"
+        assert names.WAITS_FOR_INSTANCE not in claim.metadata.annotations
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-22")
+@pytest.mark.parametrize(("memory", "verdict"), [("7000Mi", "True"), ("5Gi", "False")])
+def test_a_node_that_has_much_less_than_its_claim_says_is_told_of(memory: str, verdict: str) -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await running(world)
+        (node,) = await world.nodes()
+        await world.kube.patch(node, {"status": {"capacity": {"memory": memory}}}, status=True)
+        await world.sleep(2)
+        found = conditions.find(
+            (await world.kube.get(NodeClaim, claim.metadata.name)).status.conditions, "ConsistentStateFound"
+        )
+        assert found is not None
+        reason = "ConsistentStateFound" if verdict == "True" else "ConsistencyCheckFailed"
+        assert (found.status, found.reason) == (verdict, reason)
+        assert bool(await world.events("FailedConsistencyCheck")) is (verdict == "False")
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("NC-20", "NC-26")
 def test_a_claim_whose_machine_died_is_collected() -> None:
     async def program(world: AppWorld) -> None:
@@ -168,7 +310,7 @@ def test_a_machine_that_no_claim_owns_is_ended() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-18")
+@pytest.mark.fact("NC-10", "NC-18")
 def test_a_machine_that_never_joins_is_given_up_after_a_quarter_of_an_hour() -> None:
     async def program(world: AppWorld) -> None:
         world.ec2.world.faults.add(faults.Silent(times=1))

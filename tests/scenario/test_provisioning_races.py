@@ -54,6 +54,7 @@ def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_with
     app_world.run(program)
 
 
+@pytest.mark.fact("Q-24")
 def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
@@ -118,8 +119,7 @@ def test_a_launch_that_fails_is_tried_again_less_and_less_often(fault: type[faul
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-6", "NC-37")
-def test_a_pool_without_capacity_is_left_for_another_type_at_once() -> None:
+def test_a_type_without_capacity_is_left_for_another_at_once() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[instance_types("m5.large", "m5a.large")])
@@ -128,6 +128,96 @@ def test_a_pool_without_capacity_is_left_for_another_type_at_once() -> None:
         await world.until_running(1)
         assert [machine.instance_type for machine in world.machines] == ["m5.large"]
         assert len(await world.claims()) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-6", "NC-37")
+def test_a_claim_without_capacity_is_told_of_and_gone_at_once() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        world.ec2.world.faults.add(faults.NoCapacity(until_s=world.clock.now_s() + 60))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(5)
+        assert await world.claims() == []  # and so is its finalizer
+        said = await world.events("InsufficientCapacityError")
+        assert {event.involved_object.kind for event in said} == {"NodeClaim", "Pod"}
+        assert "TerminateInstances" not in world.hands.writes
+        about = {"reason": "insufficient_capacity", "nodepool": "default", "capacity_type": ""}
+        plain = {"consolidation_policy": "", "termination_mode": "graceful"}
+        assert world.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain)
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-18")
+def test_a_claim_that_is_not_launched_within_five_minutes_is_given_up() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        world.ec2.world.faults.add(faults.Broken(operation="CreateFleet"))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(290)
+        (first,) = await world.claims()
+        await world.sleep(30)
+        (second,) = await world.claims()
+        assert second.metadata.name != first.metadata.name
+        about = {"reason": "launch_timeout", "nodepool": "default", "capacity_type": ""}
+        plain = {"consolidation_policy": "", "termination_mode": "graceful"}
+        assert world.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain) == 1
+
+    app_world.run(program)
+
+
+# --- A start, and what is not known then ------------------------------------------------------------
+
+
+def test_after_a_restart_the_first_counts_are_waited_for_but_not_for_ever() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved", "on-demand"))
+        unknown = faults.Denied(operation="DescribeCapacityReservations")
+        world.ec2.world.faults.add(unknown)
+        await world.restart()
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(45)
+        assert world.machines == []
+        assert await world.events("NodePoolNotServed")
+        await world.until_running(1, within_s=60)
+        assert await world.events("ReservationCountsUnknown")
+        (machine,) = world.machines
+        assert machine.reservation_id == ""
+
+    app_world.run(program)
+
+
+def test_after_a_restart_pods_go_into_free_slots_as_soon_as_they_are_counted() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved", "on-demand"))
+        until_s = world.clock.now_s() + 20
+        world.ec2.world.faults.add(faults.Denied(operation="DescribeCapacityReservations", until_s=until_s))
+        await world.restart()
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1, within_s=90)
+        assert world.in_reservation(slots) == 1
+
+    app_world.run(program)
+
+
+def test_a_list_of_machines_that_does_not_come_keeps_nobody_from_planning() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_slots(world, slots, kinds=("reserved", "on-demand"))
+        world.ec2.world.faults.add(faults.Denied(operation="DescribeInstances"))
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.sleep(5)
+        held = [claim.metadata.annotations.get(names.SLOT) for claim in await world.claims()]
+        assert sorted(held, key=str) == [None, slots.id]
 
     app_world.run(program)
 

@@ -141,8 +141,8 @@ def test_full_is_told_on_three_kinds_and_taken_back_when_a_slot_is_free() -> Non
         told = [one for one in cluster_world.history(world) if AVAILABLE in one and '"NodeClaim"' in one]
         assert told, "the claim was gone before it said why"
         assert all("LimitExceeded" in one for one in told)
-        assert not await world.claims()
-        assert not world.machines
+        assert await world.claims() == []
+        assert world.machines == []
         control.give(world.ec2.world, slots.id, 1)
         assert await world.until_running(1) < 60 + 45
         (claim,) = await world.claims()

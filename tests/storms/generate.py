@@ -12,7 +12,7 @@ from checker.dice import Dice
 from holdfast.sim.api import faults as api
 from holdfast.sim.ec2 import faults as ec2
 
-LASTS_S: Final = 420
+LASTS_S: Final = 300
 ZONES: Final = {"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"}
 VCPUS: Final = {"m5.large": 2, "m5a.large": 2, "c5.large": 2, "m5.xlarge": 4, "c5.2xlarge": 8}
 CAPACITY_TYPES: Final = (
@@ -188,7 +188,7 @@ def _bad_request(dice: Dice) -> tuple[Any, ...]:
 def _weather(dice: Dice) -> ec2.Fault:
     """How EC2 is, for a while."""
     from_s = dice.number(0, LASTS_S - 60)
-    about: dict[str, Any] = {"from_s": from_s, "until_s": min(LASTS_S, from_s + dice.number(10, 240))}
+    about: dict[str, Any] = {"from_s": from_s, "until_s": min(LASTS_S, from_s + dice.number(10, 200))}
     operation = dice.pick(
         ("CreateFleet", "CreateFleet", "TerminateInstances", "DescribeInstances", "CreateTags",
          "DescribeCapacityReservations", "CreateLaunchTemplate", "DescribeSubnets", "")

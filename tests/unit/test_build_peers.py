@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import build_peers
+import e2e
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,11 @@ def test_without_go_it_ends_with_3_and_one_line(capsys: pytest.CaptureFixture[st
     assert build_peers.main(["etcd"]) == build_peers.NO_GO
     said = capsys.readouterr().err.strip().splitlines()
     assert said == ["etcd has to be built from peers/control-plane, and there is no go on PATH"]
+
+
+def test_nothing_of_the_end_to_end_tests_runs_without_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert e2e.main() == build_peers.NO_GO
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
 def test_what_path_has_is_used(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from disruption_builders import (
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Policy, PoolRules, Reason, Settings, World
+from holdfast.core.disruption.inputs import Drifted, NodeFacts, Policy, PoolRules, Reason, Settings, World
 from holdfast.model import requirements
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
@@ -53,6 +53,20 @@ def codes(decision: Decision, node: str) -> set[Code]:
 
 def became(found: Command) -> list[tuple[str, str, str | None]]:
     return [(one.claim.instance_type, one.claim.capacity_type, one.claim.slot) for one in found.replacements]
+
+
+@pytest.mark.fact("D-2")
+def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
+    empty = machine("a", SMALL)
+    drifted = machine("b", MEDIUM, load("b", shape(3000)))
+    idle = machine("c", LARGE, load("c", shape(3500)))
+    facts = {"b": NodeFacts(drifted=Drifted("AMI", 1))}
+    first = decided(empty, drifted, idle, facts=facts)
+    assert first.command is not None
+    assert first.command.method is Method.EMPTINESS
+    assert codes(first, "b") == codes(first, "c") == {Code.ANOTHER_FIRST}
+    assert command(drifted, idle, facts=facts).method is Method.DRIFT
+    assert command(drifted, idle).reason is Reason.UNDERUTILIZED
 
 
 # --- Emptiness -----------------------------------------------------------------------------------------
@@ -118,7 +132,7 @@ def test_a_node_whose_pods_fit_elsewhere_goes() -> None:
     assert [(one.node, one.pods) for one in found.placed] == [("b", ("a-000000",))]
 
 
-@pytest.mark.fact("D-25", "D-3")
+@pytest.mark.fact("D-25", "D-29", "D-3")
 def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
     found = command(machine("a", LARGE, load("a", HALF)))
     assert (found.method, found.reason, found.action) == (
@@ -199,7 +213,7 @@ def test_single_nodes_are_looked_at_in_turn_over_the_pools_and_the_next_pass_goe
         pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
     ]
     asked = world(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
-    few = Settings(simulations_max=1, together_max=0)
+    few = Settings(nodes_asked_max=1, together_max=0)
     first = decide(asked, few)
     assert first.command is None
     assert Code.NOT_REACHED in codes(first, "b") & codes(first, "c")
@@ -362,6 +376,25 @@ def test_pools_that_are_not_balanced_are_not_asked() -> None:
     pools = [*on_demand(), pool("other", catalog(), ON_DEMAND_ONLY)]
     rules = {"default": BALANCED, "other": FREE}
     assert decided(*nodes, pools=pools, rules=rules).command is not None
+
+
+def test_a_pod_that_wants_a_node_of_its_own_finds_one_among_many_that_have_its_like() -> None:
+    apart = shape(300, **one_per_node())
+    full = [machine(f"n{i:03d}", SMALL, load(f"n{i}", apart)) for i in range(90)]
+    free = machine("z", SMALL, load("z", shape(1500, app="other")))
+    mover = machine("big", LARGE, [*load("big", apart), *load("huge", shape(700, app="huge"))])
+    found = command(*full, free, mover, settings=Settings(together_max=0))
+    assert (found.candidates, found.action) == (("big",), Action.DELETE)
+    assert {one.node for one in found.placed if "big-000000" in one.pods} == {"z"}
+
+
+def test_nodes_that_only_just_changed_do_not_hide_those_that_did_not() -> None:
+    fresh = [machine(f"n{i:03d}", MEDIUM, load(f"n{i}", WEB), last_pod_event_s=NOW_S) for i in range(90)]
+    calm = machine("z", MEDIUM, load("z", shape(3000, app="other")))
+    mover = machine("big", LARGE, load("big", shape(800)))
+    found = command(*fresh, calm, mover, pools=on_demand(consolidate_after_s=60))
+    assert found.candidates == ("big",)
+    assert [one.node for one in found.placed] == ["z"]
 
 
 def test_pods_that_wait_for_a_node_do_not_keep_others_from_moving() -> None:

@@ -37,7 +37,6 @@ from planner_builders import RESERVATION_ID, WELL_KNOWN, is_in, pods, pool, rese
 BIG = shape(3000)
 DRIFTED = NodeFacts(drifted=Drifted("NodePoolDrifted", NOW_S - HOUR_S))
 RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
-NOTHING_BUT_DRIFT = Settings(together_max=0, simulations_max=50)
 FULL = reservation("cr-1", MEDIUM, available=0, total=2)
 
 
@@ -211,6 +210,16 @@ def test_a_bigger_pending_pod_does_not_take_the_slot() -> None:
     assert found is not None
     assert found.action is Action.TERMINATE_FIRST
     assert found.replacements[0].claim.pods == ("a-000000",)
+
+
+def test_a_slot_is_not_given_up_for_pods_that_only_a_pending_pod_keeps_from_other_nodes() -> None:
+    asked = full("a", sizes=2000, others=[machine("b", MEDIUM, load("b", shape(1000)), slot="cr-1")])
+    asked = replace(asked, facts={**asked.facts, "b": NodeFacts(do_not_disrupt=True)})
+    crowded = replace(asked.snapshot, pending=pods(1, shape(2500)))
+    assert decide(replace(asked, snapshot=crowded)).command is None
+    found = decide(asked).command
+    assert found is not None
+    assert found.action is Action.DELETE
 
 
 @pytest.mark.fact("D-19c")
@@ -412,7 +421,7 @@ def test_fingerprints_of_two_versions_are_not_compared_and_a_young_node_may_have
     assert drift.reason(subject(instance_types=(), age_s=HOUR_S - 1)) is None
 
 
-@pytest.mark.fact("NC-41", "Q-29", "aws-6.1.7", "R-30")
+@pytest.mark.fact("NC-41", "Q-13", "Q-29", "aws-6.1.7", "R-30")
 def test_a_node_that_left_its_reservation_drifts_only_where_the_pool_allows_nothing_else() -> None:
     assert drift.reason(subject(wanted=requirements.of(RESERVED_ONLY))) == drift.REQUIREMENTS
     either = requirements.of(is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))

@@ -196,6 +196,19 @@ def every_level() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("every_level")
+def test_that_somebody_else_wrote_first_is_no_error_to_be_told() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        if count == 0:
+            raise errors.Conflict("the object has been modified")
+        return Done("wrote it")
+
+    with capture_logs() as logs:
+        run(does, "a")
+    lines = [line for line in logs if line["event"] == "reconciled"]
+    assert [line["log_level"] for line in lines] == ["debug", "info"]
+
+
+@pytest.mark.usefixtures("every_level")
 def test_each_reconcile_is_one_line_and_a_lasting_error_is_an_error_once() -> None:
     async def does(_key: Key, count: int) -> Answer:
         match count:

@@ -77,6 +77,26 @@ def test_every_variable_is_read_by_its_name() -> None:
     assert (found.metrics_port, found.region) == (9090, "eu-west-1")
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}",
+        """{"podTopologySpread": {"defaultConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}}""",
+    ],
+)
+def test_the_scheduler_configuration_is_yaml_or_json(written: str) -> None:
+    found = read({"CLUSTER_NAME": "blue", "SCHEDULER_CONFIG": written}).app.scheduler
+    (constraint,) = found.pod_topology_spread.default_constraints
+    assert (constraint.max_skew, constraint.topology_key) == (1, "zone")
+
+
+@pytest.mark.parametrize("written", ["a: {", "profiles: []", "[]", "a: 1\n---\nb: 2"])
+def test_a_scheduler_configuration_that_is_not_understood_is_refused(written: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="SCHEDULER_CONFIG"):
+        read({"CLUSTER_NAME": "blue", "SCHEDULER_CONFIG": written})
+
+
 @pytest.mark.fact("O-2")
 def test_a_flag_beats_its_variable() -> None:
     environ = NAME | {"PACKING_CANDIDATES": "3"}
@@ -124,8 +144,8 @@ def test_the_cluster_must_have_a_name() -> None:
 
 
 def test_karpenters_settings_that_nothing_acts_on_are_accepted_and_known() -> None:
-    environ = NAME | {"INTERRUPTION_QUEUE": "blue", "KARPENTER_SERVICE": ""}
-    assert read(environ, memory_limit="-1").not_acted_on == ("interruption-queue", "memory-limit")
+    environ = NAME | {"LOG_OUTPUT_PATHS": "stdout", "KARPENTER_SERVICE": ""}
+    assert read(environ, memory_limit="-1").not_acted_on == ("log-output-paths", "memory-limit")
 
 
 def test_no_setting_is_in_the_table_twice() -> None:

@@ -1,4 +1,7 @@
-"""The pages that say how true the simulated AWS is name tests that are there, and say of every row how it is known."""
+"""The pages that say how true the simulated world is name tests that are there, and say of every row how it is known.
+
+Run by `make check` too.
+"""
 
 import re
 from pathlib import Path
@@ -7,6 +10,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"docs/fidelity-ec2.md": 50, "docs/fidelity-aws.md": 15}  # and how many tests each names at least
+
+
+INDEX = "docs/fidelity.md"
+
+
+def defined(*globs: str) -> set[str]:
+    """The names of all tests in these files."""
+    return {
+        name
+        for glob in globs
+        for path in (ROOT / "tests").glob(glob)
+        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+    }
 
 
 def rows(page: str) -> list[list[str]]:
@@ -18,14 +34,9 @@ def rows(page: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_test_the_page_names_is_there(page: str) -> None:
-    defined = {
-        name
-        for path in (ROOT / "tests").glob("*/test_sim_*.py")
-        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
-    }
     named = {name for row in rows(page) for name in re.findall(r"`(test_\w+)`", row[2])}
     assert len(named) > PAGES[page]
-    assert named - defined == set()
+    assert named - defined("*/test_sim_*.py") == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -35,3 +46,23 @@ def test_every_row_is_sure_or_guessed_and_what_is_sure_has_a_source_and_a_test(p
         if known == "sure":
             assert source != "-", behaviour
             assert test != "-", behaviour
+
+
+def test_the_index_names_tests_that_are_there_one_in_each_row_of_what_was_found() -> None:
+    text = (ROOT / INDEX).read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) > 12
+    assert named - defined("*/test_*.py", "*/e2e_*.py") == set()
+    found = text[text.index("## Embedded and real server") :]
+    table = [line for line in found.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    without = [line for line in table if not re.search(r"`test_\w+`", line)]
+    assert len(without) == 2, without  # the heads of the two tables
+
+
+def test_the_index_names_files_that_are_there_and_every_page_of_its_kind() -> None:
+    text = (ROOT / INDEX).read_text(encoding="utf-8")
+    for pattern in re.findall(r"`(tests/[^`]+)`", text):
+        assert list(ROOT.glob(pattern)), pattern
+    linked = set(re.findall(r"\]\(([\w.-]+\.md)\)", text))
+    assert {path.name for path in (ROOT / "docs").glob("fidelity-*.md")} <= linked
+    assert all((ROOT / "docs" / name).is_file() for name in linked)

@@ -71,3 +71,22 @@ def test_a_seed_gives_the_same_names_and_dice_again() -> None:
     assert some(7, with_jitter=True) != some(8, with_jitter=True)
     assert len(set(some(7, with_jitter=False))) == 5
     assert all(len(name) == 32 for name in some(7, with_jitter=False))
+
+
+def test_time_passes_for_many_who_wait_for_the_same_fraction_of_a_nanosecond() -> None:
+    async def wait(due_s: float, turns: int) -> int:
+        """As a work queue does: again, until it is really so late."""
+        loop, looks = asyncio.get_running_loop(), 0
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        while loop.time() < due_s and looks < 1000:
+            await asyncio.sleep(due_s - loop.time())
+            looks += 1
+        return looks
+
+    async def main() -> list[int]:
+        await asyncio.sleep(1800.05)
+        due_s = asyncio.get_running_loop().time() + 5e-10
+        return await asyncio.gather(*(wait(due_s, turns) for turns in range(4)))
+
+    assert max(time.run(main())) <= 2

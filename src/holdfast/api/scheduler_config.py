@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from holdfast import errors
+from holdfast.api import documents
 from holdfast.api.meta import Wire
 from holdfast.api.schema import about
 
@@ -46,6 +47,14 @@ class PodTopologySpread(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class SchedulerConfig(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pod_topology_spread: Annotated[PodTopologySpread, about("How pods are spread.")] = PodTopologySpread()
+
+
+def parse(text: str) -> SchedulerConfig:
+    """The configuration that a text of YAML or JSON is."""
+    found = list(documents.read(text.encode()))
+    if len(found) != 1 or isinstance(found[0], documents.Broken) or not isinstance(found[0].value, dict):
+        raise errors.InvalidInput("the scheduler configuration is not one object in YAML or JSON")
+    return read(found[0].value)
 
 
 def read(document: dict[str, Any]) -> SchedulerConfig:

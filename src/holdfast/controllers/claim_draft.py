@@ -82,6 +82,13 @@ class Draft:
             )
         )
 
+    def restart(self, type_: str) -> None:
+        """The time of a condition begins anew."""
+        found = self.condition(type_)
+        if found is not None:
+            anew = msgspec.structs.replace(found, last_transition_time=self.now)
+            self._conditions(tuple(anew if one is found else one for one in self.status.conditions))
+
     def refresh(self, claim: NodeClaim) -> None:
         """The claim as it was just written; what stages added to its metadata before is in it."""
         self.claim = claim

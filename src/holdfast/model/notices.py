@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    reason: str  # one word for metrics and events, such as "spot_interrupted"
+    reason: str  # one word for metrics, such as "spot_interrupted"
+    event: str = ""  # what an event about it is called, such as "SpotInterrupted"
+    message: str = ""  # and what it says
     ends_machines: bool  # the machines go, and their claims with them; else it is only worth an event
     machines: tuple[str, ...] = ()  # by the last part of their provider ids
     reservation_ids: tuple[str, ...] = ()

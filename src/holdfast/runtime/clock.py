@@ -2,8 +2,14 @@
 
 import asyncio
 import time
+from typing import Final
+
+import structlog
 
 from holdfast.ports import Clock
+
+_WARN_FROM_S: Final = 30
+_SLACK_S: Final = 1  # clocks are read, and written down, in whole seconds
 
 
 class RealClock:
@@ -36,3 +42,36 @@ class ScaledClock:
 
     async def sleep(self, seconds: float) -> None:
         await self._real.sleep(seconds / self._speed)
+
+
+class CorrectedClock:
+    """A machine's clock, put right by what the cloud says the time is: the cloud's dates count on the cloud's clock.
+    Durations are the machine's own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._warned = False
+        self.offset_s = 0  # what the machine's clock is behind by
+
+    def now_s(self) -> int:
+        return self._clock.now_s() + self.offset_s
+
+    def monotonic_s(self) -> float:
+        return self._clock.monotonic_s()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    def heard(self, said_s: int, *, took_s: float) -> None:
+        """Somebody who knows said what time it was, within the time that the answer took."""
+        latest_s = said_s - self._clock.now_s() + int(took_s)
+        earliest_s = said_s - self._clock.now_s()
+        if earliest_s - _SLACK_S <= self.offset_s <= latest_s + _SLACK_S:
+            return
+        self.offset_s = (
+            0 if earliest_s - _SLACK_S <= 0 <= latest_s + _SLACK_S else (earliest_s + latest_s) // 2
+        )
+        is_far = abs(self.offset_s) > _WARN_FROM_S
+        if is_far and not self._warned:
+            structlog.get_logger().warning("the clock of this machine is off", behind_s=self.offset_s)
+        self._warned = is_far

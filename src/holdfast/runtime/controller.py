@@ -161,7 +161,8 @@ class Controller:
         else:
             asked_s = error.retry_after_s if isinstance(error, errors.Retryable) else None
             wait_s = self.queue.retry(key, at_least_s=asked_s or 0)
-        return "error", {"error": f"{type(error).__name__}: {error}", "requeue_s": round(wait_s, 3)}
+        said: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "requeue_s": round(wait_s, 3)}
+        return "error", said | ({"conflict": True} if isinstance(error, errors.Conflict) else {})
 
     def _park(self, key: Key, error: Exception) -> None:
         self.parked[key] = repr(error)
@@ -169,8 +170,9 @@ class Controller:
         self._log.error("parked", key="/".join(filter(None, key)), exc_info=error)
 
     def _say(self, key: Key, outcome: str, took_s: float, said: dict[str, Any]) -> None:
-        """The one canonical line: an error when it is a new one, info when the world was changed, else debug."""
-        trouble = str(said.get("error", ""))
+        """The one canonical line: an error when it is a new one, info when the world was changed, else debug. That
+        somebody else wrote first is no trouble: it is read again and decided again."""
+        trouble = "" if said.get("conflict") else str(said.get("error", ""))
         is_news = trouble != self._said.get(key, "")
         if trouble:
             self._said[key] = trouble

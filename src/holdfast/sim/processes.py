@@ -6,6 +6,7 @@ started has ended when the block ends, the last one first; what a program says g
 
 import asyncio
 import contextlib
+import shutil
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Processes:
         """Returns when the program says that it is ready; NotReady when it does not, or ends."""
         with self.log(name).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
+                *_ending_with_us(),
                 self._find(name),
                 *flags,
                 cwd=self._folder,
@@ -96,6 +98,12 @@ async def running(
         yield started
     finally:
         await started.stop()
+
+
+def _ending_with_us() -> tuple[str, ...]:
+    """Where the system can, a program is told to end when this process is killed and cannot tell it."""
+    wrapper = shutil.which("setpriv")
+    return (wrapper, "--pdeathsig", "TERM", "--") if wrapper else ()
 
 
 async def _says_ready(session: aiohttp.ClientSession, health: Health) -> bool:

@@ -6,6 +6,7 @@ which is also how a program that hangs is found. No real sockets and no threads.
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Coroutine
 from datetime import datetime
@@ -36,6 +37,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
 
     def time(self) -> float:
+        """To the last bit: asyncio takes a timer for due that is due within the clock's resolution, without waiting for
+        it, and whoever then looks at the clock would find it too early, again and again."""
+        self._clock_resolution = math.ulp(self._jumping.now_s)
         return self._jumping.now_s
 
 

@@ -13,12 +13,17 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.snapshot import CloudLabels, NodeView
 from holdfast.state import nodepools
 
+Found = tuple[InstanceType, Offering] | None
+Memory = dict[tuple[object, ...], Found]  # what claims that ask for the same will be; good for one catalog
 
-def view(claim: NodeClaim, types: tuple[InstanceType, ...], labels: CloudLabels) -> NodeView:
+
+def view(
+    claim: NodeClaim, types: tuple[InstanceType, ...], labels: CloudLabels, memory: Memory | None = None
+) -> NodeView:
     """The node. Where nothing in the catalog suits the claim, it is as large as its pods need, and no larger."""
     meta, spec = claim.metadata, claim.spec
     wanted = requirements.from_expressions(map(nodepools.expression, spec.requirements))
-    found = _likely(wanted, meta.annotations.get(names.SLOT), types, labels)
+    found = _remembered(claim, wanted, types, labels, memory if memory is not None else {})
     needs = resources.parse(spec.resources.requests) if spec.resources else resources.NOTHING
     known = _single_values(wanted)
     allocatable = capacity = needs
@@ -39,9 +44,23 @@ def view(claim: NodeClaim, types: tuple[InstanceType, ...], labels: CloudLabels)
     )
 
 
+def _remembered(
+    claim: NodeClaim,
+    wanted: Requirements,
+    types: tuple[InstanceType, ...],
+    labels: CloudLabels,
+    memory: Memory,
+) -> Found:
+    slot = claim.metadata.annotations.get(names.SLOT)
+    asked = (claim.spec.node_class_ref.name, claim.spec.requirements, slot)
+    if asked not in memory:
+        memory[asked] = _likely(wanted, slot, types, labels)
+    return memory[asked]
+
+
 def _likely(
     wanted: Requirements, slot: str | None, types: tuple[InstanceType, ...], labels: CloudLabels
-) -> tuple[InstanceType, Offering] | None:
+) -> Found:
     allowed = wanted.get(names.INSTANCE_TYPE)
     found = [
         (type_.order_key(offering), type_.name, offering.zone, type_, offering)

@@ -7,20 +7,22 @@ was derived from it is not derived anew; a class that cannot be served keeps its
 others.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from holdfast import errors, names
-from holdfast.api.cluster import Namespace, PodDisruptionBudget
+from holdfast.api.cluster import Namespace, PodDisruptionBudget, Service
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from holdfast.api.workloads import DaemonSet
+from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.plan import Reason, Unplaced
 from holdfast.model.instances import Instance
@@ -29,7 +31,19 @@ from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
-from holdfast.state import claims, in_flight, nodepools, nodes, orders, snapshot, volumes
+from holdfast.state import (
+    claims,
+    default_spreads,
+    in_flight,
+    nodepools,
+    nodes,
+    orders,
+    pod_shapes,
+    pod_states,
+    snapshot,
+    volumes,
+)
+from holdfast.state.default_spreads import Defaults, Maker
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
 from holdfast.state.pod_shapes import Surroundings
@@ -51,12 +65,21 @@ KINDS: Final[tuple[type[Object], ...]] = (
     StorageClass,
     CSINode,
 )
+MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
+    Service,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
+
+_CONVERTED_AT_ONCE: Final = 500  # pods, in about 5 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +107,9 @@ class Live:
         clock: Clock,
         key_aliases: Mapping[str, str],
         ledger_lag_s: int,
+        spreads: Sequence[DefaultConstraint] = (),
     ) -> None:
+        """`spreads`: what kube-scheduler gives to pods that have none; `MAKERS` are to be in the caches then."""
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
@@ -94,8 +119,10 @@ class Live:
         self._converter = _RememberingConverter(LabelRules(cloud.labels.well_known, key_aliases))
         self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read
+        self._machines: tuple[Instance, ...] = ()  # likewise
+        self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
-        for kind in _SURROUNDINGS:
+        for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
             caches.of(kind).subscribe(self._on_surroundings)
 
     # --- What others ask ------------------------------------------------------------------------------
@@ -105,6 +132,7 @@ class Live:
         supplied = await self._supply()
         counts = await self.counts()
         instances = await self._instances(counts)
+        await self._convert_new_pods()
         return self._taken(supplied, counts, instances)
 
     async def counts(self) -> ReservationCounts:
@@ -187,15 +215,25 @@ class Live:
         self._nodes = {node.name: node for node in kept}
         return Seen(dataclasses.replace(world, nodes=kept), taken.rejected, tuple(supplied.unserved))
 
+    async def _convert_new_pods(self) -> None:
+        """A few at a time, with others running in between: those of a large cluster take half a second."""
+        self._read_surroundings()
+        new = [pod for pod in self._of(Pod) if pod_states.is_active(pod) and not self._converter.knows(pod)]
+        for start in range(0, len(new), _CONVERTED_AT_ONCE):
+            for pod in new[start : start + _CONVERTED_AT_ONCE]:
+                self._converter.view(pod, now_s=self._clock.now_s(), uid=pod.metadata.uid)
+            await self._clock.sleep(0)
+
     def _same(self, node: NodeView) -> NodeView:
         known = self._nodes.get(node.name)
         return known if known is not None and known == node else node
 
     def _to_come(self, supplied: _Supplied) -> tuple[NodeView, ...]:
         """Claims that were written and not launched yet."""
+        memory: in_flight.Memory = {}
         return tuple(
             in_flight.view(
-                claim, supplied.of_class.get(claim.spec.node_class_ref.name, ()), self._cloud.labels
+                claim, supplied.of_class.get(claim.spec.node_class_ref.name, ()), self._cloud.labels, memory
             )
             for claim in self._of(NodeClaim)
             if not claim.status.provider_id
@@ -242,8 +280,19 @@ class Live:
         known = volumes.storage(
             self._of(PersistentVolumeClaim), self._of(PersistentVolume), self._of(StorageClass)
         )
-        self._converter.use(Surroundings(namespaces, known))
+        self._converter.use(Surroundings(namespaces, known, self._defaults()))
         self._converter.keep_only(())
+
+    def _defaults(self) -> Defaults:
+        if not self._spreads:
+            return Defaults()
+        makers: tuple[Maker, ...] = (
+            *self._of(Deployment),
+            *self._of(ReplicaSet),
+            *self._of(ReplicationController),
+            *self._of(StatefulSet),
+        )
+        return default_spreads.defaults(self._spreads, self._of(Service), makers)
 
     async def _supply(self) -> _Supplied:
         found = _Supplied()
@@ -267,8 +316,12 @@ class Live:
         return found.of_class[reference.name]
 
     async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:
-        """Without reservations nobody counts by machines."""
-        return await self._cloud.instances() if counts.reservations else ()
+        """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
+        say what is free, and nobody waits for a node because a list of machines does not come."""
+        if counts.reservations:
+            with contextlib.suppress(errors.HoldfastError):
+                self._machines = await self._cloud.instances()
+        return self._machines if counts.reservations else ()
 
 
 class _RememberingConverter(PodConverter):
@@ -286,6 +339,13 @@ class _RememberingConverter(PodConverter):
         if names.DO_NOT_DISRUPT not in pod.metadata.annotations:  # which may be true for a while only
             self._views[pod.metadata.uid] = (pod, seen, reasons)
         return seen, reasons
+
+    def knows(self, pod: Pod) -> bool:
+        """Whether nothing is gained by looking at it now."""
+        if names.DO_NOT_DISRUPT in pod.metadata.annotations:
+            return True
+        known = self._views.get(pod.metadata.uid)
+        return known is not None and known[0] is pod
 
     def keep_only(self, uids: Iterable[str]) -> None:
         wanted = frozenset(uids)

@@ -65,6 +65,8 @@ class PodConverter:
             bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
             pod_states.is_terminating(pod),
             made_by == pod_states.MIRROR,
+            pod.spec.priority or 0,
+            pod_states.deletion_cost(pod) if meta.annotations else 0,
         )
         return view, converted.problems
 

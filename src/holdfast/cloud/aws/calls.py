@@ -9,6 +9,8 @@ botocore is loaded with the first call, in the executor: it is slow to import.
 """
 
 import asyncio
+import contextlib
+import email.utils
 import functools
 import threading
 from collections.abc import Callable, Mapping
@@ -119,13 +121,16 @@ class Calls:
         ids: ports.Ids,
         recorder: ports.Recorder,
         rates: Rates | None = None,
+        heard: Callable[..., None] = lambda _, **__: None,
     ) -> None:
+        """`heard` is told what EC2 says the time is, and how long its answer took."""
         self.executor = executor  # also for what else would hold up the loop
         self.clock = clock
         self._clients = clients
         self._ids = ids
         self._recorder = recorder
         self._rates = rates or Rates()
+        self._heard = heard
 
     @property
     def region(self) -> str:
@@ -166,16 +171,26 @@ class Calls:
         began_s = self.clock.monotonic_s()
         outcome = "ok"
         try:
-            return await self.executor.run(
+            answer = await self.executor.run(
                 functools.partial(_ask, self._clients, service, operation, parameters)
             )
         except errors.HoldfastError as error:
             outcome = type(error).__name__
             raise
+        else:
+            self._tell_time(service, answer, self.clock.monotonic_s() - began_s)
+            return answer
         finally:
             asked = {"service": service, "operation": operation}
             self._recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
             self._recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
+
+    def _tell_time(self, service: str, answer: Mapping[str, Any], took_s: float) -> None:
+        written = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if service != EC2 or not written:
+            return
+        with contextlib.suppress(ValueError):  # it is nothing that anybody asked for
+            self._heard(int(email.utils.parsedate_to_datetime(written).timestamp()), took_s=took_s)
 
 
 def pricing_region(region: str) -> str:

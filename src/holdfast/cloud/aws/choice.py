@@ -222,10 +222,11 @@ def _is_exotic(instance_type: InstanceType) -> bool:
 
 def _without_dear_spot(picks: list[Pick]) -> list[Pick]:
     """Spot that costs more than the cheapest on-demand offering has nothing to recommend it."""
-    on_demand = [pick.order_key for pick in picks if pick.offering.capacity_type == names.ON_DEMAND]
-    if not on_demand:
+    on_demand = (pick.order_key for pick in picks if pick.offering.capacity_type == names.ON_DEMAND)
+    cheapest = min(on_demand, default=None)
+    if cheapest is None:
         return picks
-    return [p for p in picks if p.offering.capacity_type != names.SPOT or p.order_key <= min(on_demand)]
+    return [p for p in picks if p.offering.capacity_type != names.SPOT or p.order_key <= cheapest]
 
 
 def _at_most(choice: Choice, wanted: Requirements) -> Choice:

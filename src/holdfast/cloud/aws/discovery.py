@@ -50,6 +50,7 @@ from holdfast.ports import ReservationCounts
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
+FIRST_COUNTS_S: Final = 60.0  # how long a start waits for the first counts of reservations
 SLOTS_TOTAL: Final = "holdfast_reservation_slots"
 SLOTS_FREE: Final = "holdfast_reservation_free_slots"
 
@@ -77,6 +78,7 @@ class Discovery:
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
         self._memory = LearnedMemory()
+        self._asked_s: float | None = None  # when counts were first wanted
         self._selecting: set[str] = set()  # classes that have reservation terms
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
@@ -248,7 +250,23 @@ class Discovery:
         listed = {entry.id for entry in node_class.status.capacity_reservations}
         if not listed or node_class.metadata.name not in self._selecting:
             return ()
-        return [one for one in self._named(await self._reservations.get()) if one.id in listed]
+        reading = await self._first_reading(node_class)
+        return [one for one in self._named(reading) if one.id in listed] if reading is not None else ()
+
+    async def _first_reading(self, node_class: EC2NodeClass) -> Reading | None:
+        """After a start the first counts are waited for, since a slot that is taken must not be planned for; but not
+        for ever. None: it has been long enough, and the class goes on without its reservations."""
+        now_s = self._clock.monotonic_s()
+        if self._asked_s is None:
+            self._asked_s = now_s
+        try:
+            return await self._reservations.get()
+        except errors.HoldfastError as error:
+            if now_s - self._asked_s < FIRST_COUNTS_S:
+                raise
+            said = f"no count of capacity reservations since {FIRST_COUNTS_S:.0f} s; going on without them: {error}"
+            self._recorder.event(node_class, "ReservationCountsUnknown", said, warning=True)
+            return None
 
     async def _visible_to(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
         """What the terms of a class are matched against. An id that no reading was asked about is worth one."""
@@ -260,12 +278,12 @@ class Discovery:
 
     async def _newest(self) -> Reading:
         """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
-        another minute."""
+        another minute. Nor of one that is to be drained: it may have got a new end."""
         reading, now_s = await self._reservations.fresh(), self._clock.now_s()
-        started_s = reading.last_start_s(now_s)
-        if started_s is None or started_s <= reading.read_began_s:
+        turned_s = reading.last_turn_s(now_s)
+        if turned_s is None or turned_s <= reading.read_began_s:
             return reading
-        return await self._reservations.fresh(now_s - started_s)
+        return await self._reservations.fresh(now_s - turned_s)
 
     def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:
         return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))

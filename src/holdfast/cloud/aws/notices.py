@@ -23,6 +23,21 @@ _ENDING: Final = (
     Kind.INSTANCE_TERMINATED,
     Kind.SCHEDULED_CHANGE,
 )
+# Named as Karpenter names them.
+_EVENTS: Final = {
+    Kind.SPOT_INTERRUPTED: ("SpotInterrupted", "EC2 takes this spot instance back"),
+    Kind.RESERVATION_INTERRUPTED: (
+        "CapacityReservationInstanceInterrupted",
+        "EC2 takes this instance of an interruptible capacity reservation back",
+    ),
+    Kind.REBALANCE: (
+        "SpotRebalanceRecommendation",
+        "this spot instance is more likely than before to be taken back",
+    ),
+    Kind.INSTANCE_STOPPED: ("InstanceStopping", "its instance stops, or has stopped"),
+    Kind.INSTANCE_TERMINATED: ("InstanceTerminating", "its instance is terminated, or was"),
+    Kind.SCHEDULED_CHANGE: ("InstanceUnhealthy", "AWS has scheduled a change of its instance"),
+}
 _ABOUT_RESERVATIONS: Final = (Kind.RESERVATION_INTERRUPTED, Kind.RESERVATION_CHANGED, Kind.BLOCK_EXPIRING)
 
 
@@ -62,8 +77,11 @@ class Notices:
 
 def _ours(received: Received) -> Notice:
     said = received.notice
+    event, message = _EVENTS.get(said.kind, ("", ""))
     return Notice(
         reason=said.kind.value,
+        event=event,
+        message=message,
         ends_machines=said.kind in _ENDING,
         machines=said.instance_ids,
         reservation_ids=said.reservation_ids,

@@ -12,7 +12,8 @@ from holdfast.api import aws as aws_names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import class_hash, labels
+from holdfast.api.nodepool import NodePool
+from holdfast.cloud.aws import class_hash, labels, preflight
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
@@ -91,6 +92,11 @@ class Aws:
     def fingerprint(self, node_class: Object) -> str:
         assert isinstance(node_class, EC2NodeClass)
         return class_hash.of(node_class, self._ca_bundle)
+
+    def never(self, pool: Object, node_class: Object) -> Sequence[str]:
+        assert isinstance(pool, NodePool)
+        assert isinstance(node_class, EC2NodeClass)
+        return [found.message for found in preflight.problems(pool, node_class)]
 
     async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
         self._note(node_class)

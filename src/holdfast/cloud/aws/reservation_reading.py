@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import errors, ports
-from holdfast.cloud.aws import calls, described
+from holdfast.cloud.aws import calls, described, reservations
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.reservations import CapacityReservation
 
@@ -32,10 +32,10 @@ class Reading:
         """Of these ids, those that this reading says nothing about."""
         return frozenset(ids) - {one.id for one in self.reservations} - self.unknown
 
-    def last_start_s(self, now_s: int) -> int | None:
-        """When the last of those that have begun did so."""
-        starts = (one.start_s for one in self.reservations if one.start_s is not None)
-        return max((start_s for start_s in starts if start_s <= now_s), default=None)
+    def last_turn_s(self, now_s: int) -> int | None:
+        """When the last of those that have begun, or are drained, did so."""
+        turns = (turn_s for one in self.reservations for turn_s in reservations.turns_s(one))
+        return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
 
 
 class Reader:

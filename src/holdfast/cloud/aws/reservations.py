@@ -110,6 +110,13 @@ def lead_times(reservation: CapacityReservation) -> LeadTimes:
     return ULTRASERVER_LEAD if reservation.ultraserver else BLOCK_LEAD
 
 
+def turns_s(reservation: CapacityReservation) -> tuple[int, ...]:
+    """When it begins, and when it begins to be drained, by its dates: what was read before says little any more."""
+    lead, end_s = lead_times(reservation), reservation.end_s
+    drains_s = end_s - lead.drain_s if end_s is not None and lead.drain_s else None
+    return tuple(turn_s for turn_s in (reservation.start_s, drains_s) if turn_s is not None)
+
+
 def selected(
     node_class: EC2NodeClass | None, reservations: Iterable[CapacityReservation]
 ) -> tuple[CapacityReservation, ...]:

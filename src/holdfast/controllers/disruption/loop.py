@@ -31,8 +31,8 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import disruption
-from holdfast.state.disruption import Changes, Objects
+from holdfast.state import disruption_world
+from holdfast.state.disruption_world import Changes, Objects
 from holdfast.state.live import Live
 
 KEY: Final[Key] = ("", "disruption")
@@ -103,7 +103,7 @@ class Disruption:
             [claim for claim in self._claims if self._live.is_ours(claim.spec.node_class_ref)],
             self._nodes,
         )
-        return disruption.world(seen.snapshot, objects, changed)
+        return disruption_world.world(seen.snapshot, objects, changed)
 
     # --- Decide ---------------------------------------------------------------------------------------
 

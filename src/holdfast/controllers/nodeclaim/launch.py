@@ -58,6 +58,7 @@ class Launch:
         self._ids = doors.ids
         self._moving = asyncio.Lock()  # two claims must not move to one slot
         self._failures: dict[str, _Failures] = {}  # by uid
+        self._suitable = _Suitable()
 
     async def run(self, draft: Draft) -> Wait | End | None:
         if draft.holds(drafts.LAUNCHED):
@@ -76,7 +77,7 @@ class Launch:
             known = await self._cloud.instance_types(node_class)
         except errors.NotReady as error:
             return End("nodeclass_not_ready", str(error))
-        types = _suitable(draft.claim, known)
+        types = self._suitable.types(draft.claim, known)
         return self._answered(draft, types, await self._launched(draft, node_class, types))
 
     async def _launched(
@@ -172,6 +173,23 @@ def _requirements(claim: NodeClaim) -> Requirements:
     return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
 
 
+class _Suitable:
+    """Claims of one plan ask for the same, one after the other, so the last answer is kept."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[object, ...] = ()
+        self._known: tuple[InstanceType, ...] = ()
+        self._answer: tuple[InstanceType, ...] = ()
+
+    def types(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        asked = (claim.spec.requirements, claim.spec.resources)
+        if (
+            self._known != known or self._asked != asked
+        ):  # the catalog is made anew, of parts that are the same
+            self._asked, self._known, self._answer = asked, known, _suitable(claim, known)
+        return self._answer
+
+
 def _suitable(claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     """By name: prices change, and a call that is made again has to be the same call."""
     wanted = _requirements(claim)
@@ -196,7 +214,8 @@ def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> 
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
-    draft.annotations.pop(names.WAITS_FOR_INSTANCE, None)
+    if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
+        draft.restart(drafts.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)
     draft.fill(
         provider_id=instance.provider_id,

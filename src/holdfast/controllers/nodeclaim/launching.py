@@ -17,6 +17,7 @@ from holdfast.ports import LaunchRequest
 from holdfast.runtime.cache import Caches
 
 _GATHER_S: Final = 0.05
+_GATHER_TIMES: Final = 20
 _MOST: Final = 1000
 
 
@@ -44,8 +45,14 @@ class Launching:
         return await asked.answer
 
     async def _gathered(self) -> None:
-        """Whoever came first makes the call for all, so what goes wrong with it is not lost."""
-        await self._clock.sleep(_GATHER_S)
+        """Whoever came first makes the call for all, so what goes wrong with it is not lost. It waits while others
+        come: each of them has been written to an API server that may be slow."""
+        came = 0
+        for _ in range(_GATHER_TIMES):
+            if came == len(self._waiting):
+                break
+            came = len(self._waiting)
+            await self._clock.sleep(_GATHER_S)
         waiting, self._waiting = self._waiting, []
         try:
             for start in range(0, len(waiting), _MOST):

@@ -22,6 +22,7 @@ from holdfast.state import nodepools
 
 VALIDATION: Final = "ValidationSucceeded"
 NODE_CLASS: Final = "NodeClassReady"
+NEVER: Final = "NeverLaunches"  # pool and class exclude each other, whatever there is to be had
 READY_NEEDS: Final = (VALIDATION, NODE_CLASS)
 _PROBLEMS_SHOWN: Final = 10
 
@@ -59,6 +60,8 @@ class Status:
         found.summarize(READY_NEEDS)
         did = await verdicts.write(self._kube, pool, found.changes | _seen(pool, node_class))
         verdicts.tell(self._recorder, pool, found.all)
+        for why in self._cloud.never(pool, node_class) if node_class is not None else ():
+            self._recorder.event(pool, NEVER, why, warning=True)
         return Done(did)
 
     def _validate(self, found: Verdicts, pool: NodePool) -> None:

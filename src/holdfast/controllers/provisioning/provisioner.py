@@ -70,6 +70,7 @@ class Provisioner:
     ) -> None:
         self._live = live
         self._pods = caches.of(Pod)
+        self._by_uid = self._pods.index(_uid)
         self._pools = caches.of(NodePool)
         self._kube = doors.kube
         self._labels = doors.cloud.labels
@@ -226,5 +227,8 @@ class Provisioner:
                 self._recorder.event(pool, "NodePoolNotServed", why, warning=True)
 
     def _pods_by_uid(self, uids: Iterable[str]) -> list[Pod]:
-        wanted = frozenset(uids)
-        return [pod for pod in self._pods if pod.metadata.uid in wanted] if wanted else []
+        return [pod for uid in uids for pod in self._by_uid.get(uid)]
+
+
+def _uid(pod: Pod) -> tuple[str, ...]:
+    return (pod.metadata.uid,)

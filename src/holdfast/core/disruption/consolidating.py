@@ -23,7 +23,8 @@ _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
 _QUESTION: Final = Question(consolidating=True)
 
-Try = Callable[[Sequence[Candidate]], "Command | Why"]
+Try = Callable[[Sequence[Candidate]], "Command | Why | None"]
+"""What becomes of a set of nodes; None: nothing more is tried."""
 
 
 @dataclass
@@ -69,8 +70,9 @@ def together(c: Consolidating, found: Sequence[Candidate], purse: Purse) -> Comm
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
     some = c.within(found, purse)[: c.settings.together_max]
 
-    def attempt(chosen: Sequence[Candidate]) -> Command | Why:
-        return c.attempt(Method.MULTI_NODE, chosen)
+    def attempt(chosen: Sequence[Candidate]) -> Command | Why | None:
+        # Half of what a pass may ask is left for single nodes.
+        return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     slots = hopes.Slots(c.survey, c.settings)
     into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
@@ -93,6 +95,8 @@ def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
         if not more:
             break
         command = attempt([*chosen, *more])
+        if command is None:
+            break
         if isinstance(command, Command) and (best is None or _gain(command) > _gain(best)):
             best = command
             chosen += more
@@ -112,7 +116,6 @@ def one_by_one(
     hope = hopes.Hope(c.survey, c.simulator.targets, c.settings)
     seen = set(tried)
     waiting: list[str] = []
-    left = c.settings.simulations_max
     for one in interleaved(found, first):
         if purse.left(one.pool) == 0:
             c.held_back = True
@@ -126,13 +129,12 @@ def one_by_one(
             )
             continue
         why: Command | Why | None = hope.why_not(one)
-        if why is None and not left:
+        if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
             why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.SINGLE_NODE)
             c.whys.add(one.name, why)
             continue
         if why is None:
-            left -= 1
             why = c.attempt(Method.SINGLE_NODE, [one])
         if isinstance(why, Command):
             return why, frozenset(seen), ()

@@ -102,7 +102,9 @@ class _Pass:
                 whys = self.whys.of(node.name)
                 if refused is not None and refused not in whys:
                     whys = (refused, *whys)
-                found.append(Kept(node.name, whys or (idle,)))
+                if all(why.code is Code.NOTHING_TO_DO for why in whys):
+                    whys = (idle,) if command is not None or not whys else whys
+                found.append(Kept(node.name, whys))
         return tuple(found)
 
     def _allowed(self, reason: Reason) -> dict[str, Allowance]:

@@ -81,11 +81,7 @@ class Hope:
 
     def why_not(self, one: Candidate) -> Why | None:
         """Why no plan could save anything; None: one might."""
-        bound = [
-            pod
-            for pod in one.node.pods
-            if pod.reschedulable and not self._targets.has_room(pod.shape, one.name)
-        ]
+        bound = self._targets.left_over(one.node)
         if not bound or self._in_slots(one, [pod.shape for pod in bound]):
             return None
         load = resources.add(*(pod.shape.requests for pod in bound))
@@ -96,7 +92,7 @@ class Hope:
             return None
         return Why(
             Code.NOT_CHEAPER,
-            f"pod {bound[0].full_name} fits on no other node, and nothing that holds it is cheaper",
+            f"pod {bound[0].full_name} finds no room on other nodes, and nothing that holds it is cheaper",
             Method.SINGLE_NODE,
             bound[0].full_name,
         )
@@ -133,15 +129,19 @@ def _bought(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int
 
 
 def _sold(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
-    catalogs = {id(pool.instance_types): pool.instance_types for pool in survey.pools.values()}
-    for types in catalogs.values():
-        for known in types:
+    for pool in survey.pools.values():
+        kinds, zones = pool.requirements.get(names.CAPACITY_TYPE), pool.requirements.get(names.ZONE)
+        for known in pool.instance_types:
+            if not pool.requirements.intersects(known.requirements):
+                continue
             # Of offerings with the same room the cheapest stands for all.
-            cheapest: dict[tuple[str, Resources, Resources], Offering] = {}
+            cheapest: dict[tuple[Resources, Resources], Offering] = {}
             for one in known.offerings:
-                if one.launchable and one.capacity_type != names.RESERVED and one.price_nano_usd_per_hour:
-                    key = one.capacity_type, one.capacity_override, one.overhead_override
-                    best = cheapest.setdefault(key, one)
-                    if one.price_nano_usd_per_hour < (best.price_nano_usd_per_hour or 0):
-                        cheapest[key] = one
+                price = one.price_nano_usd_per_hour
+                if not price or not one.launchable or one.capacity_type == names.RESERVED:
+                    continue
+                if kinds.has(one.capacity_type) and zones.has(one.zone):
+                    best = cheapest.setdefault((one.capacity_override, one.overhead_override), one)
+                    if price < (best.price_nano_usd_per_hour or 0):
+                        cheapest[one.capacity_override, one.overhead_override] = one
             yield from ((known, one) for one in cheapest.values())

@@ -121,7 +121,7 @@ class Settings:
         600  # how long a replacement waits for a slot that is free of its instance and not for us
     )
     together_max: int = 100  # nodes that are looked at together
-    simulations_max: int = 200  # of single nodes in one pass; the next pass goes on where this one stopped
+    nodes_asked_max: int = 50_000  # that the planner looks at in a pass; the next pass goes on from there
     memo_s: int = 300  # how long a method that found nothing is not asked again while nothing changes
 
 

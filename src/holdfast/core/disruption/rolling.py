@@ -41,14 +41,12 @@ class Rolling:
     def drifted(self, purse: Purse, whys: Whys) -> Command | None:
         """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
         found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
-        left = self.settings.simulations_max
         for one in sorted(found, key=_drift_order):
             why: Command | Why | None = self._why_no_drift(one, purse)
-            if why is None and not left:
+            if why is None and self.simulator.is_spent():
                 why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.DRIFT)
             if why is None:
                 assert one.facts.drifted is not None
-                left -= 1
                 why = self.replace(
                     one,
                     Need(
@@ -106,7 +104,8 @@ class Rolling:
         if away is not None:
             return away
         answer = self.simulator.ask([one.node], Question(credited=id_, alone=True, forced=need.forced))
-        if answer.stuck is not None or any(claim.slot is None for claim in answer.claims):
+        slots = [claim.slot for claim in answer.claims]
+        if answer.stuck is not None or None in slots or id_ not in slots:
             return no
         endless = self._drain_never_ends(one, need, answer)
         if endless is not None:

@@ -26,22 +26,22 @@ _SETTLED: Final = requirements.of(requirement.of(_UNSETTLED, Operator.DOES_NOT_E
 def without(snapshot: Snapshot, candidates: Collection[str], *, consolidating: bool = False) -> Snapshot:
     """The snapshot as if the candidates were being deleted; when consolidating, their pods avoid unsettled nodes."""
     going = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
-    unsettled = _unsettled(snapshot) - going if consolidating else set()
-    nodes = tuple(_changed(node, going, unsettled, snapshot) for node in snapshot.nodes)
+    fresh = unsettled(snapshot) - going if consolidating else set()
+    nodes = tuple(_changed(node, going, fresh, snapshot) for node in snapshot.nodes)
     gone = [node for node in snapshot.nodes if node.name in going]
     pools = tuple(replace(pool, used=_used(pool, gone)) for pool in snapshot.node_pools)
     return replace(snapshot, nodes=nodes, node_pools=pools)
 
 
-def _changed(node: NodeView, going: set[str], unsettled: set[str], snapshot: Snapshot) -> NodeView:
+def _changed(node: NodeView, going: set[str], fresh: set[str], snapshot: Snapshot) -> NodeView:
     """Most nodes stay the very value they are, and with it all that was derived from them."""
     if node.name in going:
         pods = tuple(
-            _settled_only(pod) if unsettled and needs_another_place(pod, snapshot.budgets) else pod
+            _settled_only(pod) if fresh and needs_another_place(pod, snapshot.budgets) else pod
             for pod in node.pods
         )
         return replace(node, deleting=True, pods=pods)
-    if node.name in unsettled:
+    if node.name in fresh:
         return replace(node, labels=tuple(sorted((*node.labels, (_UNSETTLED, "true")))))
     return node
 
@@ -52,7 +52,7 @@ def moves_everybody(plan: Plan, snapshot: Snapshot) -> bool:
     return all(one.pod in pending for one in plan.unplaced)
 
 
-def _unsettled(snapshot: Snapshot) -> set[str]:
+def unsettled(snapshot: Snapshot) -> set[str]:
     """Nodes on which pods came or went so recently that their pool does not consolidate them yet."""
     after_s = {pool.name: pool.consolidate_after_s for pool in snapshot.node_pools}
     return {

@@ -7,6 +7,7 @@ becomes of pods that had none before or of nodes that drain already, so one node
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from holdfast.core.disruption import simulation
 from holdfast.core.disruption.commands import Code, Why
@@ -17,6 +18,8 @@ from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.snapshot import NodeView, Snapshot
+
+_A_QUESTION: Final = 300  # what a question costs whatever it is about, in nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +54,22 @@ class Simulator:
     def __init__(self, snapshot: Snapshot, settings: Settings, memory: columns.Memory | None = None) -> None:
         self.snapshot = snapshot
         self.targets = Targets(snapshot)
-        self.asked = 0
+        self.nodes_asked = 0
         self._settings = settings
         self._memory = memory or columns.Memory()
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
         self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
 
+    def is_spent(self, share: int = 1) -> bool:
+        """Whether a pass has asked as much as it may; with a share, one in so many of it."""
+        return self.nodes_asked * share >= self._settings.nodes_asked_max
+
     def ask(self, nodes: Sequence[NodeView], question: Question | None = None) -> Answer:
         question = question or Question()
-        self.asked += 1
         names = {node.name for node in nodes}
         snapshot = self._reduced(nodes, alone=question.alone)
+        self.nodes_asked += _A_QUESTION + len(snapshot.nodes)
         if question.forced:
             snapshot = _forced(snapshot, names)
         movers = frozenset(

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.model.pods import PodShape, PodTerm
+from holdfast.core.disruption import simulation
+from holdfast.model.pods import PodShape, PodTerm, PodView
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.resources import CPU, MEMORY, Resources, add
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.model.taints import TOLERATE_PREFERENCES, Taint, first_untolerated
 
@@ -23,11 +25,12 @@ _Kind = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
 class Targets:
-    """The nodes of one snapshot that take pods, in the planner's order."""
+    """The nodes of one snapshot that take pods, in the planner's order; those that only just changed come last."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         there = [node for node in snapshot.nodes if not node.deleting]
-        self._nodes = sorted(there, key=_order)
+        fresh = simulation.unsettled(snapshot)
+        self._nodes = sorted(there, key=lambda node: (node.name in fresh, *_order(node)))
         self._free: dict[str, NDArray[np.int64]] = {}
         self._kinds: dict[_Kind, int] = {}
         self._kind_of = np.array([self._kind(node) for node in self._nodes], dtype=np.int64)
@@ -48,7 +51,7 @@ class Targets:
         return {
             self._nodes[i].name
             for key, shape in by_id.items()
-            for i in self.fitting(shape)[: counts[key] + SPARE].tolist()
+            for i in self.fitting(shape)[: _enough(shape, counts[key])].tolist()
         }
 
     def fitting(self, shape: PodShape) -> NDArray[np.intp]:
@@ -70,6 +73,26 @@ class Targets:
         found = self.fitting(shape)
         return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != elsewhere_than)
 
+    def left_over(self, node: NodeView) -> list[PodView]:
+        """Pods of a node that find no room on others, the biggest being placed first as the planner does; nobody else
+        and no tie between pods is thought of, so the planner will not place more of them."""
+        pods = [pod for pod in node.pods if pod.reschedulable]
+        pods.sort(key=lambda pod: (-pod.shape.requests[CPU], -pod.shape.requests[MEMORY]))
+        taken: dict[int, list[Resources]] = {}
+        found = []
+        for pod in pods:
+            wanted = pod.shape.requests
+            for i in map(int, self.fitting(pod.shape)):
+                if self._nodes[i].name == node.name:
+                    continue
+                before = taken.get(i)
+                if before is None or add(wanted, *before).fits(self._nodes[i].free):
+                    taken.setdefault(i, []).append(wanted)
+                    break
+            else:
+                found.append(pod)
+        return found
+
     def _column(self, name: str) -> NDArray[np.int64]:
         found = self._free.get(name)
         if found is None:
@@ -87,6 +110,13 @@ class Targets:
         if known is None:
             known = self._loose[id(shape)] = shape, _is_loose(shape, self._far)
         return known[1]
+
+
+def _enough(shape: PodShape, count: int) -> int | None:
+    """How many nodes are enough for so many pods; None: more than room may keep such a pod from a node."""
+    if shape.anti_affinity or shape.preferred_anti_affinity or shape.host_ports or shape.volumes.claims:
+        return None
+    return count + SPARE
 
 
 def _order(node: NodeView) -> tuple[bool, bool, str]:

@@ -150,10 +150,7 @@ def _protobuf_value(body: bytes) -> Json:
     except protobuf.Malformed as error:
         raise bad_request(str(error)) from error
     except protobuf.UnknownKind as error:
-        raise Refused(
-            "UnsupportedMediaType",
-            f"no protobuf decoding of {str(error)[:200]} is known here; send application/json",
-        ) from error
+        raise bad_request(str(error)[:300]) from error
 
 
 def _check_kind(value: Any, kind: tuple[str, str, str]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.api import cel, structure, validation
 from holdfast.api.findings import Path
-from holdfast.sim.api import shapes
+from holdfast.sim.api import jsonpath, shapes
 from holdfast.sim.api.shapes import Shape
 from holdfast.sim.api.status import Cause
 
@@ -21,6 +21,7 @@ Json = dict[str, Any]
 
 _MAX_CAUSES: Final = 100
 _MAX_SHOWN: Final = 200
+_MOST_REPLICAS: Final = 2**31 - 1
 _NOTHING: Final = object()
 # Verdicts of the schema after which the rules are not asked.
 _BLOCKING: Final = frozenset(
@@ -101,6 +102,7 @@ class CustomKind:
     def causes(self, value: Json, old: Json | None) -> list[Cause]:
         """What is wrong with an object, or with the change from an older one."""
         found = sorted(self._schema_causes(value, old), key=lambda cause: cause.field)[:_MAX_CAUSES]
+        found += self._scale_causes(value)
         if any(cause.reason in _BLOCKING for cause in found):
             return [*found, _NOT_CHECKED]
         return [*found, *_rule_causes(value, old, self.schema, ())][:_MAX_CAUSES]
@@ -114,6 +116,16 @@ class CustomKind:
             if old is None or not _same(value, old, finding.path[:-1]):
                 reason = "FieldValueDuplicate" if "twice" in finding.message else "FieldValueInvalid"
                 yield Cause(reason, _dotted(finding.path), finding.message)
+
+    def _scale_causes(self, value: Json) -> Iterator[Cause]:
+        """What the scale subresource reads must be a count, whatever the schema says."""
+        for name in ("specReplicasPath", "statusReplicasPath") if self.scale else ():
+            path = (self.scale or {})[name]
+            for count in jsonpath.find(path, value):
+                if type(count) is not int:
+                    yield Cause("FieldValueInvalid", path, f"{_shown(count)}: is not a count")
+                elif not 0 <= count <= _MOST_REPLICAS:
+                    yield Cause("FieldValueInvalid", path, f"{count}: should be from 0 to {_MOST_REPLICAS}")
 
 
 def _rules(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Json]]:
@@ -168,18 +180,28 @@ def _judge(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
     yield Cause(rule.get("reason") or "FieldValueInvalid", field.lstrip(".") or "<nil>", message)
 
 
+def _wanted_type(error: jsonschema_rs.ValidationError) -> str | None:
+    """The type that a value should be of; None where that is not what is wrong."""
+    kind = jsonschema_rs.ValidationErrorKind
+    match error.kind:
+        case kind.Type(types=[wanted, *_]) | kind.Format(format=wanted):
+            return str(wanted)
+        case kind.AnyOf() if type(error.instance) not in (int, str):
+            return "integer,string"
+    return None
+
+
 def _schema_cause(error: jsonschema_rs.ValidationError, path: Path) -> Cause:
     kind, at = jsonschema_rs.ValidationErrorKind, _dotted(path)
     value: Any = error.instance
+    if (wanted := _wanted_type(error)) is not None:
+        given = str(value)[:_MAX_SHOWN] if isinstance(error.kind, kind.Format) else _type_name(value)
+        return Cause(
+            "FieldValueTypeInvalid", at, f'"{given}": {at} in body must be of type {wanted}: "{given}"'
+        )
     match error.kind:
         case kind.Required(property=name):
             return Cause("FieldValueRequired", _dotted((*path, str(name))))
-        case kind.Type(types=types):
-            given = _type_name(value)
-            wanted = types[0]
-            return Cause(
-                "FieldValueTypeInvalid", at, f'"{given}": {at} in body must be of type {wanted}: "{given}"'
-            )
         case kind.Enum(options=options):
             supported = ", ".join(f'"{option}"' for option in options)
             return Cause("FieldValueNotSupported", at, f"{_shown(value)}: supported values: {supported}")

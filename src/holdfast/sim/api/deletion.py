@@ -80,8 +80,12 @@ class Deletion:
         finalizers = _finalizers(metadata.get("finalizers") or [], options.policy)
         waits = bool(finalizers) or grace > 0 or (bucket == NAMESPACES and self._spec_finalizers(value))
         if not waits:
-            if bucket == "/pods":  # its last state says that it was asked to go
+            if (
+                bucket == "/pods"
+            ):  # its last state says that it was asked to go, and watches see it before the end
                 self._mark(bucket, value, 0, [])
+                if not options.dry_run:
+                    self._store.put(bucket, value)
             return stored if options.dry_run else self._remove(bucket, stored.key, value)
         if metadata.get("deletionTimestamp") and not self._hastens(metadata, grace, finalizers):
             return stored

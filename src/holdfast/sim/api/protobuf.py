@@ -48,7 +48,7 @@ def decode(data: bytes) -> Json:
     if kind == "DeleteOptions":  # the same in every group
         name = f"{_META}DeleteOptions"
     if name is None or name not in kubernetes.published().messages:
-        raise UnknownKind(f"{api_version}, Kind={kind}")
+        raise UnknownKind(f'no kind "{kind}" is registered for version "{api_version}"')
     return {"apiVersion": api_version, "kind": kind, **_message(_as_bytes(envelope.get(2, b"")), name, 0)}
 
 

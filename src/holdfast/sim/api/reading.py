@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.sim.api import quantities
-from holdfast.sim.api.shapes import Shape
+from holdfast.sim.api.shapes import NOTHING, Shape
 
 _SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _BITS: Final = {"int32": 31, "int64": 63}
@@ -51,7 +51,7 @@ class _Reader:
             case list():
                 if self._typed and shape.type not in ("array", "any"):
                     raise _wrong(value, shape, path)
-                items = shape.items
+                items = shape.items if shape.type == "array" or shape.open else NOTHING
                 if self._typed:  # null in a list is the zero value of what it holds
                     value = [_ZEROS.get(items.type) if item is None else item for item in value]
                 return [self.read(item, items, f"{path}[{i}]") for i, item in enumerate(value)]

@@ -20,6 +20,7 @@ from holdfast.sim.api.subresources import Subresources
 from holdfast.sim.api.verbs import Verbs
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
+_HEALTHY: Final = Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
 _ANYBODY: Final = User("system:admin")
 _WHOLE: Final = frozenset({"scale", "eviction", "binding", "token", "finalize"})
 
@@ -52,9 +53,11 @@ class ApiServer:
     def _answer(self, request: Request) -> Response:
         parts = routing.steps(request.path)
         head = parts[0] if parts else ""
-        if head in _HEALTH:
-            return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
+        if head in _HEALTH and not request.headers.get("authorization"):
+            return _HEALTHY
         user = self._user(request)
+        if head in _HEALTH:
+            return _HEALTHY
         if head not in ("api", "apis") and request.method != "GET":
             raise status.not_allowed()
         match head:

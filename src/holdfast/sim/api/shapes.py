@@ -101,3 +101,4 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 ANYTHING: Final = Shape({"x-kubernetes-preserve-unknown-fields": True})
+NOTHING: Final = Shape({"properties": {}})

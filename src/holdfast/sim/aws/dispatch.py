@@ -4,6 +4,8 @@ Called by the two fronts that have a wire. The service is known from the scope o
 address serves them all.
 """
 
+import dataclasses
+import email.utils
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,8 +19,14 @@ _NOT_SIGNED: Final = ApiError("MissingAuthenticationToken", "Request is missing 
 
 
 def answer(endpoint: Endpoint, request: Request) -> Response:
-    """The answer, whatever the request is. Raises LostResponse or Unreached when there is to be none, and NotYet
-    where the endpoint is asked with patience."""
+    """The answer, whatever the request is, with the time of the simulated AWS. Raises LostResponse or Unreached when
+    there is to be none, and NotYet where the endpoint is asked with patience."""
+    made = _answer(endpoint, request)
+    date = email.utils.formatdate(endpoint.clock.now_s(), usegmt=True)
+    return dataclasses.replace(made, headers={**made.headers, "Date": date})
+
+
+def _answer(endpoint: Endpoint, request: Request) -> Response:
     request_id = endpoint.request_id()
     scope = wire.scope(request)
     if scope is None:

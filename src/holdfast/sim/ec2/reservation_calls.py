@@ -220,6 +220,8 @@ def render(world: World, account: str, reservation: Reservation) -> dict[str, An
         answer["PlacementGroupArn"] = reservation.placement_group_arn
     if reservation.block_id:
         answer["CapacityBlockId"] = reservation.block_id
+    if reservation.ultraserver:
+        answer["LaunchStatus"] = "launchable"
     if reservation.source_id:
         answer["InterruptionInfo"] = {
             "SourceCapacityReservationId": reservation.source_id,

@@ -1,0 +1,103 @@
+"""interruption: what the cloud says that it is about to do to machines becomes the end of their NodeClaims.
+
+Run by the engine, a key a notice; `listen` brings the notices, while this replica leads. The rules: a notice is
+acknowledged when the deletion of its claims was accepted, and not before, so that a crash loses none; the same notice
+twice is once; a machine that nobody knows is nobody's business; and where the cloud says by when it takes a machine,
+the drain is over by then, whatever disruption budgets say.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from holdfast import errors
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.controllers.doors import Doors
+from holdfast.model.notices import Notice
+from holdfast.runtime import indexes
+from holdfast.runtime.backoff import Backoff
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Done, Key
+from holdfast.state import times
+from holdfast.state.live import Live
+
+_AT_ONCE_MAX: Final = 1000  # notices that wait for their turn; the queue keeps the others
+_STANDBY_S: Final = 1.0
+_BACKOFF: Final = Backoff(base_s=1, cap_s=60)
+
+
+class Interruption:
+    name: Final = "interruption"
+
+    def __init__(self, *, live: Live, caches: Caches, doors: Doors, leads: Callable[[], bool]) -> None:
+        self._live = live
+        self._claims = caches.of(NodeClaim).index(_machine)
+        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._cloud = doors.cloud
+        self._clock = doors.clock
+        self._ids = doors.ids
+        self._recorder = doors.recorder
+        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._leads = leads
+        self._notices: dict[Key, Notice] = {}
+        self._wake: Callable[[Key], None] = lambda _: None
+
+    def watch(self, controller: Controller) -> None:
+        self._wake = controller.add
+
+    async def listen(self) -> None:
+        """For ever."""
+        failures = 0
+        while True:
+            if not self._leads() or len(self._notices) >= _AT_ONCE_MAX:
+                await self._clock.sleep(_STANDBY_S)
+                continue
+            try:
+                notices = await self._cloud.notices()
+            except errors.HoldfastError:  # counted where it is called
+                failures += 1
+                await self._clock.sleep(_BACKOFF.delay_s(failures, self._ids))
+                continue
+            failures = 0
+            for notice in notices:
+                key = ("", notice.receipt)
+                self._notices[key] = notice
+                self._wake(key)
+
+    async def reconcile(self, key: Key) -> Done:
+        notice = self._notices.get(key)
+        if notice is None:
+            return Done()
+        ended = 0
+        for claim in tuple(self._about(notice)):
+            ended += await self._heed(notice, claim)
+        await self._cloud.acknowledge(notice)
+        del self._notices[key]
+        return Done(f"{notice.reason}: {ended} claims deleted" if ended else "")
+
+    def _about(self, notice: Notice) -> Iterator[NodeClaim]:
+        for machine in notice.machines:
+            for claim in self._claims.get(machine):
+                if self._live.is_ours(claim.spec.node_class_ref):
+                    yield claim
+
+    async def _heed(self, notice: Notice, claim: NodeClaim) -> bool:
+        """Whether it ended the claim."""
+        objects = (claim, *self._nodes.get(claim.status.provider_id or ""))
+        by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
+        for obj in objects:
+            self._recorder.event(obj, notice.event, f"{notice.message}{by}", warning=True)
+        if not notice.ends_machines:
+            return False
+        ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s)
+        for obj in objects:
+            said = "its node is drained, because its machine goes"
+            self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
+        return ended
+
+
+def _machine(claim: NodeClaim) -> tuple[str, ...]:
+    """The last part of its provider id, which is how clouds speak of machines."""
+    return (claim.status.provider_id.rpartition("/")[2],) if claim.status.provider_id else ()

@@ -1,0 +1,48 @@
+"""The consistency stage: whether a node came up with what its claim was promised.
+
+Run by `lifecycle` once the claim is Initialized. The rule (NC-22): of everything that was asked for, the node has to
+have nine tenths of what its type should have; what is less is said, and nothing is done about it.
+"""
+
+from typing import Final
+
+from holdfast.api import conditions
+from holdfast.api.nodes import Node
+from holdfast.controllers import claim_draft as drafts
+from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.doors import Doors
+from holdfast.model import resources
+from holdfast.runtime.cache import Index
+
+CONSISTENT: Final = "ConsistentStateFound"
+FAILED: Final = "ConsistencyCheckFailed"
+_ENOUGH: Final = (9, 10)
+
+
+class Consistency:
+    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+        self._nodes = nodes  # by provider id
+        self._recorder = doors.recorder
+
+    async def run(self, draft: Draft) -> None:
+        node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
+        if node is None or not draft.holds(drafts.INITIALIZED):
+            return
+        short = too_little(node, draft)
+        if short is None:
+            draft.say(CONSISTENT, conditions.TRUE)
+            return
+        self._recorder.event(draft.claim, "FailedConsistencyCheck", short, warning=True)
+        draft.say(CONSISTENT, conditions.FALSE, FAILED, short)
+
+
+def too_little(node: Node, draft: Draft) -> str | None:
+    """What the node has much less of than its claim says."""
+    asked = draft.claim.spec.resources
+    has, expected = resources.parse(node.status.capacity), resources.parse(draft.status.capacity)
+    enough, of = _ENOUGH
+    for name, _ in resources.parse(asked.requests if asked else {}).amounts:
+        if has[name] * of < expected[name] * enough:
+            there, promised = resources.text(name, has[name]), resources.text(name, expected[name])
+            return f"node {node.metadata.name} has {there} of {name}, and {promised} was expected"
+    return None

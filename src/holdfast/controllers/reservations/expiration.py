@@ -1,0 +1,75 @@
+"""reservations.expiration: nodes in a reservation that takes its machines with it are drained before it ends.
+
+Run by the engine under one key, every few seconds and on the very second a drain begins. The rules: when, follows from
+the cloud's dates alone, so a restart changes nothing and a new end is followed; the drain is to be over when the cloud
+begins to take machines, so that no disruption budget can outlast it; a claim that was planned into such a reservation
+and has no machine yet ends as well, and its pods are planned again.
+"""
+
+from typing import Final
+
+from holdfast import names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.controllers.doors import Doors
+from holdfast.core.reservations import boundaries, deadlines
+from holdfast.core.reservations.deadlines import Deadline
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state import times
+from holdfast.state.live import Live
+
+KEY: Final[Key] = ("", "expiration")
+REASON: Final = "reservation_ending"
+_EVERY_S: Final = 10.0
+
+
+class Expiration:
+    name: Final = "reservations.expiration"
+
+    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
+        self._live = live
+        self._claims = caches.of(NodeClaim)
+        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._label = doors.cloud.labels.reservation_id
+        self._clock = doors.clock
+        self._recorder = doors.recorder
+        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
+
+    async def reconcile(self, _key: Key) -> RequeueAfter:
+        counts, now_s = await self._live.counts(), self._clock.now_s()
+        due = deadlines.due(counts.reservations, now_s)
+        ended = 0
+        for claim in tuple(self._claims) if due else ():
+            deadline = due.get(self._reservation_id(claim))
+            if deadline is not None and self._live.is_ours(claim.spec.node_class_ref):
+                ended += await self._end(claim, deadline)
+        did = f"{ended} claims are drained" if ended else ""
+        at_s = boundaries.next_change_s(counts.reservations, now_s)
+        if at_s is not None and at_s - now_s < _EVERY_S:
+            return RequeueAfter(at_s - now_s, "a reservation drains or ends", did)
+        return RequeueAfter(_EVERY_S, "the next look at dates", did)
+
+    def _reservation_id(self, claim: NodeClaim) -> str:
+        """Where its machine is; before it has one, where it is to be."""
+        labels, annotations = claim.metadata.labels, claim.metadata.annotations
+        planned = None if claim.status.provider_id else annotations.get(names.SLOT)
+        return planned or labels.get(self._label or "", "")
+
+    async def _end(self, claim: NodeClaim, deadline: Deadline) -> bool:
+        if not await self._claim_end.end(claim, REASON, until_s=deadline.until_s):
+            return False
+        said = (
+            f"reservation {deadline.reservation_id} ends at {times.text(deadline.ends_s)}, and from "
+            f"{times.text(deadline.until_s)} on its machines are taken: the node is drained until then, "
+            "whatever disruption budgets say"
+        )
+        for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):
+            self._recorder.event(obj, "ReservationEnding", said, warning=True)
+        return True

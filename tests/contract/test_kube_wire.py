@@ -1,0 +1,159 @@
+"""What goes over the wire to a Kubernetes API server, beside what our own client asks for: selectors, pruning, tables,
+discovery, and the words of a refusal. kubectl and other controllers live on these."""
+
+from typing import Any
+
+import msgspec
+
+from kube_worlds import Place, World
+
+JSON = {"content-type": "application/json"}
+NODEPOOLS = "/apis/karpenter.sh/v1/nodepools"
+PODS = "/api/v1/namespaces/default/pods"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+async def ask(
+    place: Place, method: str, path: str, body: Any = None, accept: str = "application/json", **query: str
+) -> tuple[int, Any]:
+    sent = b"" if body is None else msgspec.json.encode(body)
+    answer = await place.transport.request(method, path, query, JSON | {"accept": accept}, sent)
+    assert isinstance(answer.body, bytes)
+    return answer.status, msgspec.json.decode(answer.body)
+
+
+def nodepool(name: str, **spec: Any) -> dict[str, Any]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": []}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": template} | spec,
+    }
+
+
+def test_selectors_choose_by_label_and_by_field(world: World) -> None:
+    async def program(place: Place) -> None:
+        marks = {name: {"app": place.name("web"), "tier": name} for name in ("front", "back")}
+        for tier, labels in marks.items():
+            await place.pod(place.name(tier), labels)
+
+        async def names(**query: str) -> list[str]:
+            status, found = await ask(place, "GET", PODS, **query)
+            assert status == 200
+            return [one["metadata"]["name"] for one in found["items"]]
+
+        of_app = f"app={place.name('web')}"
+        assert await names(labelSelector=of_app) == [place.name("back"), place.name("front")]
+        assert await names(labelSelector=f"{of_app},tier in (front, middle)") == [place.name("front")]
+        assert await names(labelSelector=f"{of_app},tier!=front") == [place.name("back")]
+        assert await names(labelSelector=f"{of_app},!tier") == []
+        assert await names(fieldSelector=f"metadata.name={place.name('back')}") == [place.name("back")]
+        assert (
+            len(await names(labelSelector=of_app, fieldSelector="spec.nodeName=,status.phase=Pending")) == 2
+        )
+        for wrong in ({"labelSelector": "a in b"}, {"fieldSelector": "spec.priority=1"}):
+            status, told = await ask(place, "GET", PODS, **wrong)
+            assert (status, told["reason"]) == (400, "BadRequest")
+
+    world.run(program)
+
+
+def test_defaults_are_filled_in_and_unknown_fields_go(world: World) -> None:
+    async def program(place: Place) -> None:
+        pool = nodepool(place.name("pruned"), templatee=1)
+        status, made = await ask(place, "POST", NODEPOOLS, pool)
+        assert (status, made["spec"]["template"]["spec"]["expireAfter"]) == (201, "720h")
+        assert "templatee" not in made["spec"]
+        assert made["spec"]["disruption"]["budgets"] == [{"nodes": "10%"}]
+        strict = nodepool(place.name("strict"), templatee=1)
+        status, told = await ask(place, "POST", NODEPOOLS, strict, fieldValidation="Strict")
+        assert status == 400
+        assert told["message"] == (
+            'NodePool in version "v1" cannot be handled as a NodePool: strict decoding error: unknown field'
+            ' "spec.templatee"'
+        )
+
+    world.run(program)
+
+
+def test_a_table_has_the_columns_of_the_kind(world: World) -> None:
+    async def program(place: Place) -> None:
+        name = place.name("shown")
+        await ask(place, "POST", NODEPOOLS, nodepool(name, weight=7))
+        status, table = await ask(place, "GET", f"{NODEPOOLS}/{name}", accept=TABLE)
+        assert (status, table["kind"]) == (200, "Table")
+        columns = [(one["name"], one["type"]) for one in table["columnDefinitions"]]
+        assert columns[:3] == [("Name", "string"), ("NodeClass", "string"), ("Nodes", "string")]
+        (row,) = table["rows"]
+        assert row["cells"][:2] == [name, "default"]
+        assert 7 in row["cells"]
+        assert row["object"]["kind"] == "PartialObjectMetadata"
+        await place.pod(name)
+        status, table = await ask(place, "GET", f"{PODS}/{name}", accept=TABLE)
+        assert [one["name"] for one in table["columnDefinitions"]][:3] == ["Name", "Ready", "Status"]
+        assert table["rows"][0]["cells"][:3] == [name, "0/1", "Pending"]
+
+    world.run(program)
+
+
+def test_discovery_says_what_there_is_and_what_can_be_done_with_it(world: World) -> None:
+    async def program(place: Place) -> None:
+        _, groups = await ask(place, "GET", "/apis")
+        ours = next(one for one in groups["groups"] if one["name"] == "karpenter.sh")
+        assert ours["preferredVersion"] == {"groupVersion": "karpenter.sh/v1", "version": "v1"}
+        _, found = await ask(place, "GET", "/apis/karpenter.sh/v1")
+        pools = next(one for one in found["resources"] if one["name"] == "nodepools")
+        assert (pools["kind"], pools["namespaced"], pools["categories"]) == ("NodePool", False, ["karpenter"])
+        assert set(pools["verbs"]) == {
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "create",
+            "update",
+            "watch",
+        }
+        assert {"nodepools/status", "nodepools/scale"} <= {one["name"] for one in found["resources"]}
+        _, core = await ask(place, "GET", "/api/v1")
+        assert "po" in next(one for one in core["resources"] if one["name"] == "pods")["shortNames"]
+
+    world.run(program)
+
+
+def test_a_refusal_says_what_was_asked_and_why_not(world: World) -> None:
+    async def program(place: Place) -> None:
+        name = place.name("refused")
+        missing = await ask(place, "GET", f"{NODEPOOLS}/{name}")
+        assert missing == (404, _status(404, "NotFound", f'nodepools.karpenter.sh "{name}" not found', name))
+        await ask(place, "POST", NODEPOOLS, nodepool(name))
+        taken = f'nodepools.karpenter.sh "{name}" already exists'
+        again = await ask(place, "POST", NODEPOOLS, nodepool(name))
+        assert again == (409, _status(409, "AlreadyExists", taken, name))
+        stale = nodepool(name)
+        stale["metadata"]["resourceVersion"] = "1"
+        status, told = await ask(place, "PUT", f"{NODEPOOLS}/{name}", stale)
+        assert (status, told["reason"]) == (409, "Conflict")
+        assert told["message"].endswith("please apply your changes to the latest version and try again")
+        status, told = await ask(place, "POST", NODEPOOLS, nodepool(place.name("heavy"), weight=101))
+        assert (status, told["reason"], told["code"]) == (422, "Invalid", 422)
+        (cause,) = told["details"]["causes"]
+        assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "spec.weight")
+        assert told["details"]["kind"] == "NodePool"
+
+    world.run(program)
+
+
+def _status(code: int, reason: str, message: str, name: str) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "details": {"name": name, "group": "karpenter.sh", "kind": "nodepools"},
+        "code": code,
+    }

@@ -1,0 +1,261 @@
+"""A real kube-apiserver and the embedded one judge the same custom resources, ours and Karpenter's own.
+
+Run by `make e2e`. Karpenter's CRDs are read out of its Go modules, and ours are compared with them. Both servers get every object with `dryRun=All`, so
+that only the objects to change are ever stored; both must give the same verdict for the same reasons, and make the same
+of what they accept.
+"""
+
+import asyncio
+import contextlib
+import functools
+import http.client
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+import build_peers
+from holdfast.api import crds
+from holdfast.runtime.clock import RealClock
+from holdfast.runtime.ids import RealIds
+from holdfast.sim import control_plane, processes
+from holdfast.sim.api.front import Request
+from holdfast.sim.api.http import Address
+from holdfast.sim.api.server import ApiServer
+from peers import crd_files, crd_objects
+from peers.crd_objects import Change, Json
+
+COUNT: Final = int(os.environ.get("HOLDFAST_PEER_OBJECTS", "3000"))
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DRY_RUN: Final = "dryRun=All&fieldValidation=Strict"
+SENDERS: Final = 4
+TOKEN: Final = "an-admin"
+CRDS_PAGE: Final = Path(__file__).resolve().parents[2] / "docs/crds.md"
+
+
+class Verdict(NamedTuple):
+    status: int
+    causes: tuple[tuple[str, str], ...]  # reason and field, of a refusal
+    made: str  # of an acceptance: the object, without what no two servers give alike
+
+
+Send = Callable[[str, str, bytes], tuple[int, Json]]
+
+
+class Real:
+    """The real server, asked by several threads at once."""
+
+    def __init__(self, address: Address) -> None:
+        self._port = int(address.url.rsplit(":", 1)[1])
+        self._context = address.trust()
+        self._own = threading.local()
+        self._lines: list[http.client.HTTPSConnection] = []
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.close()
+
+    def send(self, method: str, path: str, body: bytes) -> tuple[int, Json]:
+        if not hasattr(self._own, "line"):
+            self._own.line = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context)
+            self._lines.append(self._own.line)
+        headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+        self._own.line.request(method, path, body, headers)
+        answer = self._own.line.getresponse()
+        told = answer.read()
+        return answer.status, json.loads(told) if told.startswith(b"{") else {}
+
+
+class Embedded:
+    def __init__(self) -> None:
+        self._server = ApiServer(clock=RealClock(), ids=RealIds())
+
+    def send(self, method: str, path: str, body: bytes) -> tuple[int, Json]:
+        path, _, query = path.partition("?")
+        asked = dict(one.split("=") for one in query.split("&")) if query else {}
+        request = Request(method, path, asked, {"content-type": "application/json"}, body)
+        answer = asyncio.run(self._server.handle(request))
+        assert isinstance(answer.body, bytes)
+        return answer.status, json.loads(answer.body)
+
+
+def collection(crd: Json) -> str:
+    """Where objects of the storage version are."""
+    spec = crd["spec"]
+    where = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
+    return f"/apis/{spec['group']}/{storage(crd)['name']}/{where}{spec['names']['plural']}"
+
+
+def storage(crd: Json) -> Json:
+    found: Json = next(one for one in crd["spec"]["versions"] if one["storage"])
+    return found
+
+
+def install(send: Send, crd: Json) -> None:
+    status, told = send("POST", DEFINITIONS, json.dumps(crd).encode())
+    assert status == 201, told
+    for _ in range(600):
+        found = send("GET", f"{DEFINITIONS}/{crd['metadata']['name']}", b"")[1]
+        conditions = found.get("status", {}).get("conditions") or []
+        served = send("GET", collection(crd), b"")[0] == 200
+        if served and any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError(f"{crd['metadata']['name']} is not established")
+
+
+def store(send: Send, crd: Json, old: Json) -> Json:
+    status, told = send("POST", collection(crd), json.dumps(old).encode())
+    assert status == 201, told
+    return told
+
+
+def judge(send: Send, crd: Json, stored: Mapping[str, Json], change: Change) -> Verdict:
+    new = change.new
+    if change.old is None:
+        status, told = send("POST", f"{collection(crd)}?{DRY_RUN}", json.dumps(new).encode())
+    else:
+        name = change.old["metadata"]["name"]
+        version = {"resourceVersion": stored[name]["metadata"]["resourceVersion"]}
+        new = new | {"metadata": new["metadata"] | version}
+        status, told = send("PUT", f"{collection(crd)}/{name}?{DRY_RUN}", json.dumps(new).encode())
+    if status >= 400:
+        causes = (told.get("details") or {}).get("causes") or []
+        return Verdict(status, tuple(sorted({(c["reason"], c.get("field", "")) for c in causes})), "")
+    return Verdict(status, (), json.dumps({k: v for k, v in told.items() if k != "metadata"}, sort_keys=True))
+
+
+def named(objects: Sequence[Json], kind: str) -> list[Json]:
+    return [
+        {**one, "metadata": {**one.get("metadata", {}), "name": f"{kind.lower()}-{n}"}}
+        for n, one in enumerate(objects)
+    ]
+
+
+def differences(real: Real, embedded: Embedded, crd: Json, count: int) -> list[str]:
+    """Where the two servers do not agree about that many changes of a kind."""
+    kind, schema = crd["spec"]["names"]["kind"], storage(crd)["schema"]["openAPIV3Schema"]
+    olds = named(crd_objects.olds(kind), kind)
+    changes = list(crd_objects.changes(Random(kind), kind, schema, olds, count))
+    for number, change in enumerate(changes):
+        change.new.setdefault("metadata", {}).setdefault("name", f"new-{number}")
+    verdicts = []
+    for send, senders in ((real.send, SENDERS), (embedded.send, 1)):
+        install(send, crd)
+        stored = {one["metadata"]["name"]: store(send, crd, one) for one in olds}
+        with ThreadPoolExecutor(senders) as pool:
+            verdicts.append(list(pool.map(functools.partial(judge, send, crd, stored), changes)))
+    accepted = sum(verdict.status < 400 for verdict in verdicts[0])
+    assert count / 20 <= accepted <= count * 19 / 20, (kind, accepted)
+    return [
+        f"{kind}: {json.dumps(change.new)} after {json.dumps(change.old)}\n  real {wanted}\n  embedded {got}"
+        for change, wanted, got in zip(changes, *verdicts, strict=True)
+        if got != wanted
+    ]
+
+
+@pytest.mark.parametrize("whose", ["ours", "karpenter"])
+def test_both_servers_judge_and_complete_custom_resources_alike(whose: str, tmp_path: Path) -> None:
+    definitions = crds.all_crds() if whose == "ours" else crd_files.of_provider()
+    assert asyncio.run(beside_a_real_server(definitions, tmp_path)) == []
+
+
+async def beside_a_real_server(definitions: Sequence[Json], folder: Path) -> list[str]:
+    async with processes.running(folder, RealClock(), build_peers.binary) as started:
+        address = await control_plane.start_server(started, folder, token=TOKEN, accounts=False)
+        return await asyncio.to_thread(all_differences, definitions, address)
+
+
+def all_differences(definitions: Sequence[Json], address: Address) -> list[str]:
+    embedded, share = Embedded(), COUNT // len(definitions)
+    with contextlib.closing(Real(address)) as real:
+        return [one for crd in definitions for one in differences(real, embedded, crd, share)]
+
+
+# --- Our CRDs beside Karpenter's --------------------------------------------------------------------
+
+# Where ours differ, and the row of docs/crds.md that says why.
+LISTED: Final = {
+    "EC2NodeClass required": "f",
+    "EC2NodeClass spec.blockDeviceMappings[].ebs.volumeSize pattern": "d",
+    "EC2NodeClass spec.capacityReservationSpec": "a",
+    "EC2NodeClass spec.kubelet properties": "e",
+    "EC2NodeClass spec.kubelet rules": "e",
+    "EC2NodeClass spec.kubelet x-kubernetes-preserve-unknown-fields": "e",
+    "EC2NodeClass spec.networkInterfaces rules": "h",
+    "EC2NodeClass spec rules": "a",
+    "EC2NodeClass status.conditions x-kubernetes-list-map-keys": "g",
+    "EC2NodeClass status.conditions x-kubernetes-list-type": "g",
+    "EC2NodeClass status.upcomingCapacityReservations": "a",
+    "NodeClaim spec.requirements[].key rules": "j",
+    "NodeClaim spec.requirements[].values maxLength": "k",
+    "NodeClaim spec.requirements[].values pattern": "k",
+    "NodePool spec.disruption.budgets[] required": "k",
+    "NodePool spec.template.metadata.labels rules": "j",
+    "NodePool spec.template.spec.requirements rules": "j",
+    "NodePool spec.template.spec.requirements[].values maxLength": "k",
+    "NodePool spec.template.spec.requirements[].values pattern": "k",
+}
+
+
+def test_our_crds_differ_from_karpenters_only_where_it_is_listed() -> None:
+    theirs, found = crd_files.newest(), set[str]()
+    for crd in crds.all_crds():
+        kind = crd["spec"]["names"]["kind"]
+        ours, other = _comparable(crd), _comparable(theirs[kind])
+        mine, beside = (one.pop("schema")["openAPIV3Schema"] for one in (ours, other))
+        assert ours == other
+        found |= {f"{kind} {where}" for where in _apart(mine, beside, "")}
+    assert found == set(LISTED)
+
+
+def test_every_listed_difference_is_a_row_of_the_documentation() -> None:
+    rows = {line[2] for line in CRDS_PAGE.read_text(encoding="utf-8").splitlines() if line[:2] == "| "}
+    assert set(LISTED.values()) <= rows
+
+
+def _comparable(crd: Json) -> Json:
+    """Names, scope and the one version, without the words that are for people."""
+    (version,) = crd["spec"]["versions"]
+    columns = [{**one, "description": ""} for one in version["additionalPrinterColumns"]]
+    spec = {key: value for key, value in crd["spec"].items() if key != "versions"}
+    return {**spec, **version, "additionalPrinterColumns": columns}
+
+
+def _apart(ours: Json, theirs: Json, path: str) -> Iterator[str]:
+    """Every field that only one schema has, and everything else that two fields differ in; rules by their number."""
+    holders = ("properties", "items", "additionalProperties")
+    for word in sorted((ours.keys() | theirs.keys()) - {*holders, "description", "x-kubernetes-validations"}):
+        if _plain(ours.get(word)) != _plain(theirs.get(word)):
+            yield f"{path} {word}".strip()
+    if len(ours.get("x-kubernetes-validations", ())) != len(theirs.get("x-kubernetes-validations", ())):
+        yield f"{path} rules"
+    for word in holders:
+        if (word in ours) != (word in theirs):
+            yield f"{path} {word}".strip()
+    for step, mine, other in _steps(ours, theirs):
+        where = f"{path}{step}" if step in ("[]", "{}") else f"{path}.{step}".lstrip(".")
+        if mine is None or other is None:
+            yield where
+        else:
+            yield from _apart(mine, other, where)
+
+
+def _steps(ours: Json, theirs: Json) -> Iterator[tuple[str, Json | None, Json | None]]:
+    mine, other = ours.get("properties"), theirs.get("properties")
+    if mine is not None and other is not None:
+        yield from ((name, mine.get(name), other.get(name)) for name in sorted(mine.keys() | other.keys()))
+    for word, step in (("items", "[]"), ("additionalProperties", "{}")):
+        below = ours.get(word), theirs.get(word)
+        if isinstance(below[0], dict) and isinstance(below[1], dict):
+            yield step, *below
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value, key=str) if isinstance(value, list) else value

@@ -1,0 +1,231 @@
+"""Capacity blocks: seen before they begin, used from their first second, drained before EC2 takes them back; the real
+program, in virtual time."""
+
+from typing import Any
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Instance, Reservation
+from holdfast.state import times
+
+GPU = "p5.48xlarge"
+ONE_PER_NODE = {"cpu": "150"}
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+
+def block(world: AppWorld, *, starts_in_s: int = 0, lasts_s: int = DAY_S, **more: Any) -> Reservation:
+    start_s = world.clock.now_s() + starts_in_s
+    return world.reserve(GPU, 2, kind="capacity-block", start_s=start_s, end_s=start_s + lasts_s, **more)
+
+
+async def node_class(world: AppWorld) -> EC2NodeClass:
+    return await world.kube.get(EC2NodeClass, "default")
+
+
+async def with_pool(world: AppWorld, *kinds: str, replicas: int = 2, **reservation: str) -> None:
+    await world.node_class(capacityReservationSelectorTerms=[reservation])
+    await world.node_pool(requirements=[instance_types(GPU), capacity_types(*kinds)])
+    await world.deploy("train", replicas, **ONE_PER_NODE)
+
+
+async def with_budget(world: AppWorld) -> None:
+    """Nobody may take a pod away."""
+    document = {
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "train"}}},
+    }
+    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
+
+
+async def until_s(world: AppWorld, moment_s: int) -> None:
+    """That very second, however far: only the last two minutes are lived through."""
+    left_s = moment_s - world.clock.now_s()
+    assert left_s >= 0, f"that was {-left_s} s ago"
+    if left_s > 3 * MINUTE_S:
+        world.skip(left_s - 2 * MINUTE_S)
+    await world.sleep(moment_s - world.clock.now_s())
+
+
+async def deleting(world: AppWorld) -> int:
+    return sum(claim.metadata.deletion_timestamp is not None for claim in await world.claims())
+
+
+def ended_by_ec2(world: AppWorld) -> list[Instance]:
+    return [one for one in world.all_machines() if one.state_reason[0].startswith("Server.")]
+
+
+@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3")
+def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world, starts_in_s=HOUR_S, lasts_s=14 * DAY_S)
+        await with_pool(world, "reserved", id=slots.id)
+        await with_budget(world)
+        await world.sleep(2 * MINUTE_S)
+        (upcoming,) = (await node_class(world)).status.upcoming_capacity_reservations
+        assert (upcoming.id, times.epoch_s(upcoming.start_time)) == (slots.id, slots.start_s)
+        assert await world.claims() == []  # nothing is bought, nothing is launched too early
+
+        await until_s(world, slots.start_s)
+        await world.until_running(2, "train", within_s=60)
+        assert world.in_reservation(slots) == 2
+        status = (await node_class(world)).status
+        assert [(one.id, one.state) for one in status.capacity_reservations] == [(slots.id, "active")]
+        assert status.upcoming_capacity_reservations == ()
+
+        drains_s, reclaims_s = slots.end_s - 40 * MINUTE_S, slots.end_s - 30 * MINUTE_S
+        await until_s(world, drains_s - 5)
+        assert await deleting(world) == 0
+        await world.sleep(10)
+        assert await deleting(world) == 2
+        for claim in await world.claims():
+            assert claim.metadata.annotations[names.TERMINATION_TIMESTAMP] == times.text(reclaims_s)
+        told = await world.events("ReservationEnding")
+        assert {event.involved_object.kind for event in told} == {"NodeClaim", "Node"}
+        assert all(times.text(slots.end_s) in (event.message or "") for event in told)
+        assert (await node_class(world)).status.capacity_reservations[0].state == "active"
+
+        await world.sleep(4 * MINUTE_S)
+        await world.restart()
+        assert len(await world.running("train")) == 2  # their budget still holds
+        await world.sleep(reclaims_s - world.clock.now_s() - 1)
+        assert world.machines == []  # and still the drain was over first
+        await world.sleep(5)
+        assert (await node_class(world)).status.capacity_reservations[0].state == "expiring"
+        await until_s(world, slots.end_s + MINUTE_S)
+        assert (await node_class(world)).status.capacity_reservations == ()
+        assert ended_by_ec2(world) == []
+        assert await world.claims() == []
+        assert await world.nodes() == []
+        assert len(world.all_machines()) <= 2  # nothing was launched into it any more
+
+    app_world.run(program)
+
+
+def test_pods_of_a_block_that_ends_run_elsewhere_before_ec2_takes_it() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", "on-demand", id=slots.id)
+        await world.until_running(2, "train")
+        assert world.in_reservation(slots) == 2
+        await until_s(world, slots.end_s - 40 * MINUTE_S)
+        await world.sleep(3 * MINUTE_S)
+        await world.until_running(2, "train", within_s=4 * MINUTE_S)
+        assert world.in_reservation(slots) == 0
+        assert len(world.machines) == 2
+        assert ended_by_ec2(world) == []
+
+    app_world.run(program)
+
+
+def test_an_extension_one_hour_before_the_end_is_followed() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        before = {pod.metadata.uid for pod in await world.running("train")}
+        await until_s(world, slots.end_s - HOUR_S)
+        control.set_end(world.ec2.world, slots.id, slots.end_s + DAY_S)
+        await world.sleep(25 * MINUTE_S)  # past the old drain
+        assert await deleting(world) == 0
+        assert {pod.metadata.uid for pod in await world.running("train")} == before
+        (listed,) = (await node_class(world)).status.capacity_reservations
+        assert listed.end_time is not None
+        assert times.epoch_s(listed.end_time) == slots.end_s + DAY_S
+        await until_s(world, slots.end_s + DAY_S - 40 * MINUTE_S - 5)
+        assert await deleting(world) == 0
+        await world.sleep(10)
+        assert await deleting(world) == 2
+
+    app_world.run(program)
+
+
+def test_an_extension_in_the_last_minute_before_the_drain_is_followed() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 2)
+        control.set_end(world.ec2.world, slots.id, slots.end_s + DAY_S)
+        await world.sleep(3 * MINUTE_S)
+        assert await deleting(world) == 0
+
+    app_world.run(program)
+
+
+def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world, ultraserver=True)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await until_s(world, slots.end_s - 70 * MINUTE_S - 5)
+        assert await deleting(world) == 0
+        await world.sleep(10)
+        assert await deleting(world) == 2
+        await until_s(world, slots.end_s - 60 * MINUTE_S + 5)
+        assert (await node_class(world)).status.capacity_reservations[0].state == "expiring"
+        assert ended_by_ec2(world) == []
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("behind_s", [-1200, 1200])
+def test_a_clock_that_is_off_is_put_right_by_ec2(behind_s: int) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 5)
+        assert await deleting(world) == 0
+        await world.sleep(10)
+        assert await deleting(world) == 2
+        world.app.refresh_gauges()
+        offset_s = world.app.metrics.value("holdfast_clock_offset_seconds", {})
+        assert offset_s is not None
+        assert abs(offset_s - behind_s) <= 1
+
+    app_world.run(program, behind_s=behind_s)
+
+
+WRITES = 21  # of a drain, from its first to its last
+
+
+def drained(dies_at: int | None) -> list[str]:
+    """The writes of a block's drain, in which the program dies once, right after one of them."""
+    written: list[str] = []
+
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", replicas=1, id=slots.id)
+        await world.until_running(1, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 1)
+        first = len(world.hands.writes)
+        if dies_at is not None:
+            world.hands.die_at(first + dies_at, after_effect=True)
+            await world.hands.dead.wait()
+            await world.restart(after_s=5)
+
+        async def over() -> bool:
+            return not await world.claims() and not await world.nodes()
+
+        await world.until(over, within_s=9 * MINUTE_S)
+        written.extend(world.hands.writes[first:])
+        assert world.machines == []
+        assert len(world.all_machines()) == 1
+        assert ended_by_ec2(world) == []
+
+    app_world.run(program)
+    return written
+
+
+def test_every_write_of_a_drain_is_one_of_those_after_which_the_program_dies() -> None:
+    assert len(drained(None)) == WRITES
+
+
+@pytest.mark.parametrize("dies_at", range(WRITES))
+def test_a_program_that_dies_between_any_two_writes_of_a_drain_is_no_loss(dies_at: int) -> None:
+    drained(dies_at)

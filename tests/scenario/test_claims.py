@@ -1,0 +1,127 @@
+"""NodeClaims that somebody else wrote, or that meet trouble on their way; the real program, in virtual time."""
+
+from typing import Any
+
+import pytest
+
+import app_world
+import cluster_world
+from app_world import AppWorld, instance_types
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.sim.api.faults import Refuse
+from holdfast.sim.api.front import Request
+from holdfast.sim.ec2 import faults
+from objects import nodeclaim
+
+LARGE = instance_types("m5.large")
+ONE_PER_NODE = {"cpu": "1500m"}
+OURS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+
+
+def claim(called: str, **reference: str) -> NodeClaim:
+    labels = {"karpenter.sh/nodepool": "default"}
+    return nodeclaim(called, {"labels": labels}, nodeClassRef=OURS | reference, requirements=[LARGE])
+
+
+@pytest.mark.fact("NC-1")
+def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_others_are_left_alone() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        await world.kube.create(claim("ours"))
+        await world.kube.create(claim("theirs", group="karpenter.azure.com", kind="AKSNodeClass"))
+        await world.sleep(60)
+        ours = await world.kube.get(NodeClaim, "ours")
+        theirs = await world.kube.get(NodeClaim, "theirs")
+        assert ours.status.provider_id
+        assert theirs.metadata.finalizers == ()
+        assert theirs.status.conditions == ()
+        versions = [one for one in cluster_world.history(world) if '"name":"ours"' in one]
+        held = [names.TERMINATION_FINALIZER in one for one in versions]
+        stamped = [names.LAUNCH_TOKEN in one for one in versions]
+        assert held.index(True) < stamped.index(True)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-7")
+def test_a_claim_whose_class_is_not_there_ends() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.kube.create(claim("lost", name="nowhere"))
+        await world.sleep(10)
+        assert await world.gone(NodeClaim, "lost")
+        about = {"reason": "nodeclass_not_ready", "nodepool": "default", "capacity_type": ""}
+        plain = {"consolidation_policy": "", "termination_mode": "graceful"}
+        assert world.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-12")
+def test_a_node_that_joins_without_our_taint_is_told_of_and_registered() -> None:
+    async def program(world: AppWorld) -> None:
+        world.ec2.world.faults.add(faults.Silent(times=1))
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(60)
+        (made,) = await world.claims()
+        node = {"metadata": {"name": "by-hand"}, "spec": {"providerID": made.status.provider_id}}
+        await world.create("/api/v1/nodes", node)
+        await world.sleep(5)
+        (event,) = await world.events("UnregisteredTaintMissing")
+        assert event.involved_object.name == made.metadata.name
+        (made,) = await world.claims()
+        assert made.status.node_name == "by-hand"
+        registered = conditions.find(made.status.conditions, "Registered")
+        assert registered is not None
+        assert registered.status == "True"
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-13")
+def test_a_startup_taint_that_was_taken_off_is_not_put_on_again() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        taint = {"key": "example.com/agent", "value": "missing", "effect": "NoSchedule"}
+        await world.node_pool(requirements=[LARGE], startupTaints=[taint])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(60)
+        (made,) = await world.claims()
+        initialized = conditions.find(made.status.conditions, "Initialized")
+        assert initialized is not None
+        assert (initialized.status, initialized.reason) == ("Unknown", "StartupTaintsExist")
+        (node,) = await world.nodes()
+        assert [one.key for one in node.spec.taints] == ["example.com/agent"]
+        change: dict[str, Any] = {"spec": {"taints": []}}
+        await world.kube.patch(node, change, only_if_unchanged=True)
+        await world.until_running(1)
+        await world.sleep(300)
+        (node,) = await world.nodes()
+        assert node.spec.taints == ()
+        assert node.metadata.labels[names.INITIALIZED] == "true"
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("P-7")
+def test_a_claim_that_cannot_be_written_takes_no_other_with_it() -> None:
+    def is_claim(request: Request) -> bool:
+        return request.method == "POST" and request.path.endswith("/nodeclaims")
+
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        world.line.add(Refuse("Conflict"), is_claim, times=1)
+        await world.deploy("web", 3, **ONE_PER_NODE)
+        await world.sleep(5)
+        assert len(await world.claims()) == 2
+        await world.until_running(3)
+        assert len(world.all_machines()) == len(await world.claims()) == 3
+
+    app_world.run(program)

@@ -1,0 +1,257 @@
+"""Labels follow the truth: what becomes of nodes whose reservation ends, is cancelled, or changes under them; the real
+program, in virtual time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import app_world
+import aws_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.sim.aws.service import Caller
+from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2.entities import Reservation
+
+LARGE = instance_types("m5.large")
+ONE_PER_NODE = {"cpu": "1500m"}
+MINUTE_S, HOUR_S = 60, 3600
+TEAM = {"team": "blue"}
+BOTH = ("reserved", "on-demand")
+ON_DEMAND = {names.CAPACITY_TYPE: "on-demand"}
+
+
+def reserved(reservation: Reservation, kind: str = "default", interruptible: str = "false") -> dict[str, str]:
+    return {
+        names.CAPACITY_TYPE: "reserved",
+        aws.CAPACITY_RESERVATION_ID: reservation.id,
+        aws.CAPACITY_RESERVATION_TYPE: kind,
+        aws.CAPACITY_RESERVATION_INTERRUPTIBLE: interruptible,
+    }
+
+
+def capacity(obj: NodeClaim | Node) -> dict[str, str]:
+    """What an object says of its capacity."""
+    keys = (names.CAPACITY_TYPE, *aws.RESERVED_CAPACITY_LABELS)
+    return {key: obj.metadata.labels[key] for key in keys if key in obj.metadata.labels}
+
+
+async def said(world: AppWorld) -> list[dict[str, str]]:
+    """By all claims, then by all nodes."""
+    objects: list[NodeClaim | Node] = [*await world.claims(), *await world.nodes()]
+    return [capacity(one) for one in objects]
+
+
+async def pods(world: AppWorld) -> Mapping[str, str]:
+    """Every pod by its uid, with its node: who was disturbed has another."""
+    return {pod.metadata.uid: pod.spec["nodeName"] for pod in await world.all(Pod)}
+
+
+async def with_nodes(
+    world: AppWorld, count: int, *selected: Reservation, kinds: tuple[str, ...] = BOTH
+) -> None:
+    """Nodes with a pod each, of a class that selects these reservations."""
+    terms: dict[str, Any] = {"capacityReservationSelectorTerms": [{"id": one.id} for one in selected]}
+    await world.node_class(**(terms if selected else {}))
+    await world.node_pool(requirements=[LARGE, capacity_types(*kinds)])
+    await world.deploy("web", count, **ONE_PER_NODE)
+    await world.until_running(count)
+
+
+async def until_all_say(world: AppWorld, wanted: dict[str, str], within_s: float) -> None:
+    async def they_do() -> bool:
+        return all(one == wanted for one in await said(world))
+
+    await world.until(they_do, within_s=within_s)
+
+
+async def select(world: AppWorld, term: dict[str, Any]) -> None:
+    node_class = await world.kube.get(EC2NodeClass, "default")
+    change = {"spec": {"capacityReservationSelectorTerms": [term]}}
+    await world.kube.patch(node_class, change, only_if_unchanged=True)
+
+
+def cancel(world: AppWorld, reservation: Reservation) -> None:
+    called = {"CapacityReservationId": reservation.id}
+    world.ec2.call("CancelCapacityReservation", called, Caller(aws_world.ACCOUNT, "", ""))
+
+
+@pytest.mark.fact("Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5")
+def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2, end_s=world.clock.now_s() + HOUR_S)
+        await with_nodes(world, 2, slots)
+        assert await said(world) == [reserved(slots)] * 4
+        before, machines = await pods(world), {one.id for one in world.machines}
+        world.skip(slots.end_s - world.clock.now_s() - 5)
+        await world.sleep(4)
+        assert await said(world) == [reserved(slots)] * 4
+        await until_all_say(world, ON_DEMAND, within_s=90)
+        world.skip(2 * HOUR_S)
+        await world.sleep(5 * MINUTE_S)
+        assert await said(world) == [ON_DEMAND] * 4
+        assert await pods(world) == before
+        assert {one.id for one in world.machines} == machines
+        assert all(names.SLOT not in claim.metadata.annotations for claim in await world.claims())
+        told = await world.events("ReservationChanged")
+        assert {event.involved_object.kind for event in told} == {"NodeClaim", "Node"}
+        assert all(slots.id in (event.message or "") for event in told)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("Q-13", "Q-26")
+def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_nodes(world, 1, slots)
+        before = await pods(world)
+        cancel(world, slots)
+        await until_all_say(world, ON_DEMAND, within_s=90)
+        assert await pods(world) == before
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("aws-6.1.8")
+def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
+    async def program(world: AppWorld) -> None:
+        await with_nodes(world, 1)
+        first = world.reserve(total=1, criteria="open", tags=TEAM)  # which takes in who runs already
+        await select(world, {"tags": TEAM})
+        await until_all_say(world, reserved(first), within_s=150)
+        cancel(world, first)
+        second = world.reserve(total=1, criteria="open", tags=TEAM)
+        assert world.in_reservation(second) == 1
+        await until_all_say(world, reserved(second), within_s=150)
+        assert len(await world.events("ReservationChanged")) == 4
+
+    app_world.run(program)
+
+
+def test_an_on_demand_machine_that_ec2_moved_into_a_selected_reservation_is_promoted() -> None:
+    async def program(world: AppWorld) -> None:
+        await with_nodes(world, 1)
+        assert await said(world) == [ON_DEMAND] * 2
+        before = await pods(world)
+        slots = world.reserve(total=1, criteria="open")  # which takes in who runs already
+        assert world.in_reservation(slots) == 1
+        await world.sleep(2 * MINUTE_S)
+        assert await said(world) == [ON_DEMAND] * 2  # nobody selected it
+        await select(world, {"id": slots.id})
+        await until_all_say(world, reserved(slots), within_s=150)
+        assert await pods(world) == before
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("aws-6.1.6")
+def test_what_could_not_be_read_changes_nothing() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1, end_s=world.clock.now_s() + HOUR_S)
+        await with_nodes(world, 1, slots)
+        world.skip(slots.end_s - world.clock.now_s() - 5)
+        until_s = world.clock.now_s() + 5 * MINUTE_S
+        world.ec2.world.faults.add(faults.Broken(operation="DescribeInstances", until_s=until_s))
+        await world.sleep(5 * MINUTE_S - 10)
+        assert await said(world) == [reserved(slots)] * 2
+        await until_all_say(world, ON_DEMAND, within_s=3 * MINUTE_S)
+
+    app_world.run(program)
+
+
+def test_an_answer_from_before_is_not_believed_again() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1, end_s=world.clock.now_s() + HOUR_S)
+        await with_nodes(world, 1, slots)
+        world.skip(slots.end_s - world.clock.now_s() - 5)
+        await world.sleep(5)
+        await until_all_say(world, ON_DEMAND, within_s=90)
+        until_s = world.clock.now_s() + 3 * MINUTE_S
+        world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=300, until_s=until_s))
+        for _ in range(3 * MINUTE_S // 5):
+            await world.sleep(5)
+            assert await said(world) == [ON_DEMAND] * 2
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("aws-6.1.5", "aws-14.8")
+def test_a_crash_between_claim_and_node_is_made_good() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1, end_s=world.clock.now_s() + HOUR_S)
+        await with_nodes(world, 1, slots)
+        world.skip(slots.end_s - world.clock.now_s() - 5)
+        while (await said(world))[0] != ON_DEMAND:  # each life ends with its first write
+            await world.restart()
+            world.hands.die_at(0, after_effect=True)
+            await world.hands.dead.wait()
+        assert await said(world) == [ON_DEMAND, reserved(slots)]
+        await world.restart()
+        await until_all_say(world, ON_DEMAND, within_s=150)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("Q-25")
+def test_a_node_beside_an_open_reservation_that_nobody_selected_stays_out_of_it_for_a_day() -> None:
+    async def program(world: AppWorld) -> None:
+        full = world.reserve(total=1, elsewhere=1)
+        other = world.reserve(total=3, criteria="open")
+        await with_nodes(world, 1, full)
+        before, (machine,) = await pods(world), world.machines
+        for _ in range(6):
+            world.skip(4 * HOUR_S - 2 * MINUTE_S)
+            await world.sleep(2 * MINUTE_S)
+            assert await said(world) == [ON_DEMAND] * 2
+            assert world.in_reservation(other) == 0
+            assert [one.id for one in world.machines] == [machine.id]
+        assert await pods(world) == before
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("Q-41")
+def test_a_node_in_direct_mode_stays_what_it_is_for_two_hours() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        target = {"capacityReservationTarget": {"capacityReservationId": slots.id}}
+        await world.node_class(capacityReservationSpec=target)
+        await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        assert world.in_reservation(slots) == 1
+        direct = ON_DEMAND | {aws.CAPACITY_RESERVATION_ID: slots.id}
+        before = await pods(world)
+        await until_all_say(world, direct, within_s=90)
+        for _ in range(4):
+            assert await said(world) == [direct] * 2
+            world.skip(HOUR_S // 2 - 2 * MINUTE_S)
+            await world.sleep(2 * MINUTE_S)
+        assert await said(world) == [direct] * 2
+        assert await pods(world) == before
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("aws-6.1.1")
+def test_machines_are_listed_as_often_for_many_nodes_as_for_one() -> None:
+    asked: list[int] = []
+    for count in (1, 6):
+
+        async def program(world: AppWorld, count: int = count) -> None:
+            await with_nodes(world, count, world.reserve(total=6))
+            await world.sleep(MINUTE_S)
+            before = world.asked("DescribeInstances")
+            await world.sleep(4 * MINUTE_S)
+            asked.append(world.asked("DescribeInstances") - before)
+
+        app_world.run(program)
+    assert asked[1] <= asked[0] + 1  # when each began is not the same
+    assert asked[0] <= 8

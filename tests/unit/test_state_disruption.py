@@ -1,0 +1,107 @@
+"""What disruption wants to know of nodes, NodePools and pods, read from their wire objects."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from builders import nodepool
+from holdfast import names
+from holdfast.api.nodepool import Disruption, NodePool
+from holdfast.core.disruption.inputs import Budget, Drifted, NodeCondition, Policy, PoolRules
+from holdfast.state import disruption, pod_states
+from holdfast.state.nodes import Halves
+from objects import AN_HOUR_AGO, NOW_S, node, nodeclaim, pod
+
+HOUR_S = 3600
+
+
+def read(written: dict[str, Any]) -> NodePool:
+    pool = nodepool()
+    said = msgspec.convert(written, Disruption)
+    return msgspec.structs.replace(pool, spec=msgspec.structs.replace(pool.spec, disruption=said))
+
+
+@pytest.mark.fact("D-12", "C-5", "D-49")
+def test_the_rules_of_a_pool_are_read_as_written() -> None:
+    written = {
+        "consolidationPolicy": "Balanced",
+        "budgets": [
+            {"nodes": "10%"},
+            {"nodes": "0", "reasons": ["Drifted"], "schedule": "@daily", "duration": "1h30m"},
+            {"nodes": "1", "reasons": []},
+        ],
+    }
+    assert disruption.rules(read(written)) == PoolRules(
+        Policy.BALANCED,
+        (
+            Budget("10%"),
+            Budget("0", frozenset({"Drifted"}), "@daily", 5400),
+            Budget("1", frozenset()),
+        ),
+    )
+    assert disruption.rules(read({})) == PoolRules()
+
+
+def condition(type_: str, status: str = "True", reason: str = "Because") -> dict[str, Any]:
+    return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": AN_HOUR_AGO}
+
+
+def claim(*conditions: dict[str, Any], **meta: Any) -> Any:
+    status = {"conditions": list(conditions), "providerID": "cloud:///n"}
+    return nodeclaim("c", {"creationTimestamp": AN_HOUR_AGO, **meta}, status=status)
+
+
+def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
+    ready = node("n", status={"conditions": [condition("Ready", reason="KubeletReady")]})
+    drifted = claim(condition("Drifted", reason="AMIDrift"), condition("Initialized"))
+    found = disruption.facts(Halves(ready, drifted), queued={"n"}, reboots_s=(5,))
+    assert found.ready
+    assert found.queued
+    assert found.drifted == Drifted("AMIDrift", NOW_S - HOUR_S)
+    assert (found.initialized_s, found.created_s) == (NOW_S - HOUR_S, NOW_S - HOUR_S)
+    assert found.conditions == (NodeCondition("Ready", "True", "KubeletReady", NOW_S - HOUR_S),)
+    assert found.reboots_s == (5,)
+    vetoes = (found.rebooting, found.ending, found.do_not_disrupt, found.do_not_repair)
+    assert vetoes == (False, False, False, False)
+
+
+def test_a_condition_that_does_not_hold_says_nothing() -> None:
+    found = disruption.facts(
+        Halves(node("n"), claim(condition("Drifted", "False"), condition("Rebooting", "Unknown")))
+    )
+    assert found.drifted is None
+    assert not found.rebooting
+    assert not found.ready
+
+
+@pytest.mark.parametrize("key", [names.DO_NOT_DISRUPT, names.DO_NOT_REPAIR])
+@pytest.mark.fact("D-6")
+def test_a_veto_counts_on_either_half_and_only_true_is_one(key: str) -> None:
+    def vetoed(of_node: str, of_claim: str) -> bool:
+        halves = Halves(node("n", {"annotations": {key: of_node}}), claim(annotations={key: of_claim}))
+        found = disruption.facts(halves)
+        return found.do_not_disrupt if key == names.DO_NOT_DISRUPT else found.do_not_repair
+
+    assert vetoed("true", "")
+    assert vetoed("", "true")
+    assert not vetoed("1h", "yes")
+
+
+@pytest.mark.fact("D-7")
+@pytest.mark.parametrize(
+    ("ours", "theirs", "cost"),
+    [
+        (None, None, 0),
+        (None, "7", 7),
+        ("-3", "7", -3),
+        ("a lot", "7", 7),
+        ("2147483648", "7", 7),
+        ("-2147483648", None, -(2**31)),
+        (None, "1.5", 0),
+    ],
+)
+def test_what_a_pod_costs_to_delete(ours: str | None, theirs: str | None, cost: int) -> None:
+    written = {names.DISRUPTION_COST: ours, names.POD_DELETION_COST: theirs}
+    made = pod("p", {"annotations": {key: value for key, value in written.items() if value is not None}})
+    assert pod_states.deletion_cost(made) == cost
