@@ -1,49 +1,12 @@
 """Disruption in the running program: nodes that go because nobody needs them, or because there is something better."""
 
-from typing import Any
-
 import pytest
 
 import app_world
-from app_world import AppWorld, capacity_types, instance_types
-from holdfast import names
+from app_world import AppWorld
+from disruption_world import ONE_PER_NODE, drift_all, is_new, kinds_of_nodes, pool, said, tainted
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.nodeclaim import NodeClaim
-from holdfast.api.nodepool import NodePool
-from holdfast.api.nodes import Node
 from holdfast.sim.ec2 import control
-from holdfast.sim.ec2.entities import Reservation
-
-LARGE = instance_types("m5.large")
-ONE_PER_NODE = {"cpu": "1500m"}
-ANY_NUMBER: list[dict[str, Any]] = [{"nodes": "100%"}]
-
-
-async def pool(
-    world: AppWorld,
-    *slots: Reservation,
-    types: tuple[str, ...] = ("m5.large",),
-    kinds: tuple[str, ...] = ("reserved", "on-demand"),
-    budgets: list[dict[str, Any]] = ANY_NUMBER,
-    consolidate_after: str = "30s",
-    **template: Any,
-) -> None:
-    fields: dict[str, Any] = {"capacityReservationSelectorTerms": [{"id": one.id} for one in slots]}
-    await world.node_class(**(fields if slots else {}))
-    await world.node_pool(
-        requirements=[instance_types(*types), capacity_types(*kinds)],
-        disruption={"budgets": budgets, "consolidateAfter": consolidate_after},
-        **template,
-    )
-
-
-async def kinds_of_nodes(world: AppWorld) -> list[str]:
-    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
-
-
-def tainted(node: Node) -> bool:
-    return any(taint.key == names.DISRUPTED_TAINT for taint in node.spec.taints)
-
 
 # --- Emptiness ----------------------------------------------------------------------------------------
 
@@ -147,11 +110,6 @@ def test_underused_nodes_become_fewer() -> None:
 # --- Conditions ---------------------------------------------------------------------------------------
 
 
-def said(claim: NodeClaim, condition: str) -> tuple[str, str | None] | None:
-    found = [one for one in claim.status.conditions if one.type == condition]
-    return (found[0].status, found[0].reason) if found else None
-
-
 @pytest.mark.fact("NC-42")
 def test_consolidatable_comes_after_a_while_without_pod_events_and_goes_with_one() -> None:
     async def program(world: AppWorld) -> None:
@@ -174,17 +132,6 @@ def test_consolidatable_comes_after_a_while_without_pod_events_and_goes_with_one
 
 
 # --- Drift --------------------------------------------------------------------------------------------
-
-
-async def drift_all(world: AppWorld) -> None:
-    """Every node of the pool is out of date from now on."""
-    found = await world.kube.get(NodePool, "default")
-    change = {"spec": {"template": {"metadata": {"labels": {"example.com/generation": "2"}}}}}
-    await world.kube.patch(found, change)
-
-
-def is_new(node: Node) -> bool:
-    return node.metadata.labels.get("example.com/generation") == "2"
 
 
 @pytest.mark.fact("NC-40")
