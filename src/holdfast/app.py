@@ -40,6 +40,7 @@ from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
 from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
 from holdfast.controllers.nodeclaim.pod_events import PodEvents
+from holdfast.controllers.nodeclaim.reboot import Reboot
 from holdfast.controllers.nodeclaim.registration import Registration
 from holdfast.controllers.nodeclaim.tagging import Tagging
 from holdfast.controllers.nodeclass import hash as nodeclass_hash
@@ -307,6 +308,7 @@ class App:
         return [
             (claim_disruption.Disruption(live=live, caches=caches, doors=doors), _CLAIMS_AT_ONCE),
             (queue, _ORDERS_AT_ONCE),
+            (Reboot(caches=caches, doors=doors), _NODES_AT_ONCE),
             (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
         ]
 

@@ -6,6 +6,7 @@ import app_world
 from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, kinds_of_nodes, pool, said, tainted
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2 import control
 
 # --- Emptiness ----------------------------------------------------------------------------------------
@@ -176,5 +177,29 @@ def test_a_class_that_selects_another_reservation_replaces_its_nodes() -> None:
 
         await world.until(moved, within_s=1800)
         await world.until_running(2)
+
+    app_world.run(program)
+
+
+def test_a_reservation_that_expires_drifts_nodes_of_a_pool_that_allows_nothing_else() -> None:
+    async def program(world: AppWorld) -> None:
+        ends_s = world.clock.now_s() + 600
+        old, new = world.reserve(total=1, end_s=ends_s), world.reserve(total=1)
+        await pool(world, old, kinds=("reserved",))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (before,) = await world.claims()
+        await world.sleep(ends_s - world.clock.now_s() + 120)
+        found = await world.kube.get(EC2NodeClass, "default")
+        terms = [{"id": old.id}, {"id": new.id}]
+        await world.kube.patch(
+            found, {"spec": {"capacityReservationSelectorTerms": terms}}, only_if_unchanged=True
+        )
+
+        async def replaced() -> bool:
+            return world.in_reservation(new) == 1 and await world.gone(NodeClaim, before.metadata.name)
+
+        await world.until(replaced, within_s=1800)
+        await world.until_running(1)
 
     app_world.run(program)

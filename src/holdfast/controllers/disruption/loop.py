@@ -13,11 +13,13 @@ from typing import Final
 import structlog
 
 from holdfast import errors, names
-from holdfast.api import orders
+from holdfast.api import conditions, orders, reboots
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
+from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.disruption.marks import Marks
 from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.telling import Telling
@@ -60,6 +62,8 @@ class Disruption:
         self._by_machine = self._claims.index(indexes.by_machine)
         self._nodes = caches.of(Node)
         self._pools = caches.of(NodePool)
+        self._treatments = doors.cloud.treatments
+        self._kube = doors.kube
         self._compute = doors.compute
         self._clock = doors.clock
         self._recorder = doors.recorder
@@ -110,7 +114,11 @@ class Disruption:
     async def _decide(self, world: World) -> Decision:
         began_s = self._clock.monotonic_s()
         think = functools.partial(
-            decide.decide, settings=self._settings, memory=self._memory, planner=self._planner
+            decide.decide,
+            settings=self._settings,
+            memory=self._memory,
+            treatments=self._treatments,
+            planner=self._planner,
         )
         decision = await self._compute.run(think, world)
         if decision.command is not None and decision.command.method not in _AT_ONCE:
@@ -142,13 +150,26 @@ class Disruption:
         if len(claims) < len(command.candidates) and command.action is not Action.DELETE:
             return RequeueAfter(_AT_ONCE_S, "a node is gone")
         try:
-            await self._queue.start(command, claims)
+            if command.action is Action.REBOOT:
+                await self._reboot(command, claims)
+            else:
+                await self._queue.start(command, claims)
         except (errors.NotReady, errors.NotFound, errors.AlreadyExists, errors.Conflict) as error:
             self._log.info("not done", why=str(error), command=command.why)
             return RequeueAfter(_EVERY_S, f"not done: {error}")
         self._telling.acts(command, claims)
         said = f"{command.action} {', '.join(command.candidates)} ({command.reason}): {command.why}"
         return RequeueAfter(_AT_ONCE_S, "what else there is", said)
+
+    async def _reboot(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
+        """When it was asked for is on the claim before that it was: a crash between costs one of its reboots."""
+        now_s = self._clock.now_s()
+        for claim in claims:
+            written = {names.REBOOTS: reboots.and_one(claim, now_s)}
+            marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
+            found = Verdicts(marked, now_s=now_s)
+            found.put(reboots.CONDITION, conditions.TRUE, "RebootRequested", command.why)
+            await verdicts.write(self._kube, marked, found.changes)
 
     def _claims_of(self, command: Command, world: World) -> tuple[NodeClaim, ...]:
         by_name = {node.name: node.claim for node in world.snapshot.nodes}
