@@ -191,7 +191,9 @@ class AppWorld(cluster_world.World):
         await self.create("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", document)
 
     async def node_pool(self, name: str = "default", **template: Any) -> None:
-        outside = {key: template.pop(key) for key in ("limits", "weight") if key in template}
+        """Nodes are not consolidated unless `disruption` says so."""
+        template = {"disruption": {"consolidateAfter": "Never"}} | template
+        outside = {key: template.pop(key) for key in ("limits", "weight", "disruption") if key in template}
         document = builders.nodepool_document(name, **template)
         document["spec"] |= outside
         await self.create("/apis/karpenter.sh/v1/nodepools", document)

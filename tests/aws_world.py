@@ -40,7 +40,7 @@ OTHER = "444455556666"
 ROLE = "KarpenterNodeRole-test"
 ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
 TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
-FAMILIES = ("t3", "t4g", "m5", "m5a", "m6g", "c5", "r5", "g5", "p5")
+FAMILIES = ("t3", "t4g", "m5", "m5a", "m6g", "c5", "c6a", "r5", "g5", "p5")
 SIZES = ("medium", "large", "xlarge", "2xlarge", "4xlarge", "48xlarge")
 
 

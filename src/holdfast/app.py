@@ -6,6 +6,7 @@ controllers; each is made once and handed down by name.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,10 +22,14 @@ from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
-from holdfast.controllers import claim_end
+from holdfast.controllers import claim_end, claim_writing
+from holdfast.controllers.disruption import queue as disruption_queue
+from holdfast.controllers.disruption import telling as disruption_telling
+from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.interruption import Interruption
 from holdfast.controllers.node import termination as node_termination
+from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.consistency import Consistency
@@ -35,6 +40,7 @@ from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
 from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
 from holdfast.controllers.nodeclaim.pod_events import PodEvents
+from holdfast.controllers.nodeclaim.reboot import Reboot
 from holdfast.controllers.nodeclaim.registration import Registration
 from holdfast.controllers.nodeclaim.tagging import Tagging
 from holdfast.controllers.nodeclass import hash as nodeclass_hash
@@ -48,6 +54,7 @@ from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
 from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
 from holdfast.controllers.reservations.truth import Truth
+from holdfast.core.scheduling.request import Packing
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
@@ -67,6 +74,7 @@ from holdfast.state.live import Live
 
 _CLAIMS_AT_ONCE: Final = 1000
 _NODES_AT_ONCE: Final = 100
+_ORDERS_AT_ONCE: Final = 100
 _NOTICES_AT_ONCE: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
@@ -79,6 +87,9 @@ _METRICS: Final = (
     Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
     *provisioner.METRICS,
     *claim_end.METRICS,
+    *claim_writing.METRICS,
+    *disruption_queue.METRICS,
+    *disruption_telling.METRICS,
     *registration.METRICS,
     *claim_termination.METRICS,
     *node_termination.METRICS,
@@ -286,6 +297,19 @@ class App:
             (self._interruption, _NOTICES_AT_ONCE),
             (Truth(live=self.live, caches=caches, doors=doors), 1),
             (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
+            *self._disruption(),
+        ]
+
+    def _disruption(self) -> list[tuple[Watching, int]]:
+        doors, caches, live = self.doors, self.caches, self.live
+        queue = disruption_queue.Queue(live=live, caches=caches, doors=doors)
+        solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
+        settings = dataclasses.replace(self.settings.disruption, solving=solving)
+        return [
+            (claim_disruption.Disruption(live=live, caches=caches, doors=doors), _CLAIMS_AT_ONCE),
+            (queue, _ORDERS_AT_ONCE),
+            (Reboot(caches=caches, doors=doors), _NODES_AT_ONCE),
+            (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
         ]
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:

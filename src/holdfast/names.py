@@ -67,6 +67,8 @@ SLOT: Final = "holdfast.dev/slot"
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
+ORDER: Final = "holdfast.dev/order"
+REBOOTS: Final = "holdfast.dev/reboots"
 
 # --- Taints and finalizers --------------------------------------------------------------------------
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"  # NoSchedule

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClassReference
+from holdfast.core.disruption.repair import Treatment
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
@@ -150,6 +151,10 @@ class Cloud(Protocol):
     @property
     def node_classes(self) -> NodeClassTerms:
         """Its kind of node class; it does not change."""
+
+    @property
+    def treatments(self) -> tuple[Treatment, ...]:
+        """What to do about nodes that are ill; it does not change."""
 
     def fingerprint(self, node_class: Object) -> str:
         """Of what a class says about its machines: with another one, machines that were launched are out of date."""

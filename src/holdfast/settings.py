@@ -18,6 +18,8 @@ from holdfast.api import scheduler_config
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.controllers.provisioning.provisioner import BatchSettings
+from holdfast.core.disruption.inputs import MixedPools
+from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
 from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
@@ -25,7 +27,13 @@ from holdfast.runtime import lease, logs
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.state import times
 
-GATES: Final[Mapping[str, bool]] = {"ReservedCapacity": True}  # those that are acted on, with their defaults
+GATES: Final[Mapping[str, bool]] = {  # those that are acted on, with their defaults
+    "ReservedCapacity": True,
+    "SpotToSpotConsolidation": False,
+    "NodeRepair": False,
+    "TerminateFirstDrift": True,
+    "TerminateFirstRepair": True,
+}
 GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapacity"}
 
 V = TypeVar("V")
@@ -52,6 +60,7 @@ class Settings:
     dry_runs: bool = True  # whether a node class is tried out before it is Ready
     batching: BatchSettings = field(default_factory=BatchSettings)
     planning: PlanSettings = field(default_factory=PlanSettings)
+    disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
     capacity: CapacitySettings = field(default_factory=CapacitySettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     election: LeaseSettings | None = None  # None: it leads without asking
@@ -207,12 +216,14 @@ TABLE: Final = (
     Setting("batch-max-duration", "10s", "The longest a batch of pending pods stays open.", _seconds),
     Setting("preference-policy", "Respect", "Whether wishes of pods count.", _words(PreferencePolicy)),
     Setting("min-values-policy", "Strict", "Whether minValues is kept.", _words(MinValuesPolicy)),
-    Setting("feature-gates", "ReservedCapacity=true", "ReservedCapacity, or CapacityReservations.", gates),
+    Setting("feature-gates", "ReservedCapacity=true", "Name=true,Other=false; the names are in the manual.", gates),
     Setting("packing", "cost", "How nodes are filled.", _words(Packing), ours=True),
     Setting("packing-candidates", "16", "How many other packings are tried.", _number, ours=True),
     Setting("reserved-before-weight", "true", "A free slot comes before a heavier NodePool.", _flag, ours=True),
     Setting("reservation-wait", "0s", "How long a pod waits for a slot that frees.", _seconds, ours=True),
     Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
+    Setting("roll-mixed-pools", "wait", "wait for the own slot, or fallback to what is bought.", _words(MixedPools), ours=True),
+    Setting("consolidation-cooldown", "10m", "A pod that consolidation moved stays for so long.", _seconds, ours=True),
     Setting("kubeconfig", "", "Default: the service account of the pod, or as kubectl.", ours=True),
     Setting("context", "", "The context of the kubeconfig. Default: its current one.", ours=True),
     Setting("kube-client-qps", "200", "Requests a second to the API server.", _number),
@@ -287,7 +298,8 @@ def _value(setting: Setting, flags: Mapping[str, str], environ: Mapping[str, str
 
 
 def _app(found: Mapping[str, Any]) -> Settings:
-    reserved = found["feature-gates"]["ReservedCapacity"]
+    gate = found["feature-gates"]
+    reserved = gate["ReservedCapacity"]
     election = LeaseSettings(found["leader-election-namespace"], found["leader-election-name"])
     return Settings(
         cluster_name=found["cluster-name"],
@@ -308,6 +320,14 @@ def _app(found: Mapping[str, Any]) -> Settings:
             preference_policy=found["preference-policy"],
             min_values_policy=found["min-values-policy"],
             ledger_lag_s=found["ledger-lag"],
+        ),
+        disruption=DisruptionSettings(
+            spot_to_spot=gate["SpotToSpotConsolidation"],
+            terminate_first_drift=gate["TerminateFirstDrift"],
+            terminate_first_repair=gate["TerminateFirstRepair"],
+            roll_mixed_pools=found["roll-mixed-pools"],
+            node_repair=gate["NodeRepair"],
+            cooldown_s=found["consolidation-cooldown"],
         ),
         capacity=CapacitySettings(
             vm_memory_overhead_percent=found["vm-memory-overhead-percent"],

@@ -50,6 +50,7 @@ NO_CALL_OF_A_LIFE = {
     "iam:PassRole": "needed by launches and profiles, and never called",
     "iam:TagInstanceProfile": "needed to make a profile with tags, and never called",
     "ec2:DescribePlacementGroups": "only for a class with a placement group",
+    "ec2:RebootInstances": "only for a node that is ill, with the gate NodeRepair",
 }
 
 

@@ -109,6 +109,7 @@ class _Scenario:
                 pool.name,
                 requirements=[instance_types(*pool.instance_types), capacity_types(*pool.capacity_types)],
                 nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
+                disruption={"consolidateAfter": "30s"},
                 **({"taints": [TAINT]} if pool.tainted else {}),
                 **({"weight": pool.weight} if pool.weight else {}),
                 **({"limits": {"cpu": str(pool.vcpu_limit)}} if pool.vcpu_limit is not None else {}),

@@ -188,6 +188,22 @@ def test_a_reservation_that_nobody_can_launch_into_never_qualifies(state: State)
     assert decision.command is None
 
 
+def test_a_node_whose_machine_ends_is_within_its_budget_until_its_replacement_is_up() -> None:
+    asked = full("a", "b", "c", rules=at_most("1"))
+    ending = replace(asked.snapshot.nodes[0], deleting=True)
+    starting = replace(machine("new", MEDIUM, slot="cr-1"), initialized=False)
+    facts = {**asked.facts, "a": replace(asked.facts["a"], ending=True)}
+    for written, node in (
+        ([ClaimView("new", "default", requirements.NO_REQUIREMENTS, NOW_S, "cr-1", "id-a")], ()),
+        ([], (starting,)),
+    ):
+        nodes = (ending, *asked.snapshot.nodes[1:], *node)
+        snapshot = replace(asked.snapshot, nodes=nodes, claims=tuple(written))
+        found = decide(replace(asked, snapshot=snapshot, facts=facts))
+        assert found.command is None
+        assert Code.BUDGET in codes(found, "b")
+
+
 @pytest.mark.fact("D-19c")
 def test_a_bigger_pending_pod_does_not_take_the_slot() -> None:
     found = decide(full("a", "b", pending=pods(1, shape(3800)))).command

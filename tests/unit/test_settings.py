@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast import errors, settings
+from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.request import Packing
 from holdfast.settings import Program
 
@@ -15,9 +16,27 @@ def read(environ: dict[str, str] | None = None, **flags: str) -> Program:
 
 @pytest.mark.fact("O-1")
 def test_gates_keep_their_defaults_unless_they_are_named() -> None:
-    assert settings.gates("") == {"ReservedCapacity": True}
-    assert settings.gates("ReservedCapacity=false") == {"ReservedCapacity": False}
-    assert settings.gates("NodeRepair=true,SomethingNew=false") == {"ReservedCapacity": True}
+    plain = {
+        "ReservedCapacity": True,
+        "SpotToSpotConsolidation": False,
+        "NodeRepair": False,
+        "TerminateFirstDrift": True,
+        "TerminateFirstRepair": True,
+    }
+    assert settings.gates("") == plain
+    assert settings.gates("ReservedCapacity=false") == plain | {"ReservedCapacity": False}
+    assert settings.gates("NodeRepair=true,SomethingNew=false") == plain | {"NodeRepair": True}
+
+
+def test_gates_and_settings_of_disruption_reach_it() -> None:
+    gates = (
+        "SpotToSpotConsolidation=true,NodeRepair=true,TerminateFirstDrift=false,TerminateFirstRepair=false"
+    )
+    found = read(feature_gates=gates, roll_mixed_pools="fallback", consolidation_cooldown="5m").app.disruption
+    assert (found.spot_to_spot, found.node_repair) == (True, True)
+    assert (found.terminate_first_drift, found.terminate_first_repair) == (False, False)
+    assert (found.roll_mixed_pools, found.cooldown_s) == ("fallback", 300)
+    assert read().app.disruption == DisruptionSettings()
 
 
 @pytest.mark.parametrize("name", ["ReservedCapacity", "CapacityReservations"])

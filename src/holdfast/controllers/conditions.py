@@ -39,6 +39,9 @@ class Verdicts:
             message=message,
         )
 
+    def drop(self, condition: str) -> None:
+        self.all = conditions.drop(self.all, condition)
+
     def summarize(self, needs: Sequence[str]) -> None:
         """Ready, as far as it is made of these."""
         self.all = conditions.summarize(self.all, needs, now=self.now, generation=self.generation)

@@ -1,24 +1,19 @@
 """The story: what users of the cluster do, act by act, in the demo's own time.
 
-Played by `holdfast demo`. Nodes that nothing runs on any more are ended by the story, by deleting their NodeClaims as
-anybody could with kubectl: consolidation is not there yet.
+Played by `holdfast demo`. Nobody ends nodes here: those that nothing runs on any more are ended by the program itself.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast import errors
 from holdfast.api import conditions
-from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.api.pods import Pod
 from holdfast.demo.stage import TAG, Stage
 from holdfast.sim.cluster.kinds import Deployment
 from holdfast.sim.ec2 import control, setup
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK
 
-IDLE_S: Final = 45  # how long a node may be empty
 BLOCK_S: Final = 52 * 60  # it is drained 40 minutes before its end, and EC2 takes it back 10 minutes later
 SPOT: Final = "spot"
 
@@ -56,7 +51,6 @@ class Story:
         self._say = say
         self._played = 0
         self._turns = 0
-        self._empty_since_s: dict[str, float] = {}
 
     async def begin(self) -> None:
         for document in (_node_class(), _general(), _training()):
@@ -84,7 +78,6 @@ class Story:
             is_busy = self._turns % 2 == 1
             says = "busy: web wants 5 pods" if is_busy else "quiet: web wants 2 pods"
             await self._play(Act(elapsed_s, says, BUSY if is_busy else QUIET))
-        await self._end_idle_nodes()
 
     async def _play(self, act: Act) -> None:
         self._say(act.says)
@@ -105,30 +98,6 @@ class Story:
         if lifecycle and found is not None:
             control.interrupt_spot(ec2, found.id)
         return not lifecycle or found is not None
-
-    async def _end_idle_nodes(self) -> None:
-        caches, now_s = self._stage.app.caches, self._stage.clock.monotonic_s()
-        busy = {pod.spec.node_name for pod in caches.of(Pod) if pod.spec.node_name}
-        waits = any(not pod.spec.node_name for pod in caches.of(Pod))
-        idle = [
-            claim
-            for claim in caches.of(NodeClaim)
-            if claim.status.node_name
-            and claim.status.node_name not in busy
-            and claim.metadata.deletion_timestamp is None
-        ]
-        names = {claim.metadata.name for claim in idle}
-        self._empty_since_s = {
-            name: since_s for name, since_s in self._empty_since_s.items() if name in names
-        }
-        for claim in idle:
-            since_s = self._empty_since_s.setdefault(claim.metadata.name, now_s)
-            if now_s - since_s >= IDLE_S and not waits:
-                self._say(f"nothing runs on {claim.status.node_name}: its NodeClaim is deleted")
-                try:
-                    await self._stage.world.kube.delete(claim)
-                except errors.NotFound:
-                    continue
 
 
 def _is_ready(pool: NodePool) -> bool:
@@ -176,7 +145,10 @@ def _pool(name: str, allowed: Mapping[str, list[str]], **spec: Any) -> dict[str,
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": name},
-        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements, **spec}}},
+        "spec": {
+            "template": {"spec": {"nodeClassRef": reference, "requirements": requirements, **spec}},
+            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "50%"}]},
+        },
     }
 
 

@@ -16,7 +16,7 @@ from holdfast.core.disruption.inputs import Drifted, NodeCondition, NodeFacts, P
 from holdfast.state import nodes, times
 from holdfast.state.nodes import Halves
 
-_DRIFTED: Final = "Drifted"
+DRIFTED: Final = "Drifted"
 _INITIALIZED: Final = "Initialized"
 _REBOOTING: Final = "Rebooting"
 _INSTANCE_TERMINATING: Final = "InstanceTerminating"
@@ -84,11 +84,11 @@ def _since_s(claim: NodeClaim | None, type_: str) -> int | None:
 
 
 def _drifted(claim: NodeClaim | None) -> Drifted | None:
-    since_s = _since_s(claim, _DRIFTED)
+    since_s = _since_s(claim, DRIFTED)
     if claim is None or since_s is None:
         return None
-    found = conditions.find(claim.status.conditions, _DRIFTED)
-    return Drifted((found.reason if found is not None else None) or _DRIFTED, since_s)
+    found = conditions.find(claim.status.conditions, DRIFTED)
+    return Drifted((found.reason if found is not None else None) or DRIFTED, since_s)
 
 
 def _duration_s(written: str | None) -> int | None:

@@ -39,6 +39,7 @@ from holdfast.state import (
     in_flight,
     nodepools,
     nodes,
+    orders,
     pod_shapes,
     pod_states,
     snapshot,
@@ -208,7 +209,7 @@ class Live:
             supply,
             self._converter,
             now_s=self._clock.now_s(),
-            marks=Marks(nominated=self.nominations.places()),
+            marks=Marks(deleting=orders.going(cluster.node_claims), nominated=self.nominations.places()),
         )
         self._converter.keep_only(pod.metadata.uid for pod in cluster.pods)
         world = self._with_promised(taken.snapshot)

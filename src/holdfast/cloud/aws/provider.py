@@ -13,7 +13,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws import class_hash, labels, preflight
+from holdfast.cloud.aws import class_hash, labels, preflight, repair
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
@@ -23,6 +23,7 @@ from holdfast.cloud.aws.notices import Notices
 from holdfast.cloud.aws.probes import Probes
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
+from holdfast.core.disruption.repair import Treatment
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
@@ -88,6 +89,10 @@ class Aws:
     @property
     def node_classes(self) -> NodeClassTerms:
         return NODE_CLASSES
+
+    @property
+    def treatments(self) -> tuple[Treatment, ...]:
+        return repair.TREATMENTS
 
     def fingerprint(self, node_class: Object) -> str:
         assert isinstance(node_class, EC2NodeClass)

@@ -67,7 +67,7 @@ class Launch:
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
             return Wait(left_s, "its launch failed a moment ago")
-        if names.WAITS_FOR_INSTANCE in draft.annotations and not await self._slot_is_free(draft.claim):
+        if _waits(draft) and not await self._slot_is_free(draft.claim):
             draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", "its slot is not free yet")
             return Wait(_SLOT_CHECK_S, "its slot is not free yet")
         node_class = self._live.node_class(draft.claim.spec.node_class_ref)
@@ -167,6 +167,12 @@ class Launch:
             entry = (await self._live.ledger()).get(annotations.get(names.SLOT, ""))
             return entry is None or entry.reservation.available >= entry.held
         return False
+
+
+def _waits(draft: Draft) -> bool:
+    """Whether it may have to wait for its slot. One that was asked for may be the very one that is in it: a crash hid
+    the answer, and the token finds it."""
+    return names.WAITS_FOR_INSTANCE in draft.annotations and names.LAUNCH_TOKEN not in draft.annotations
 
 
 def _requirements(claim: NodeClaim) -> Requirements:

@@ -20,8 +20,8 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.controllers import claim_writing
 from holdfast.controllers.doors import Doors
-from holdfast.controllers.provisioning import writing
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.core.scheduling import admission, report
 from holdfast.core.scheduling.columns import Memory
@@ -36,11 +36,9 @@ from holdfast.state import pod_states
 from holdfast.state.live import Live, Seen
 
 KEY: Final[Key] = ("", "provisioning")
-CREATED: Final = "karpenter_nodeclaims_created_total"
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
 UNSCHEDULABLE: Final = "karpenter_scheduler_unschedulable_pods_count"
 METRICS: Final = (
-    Metric(CREATED, "counter", "NodeClaims written.", ("reason", "nodepool", "min_values_relaxed")),
     Metric(SOLVE_SECONDS, "histogram", "Time a plan took.", ("controller",)),
     Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan had no place for.", ("controller",)),
 )
@@ -201,9 +199,7 @@ class Provisioner:
         if written is None:
             return False
         self._live.nominations.promise(planned.pods, written.metadata.name, ready=False)
-        relaxed = "true" if planned.min_values_relaxed else "false"
-        about = {"reason": "provisioned", "nodepool": planned.node_pool, "min_values_relaxed": relaxed}
-        self._recorder.count(CREATED, about)
+        claim_writing.count(self._recorder, written, "provisioned")
         for pod in self._pods_by_uid(planned.pods):
             self._recorder.event(pod, report.NOMINATED, f"it should go on NodeClaim {written.metadata.name}")
         return True
@@ -212,7 +208,7 @@ class Provisioner:
         """The claim, or None where it could not be written. A lost answer is asked after, by the claim's name."""
         for _ in range(_NAMES_TRIED):
             name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
-            claim = writing.node_claim(planned, pool, name, self._labels.well_known)
+            claim = claim_writing.node_claim(planned, pool, name, self._labels.well_known)
             try:
                 return await self._kube.create(claim)
             except errors.AlreadyExists:

@@ -9,7 +9,7 @@ the drain can end, and nobody stole the slot of the node before (D-17 to D-19c, 
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from holdfast.core.disruption import holds, prices_of
+from holdfast.core.disruption import budgets, holds, prices_of
 from holdfast.core.disruption.budgets import Purse
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
@@ -100,6 +100,9 @@ class Rolling:
         if thief is not None:
             text = f"{thief.name} still waits for a slot of {id_} that somebody else took; no second node is given up"
             return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+        away = self._too_many_away(one, need, id_)
+        if away is not None:
+            return away
         answer = self.simulator.ask([one.node], Question(credited=id_, alone=True, forced=need.forced))
         slots = [claim.slot for claim in answer.claims]
         if answer.stuck is not None or None in slots or id_ not in slots:
@@ -123,6 +126,27 @@ class Rolling:
             placed=answer.placed,
             drain_bound_s=need.drain_bound_s,
         )
+
+    def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Why | None:
+        """Budgets forget a node once its machine ends; where its replacement is not up by then, that one counts."""
+        snapshot = self.survey.world.snapshot
+        allowed = budgets.allowances(self.survey.world, need.reason).get(one.pool)
+        key = snapshot.cloud_labels.reservation_id or ""
+        waiting = {
+            claim.name
+            for claim in holds.waiting(snapshot)
+            if (claim.slot, claim.node_pool) == (id_, one.pool)
+        }
+        starting = {
+            node.claim
+            for node in snapshot.nodes
+            if not node.initialized and node.node_pool == one.pool and dict(node.labels).get(key) == id_
+        }
+        away = len(waiting | starting)
+        if allowed is None or allowed.limit is None or away < allowed.limit:
+            return None
+        text = f"{away} nodes in {id_} are not up yet, and the budgets of NodePool {one.pool} allow no more"
+        return Why(Code.BUDGET, text, need.method, one.pool)
 
     def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Why | None:
         """Pods that have no home before the node is gone do not come back meanwhile: a disruption budget must allow

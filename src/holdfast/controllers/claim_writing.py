@@ -1,11 +1,13 @@
-"""A planned claim as the NodeClaim that is written; pure.
+"""A planned claim as the NodeClaim that is written.
 
-Called by `provisioner`. The rule: the claim says exactly what the plan decided. With a slot it asks for `reserved` and
+Called by provisioning and by disruption. The rule: the claim says exactly what the plan decided. With a slot it asks for `reserved` and
 the reservations that would do, and names the slot it holds; without one it does not list `reserved`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+from typing import Final
 
 from holdfast import names
 from holdfast.api.meta import ObjectMeta, OwnerReference
@@ -14,10 +16,23 @@ from holdfast.api.nodepool import NodePool
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import label_rules, resources
 from holdfast.model.requirements import Requirements
+from holdfast.ports import Recorder
+from holdfast.runtime.metrics import Metric
 from holdfast.state import nodepools
 
+CREATED: Final = "karpenter_nodeclaims_created_total"
+METRICS: Final = (
+    Metric(CREATED, "counter", "NodeClaims written.", ("reason", "nodepool", "min_values_relaxed")),
+)
 
-def node_claim(planned: PlannedClaim, pool: NodePool, name: str, well_known: AbstractSet[str]) -> NodeClaim:
+
+def node_claim(
+    planned: PlannedClaim,
+    pool: NodePool,
+    name: str,
+    well_known: AbstractSet[str],
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> NodeClaim:
     template = pool.spec.template
     hashes = {
         key: value
@@ -32,7 +47,7 @@ def node_claim(planned: PlannedClaim, pool: NodePool, name: str, well_known: Abs
             name=name,
             labels=nodepools.template_labels(pool)
             | label_rules.custom_labels(planned.requirements, well_known),
-            annotations=template.metadata.annotations | hashes | planned.annotations,
+            annotations=template.metadata.annotations | hashes | planned.annotations | dict(annotations),
             finalizers=(names.TERMINATION_FINALIZER,),
             owner_references=(
                 OwnerReference(
@@ -54,6 +69,13 @@ def node_claim(planned: PlannedClaim, pool: NodePool, name: str, well_known: Abs
             expire_after=template.spec.expire_after,
         ),
     )
+
+
+def count(recorder: Recorder, claim: NodeClaim, reason: str) -> None:
+    """Counts a claim that was written."""
+    meta = claim.metadata
+    about = {"reason": reason, "nodepool": meta.labels[names.NODEPOOL]}
+    recorder.count(CREATED, about | {"min_values_relaxed": meta.annotations[names.MIN_VALUES_RELAXED]})
 
 
 def _expressions(wanted: Requirements) -> Iterator[NodeSelectorRequirement]:

@@ -1,0 +1,29 @@
+"""Reboots of a NodeClaim's machine: whether one goes on, and when there were some, as the claim says.
+
+Written by the reboot controller, read by it and by disruption.
+"""
+
+from typing import Final
+
+from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodeclaim import NodeClaim
+
+CONDITION: Final = "Rebooting"
+_REMEMBERED: Final = 4
+
+
+def is_on(claim: NodeClaim) -> bool:
+    found = conditions.find(claim.status.conditions, CONDITION)
+    return found is not None and found.status == conditions.TRUE
+
+
+def of(claim: NodeClaim) -> tuple[int, ...]:
+    """When it was rebooted for its repair, in seconds since the epoch."""
+    written = claim.metadata.annotations.get(names.REBOOTS, "")
+    return tuple(int(one) for one in written.split(",") if one.isdecimal())
+
+
+def and_one(claim: NodeClaim, at_s: int) -> str:
+    """The annotation with one more."""
+    return ",".join(map(str, (*of(claim), at_s)[-_REMEMBERED:]))

@@ -1,0 +1,23 @@
+"""Nodes that go as soon as their replacements are there, read from the orders on their claims.
+
+Called when a snapshot is taken. The rule (D-45): a node counts as going once everything that replaces it is written, and
+not before, or its pods would be planned for twice.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.api import orders
+from holdfast.api.nodeclaim import NodeClaim
+
+
+def going(claims: Iterable[NodeClaim]) -> frozenset[str]:
+    """The names of those nodes."""
+    found = tuple(claims)
+    there = {claim.metadata.name for claim in found}
+    return frozenset(
+        claim.status.node_name
+        for claim in found
+        if claim.status.node_name
+        and (order := orders.of(claim)) is not None
+        and there.issuperset(order.replacements)
+    )

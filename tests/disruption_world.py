@@ -1,0 +1,55 @@
+"""What scenarios of disruption share: a pool that may be disrupted, and what is seen of its nodes."""
+
+from typing import Any
+
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.sim.ec2.entities import Reservation
+
+ONE_PER_NODE = {"cpu": "1500m"}
+ANY_NUMBER: list[dict[str, Any]] = [{"nodes": "100%"}]
+
+
+async def pool(
+    world: AppWorld,
+    *slots: Reservation,
+    types: tuple[str, ...] = ("m5.large",),
+    kinds: tuple[str, ...] = ("reserved", "on-demand"),
+    budgets: list[dict[str, Any]] = ANY_NUMBER,
+    consolidate_after: str = "30s",
+    **template: Any,
+) -> None:
+    fields: dict[str, Any] = {"capacityReservationSelectorTerms": [{"id": one.id} for one in slots]}
+    await world.node_class(**(fields if slots else {}))
+    await world.node_pool(
+        requirements=[instance_types(*types), capacity_types(*kinds)],
+        disruption={"budgets": budgets, "consolidateAfter": consolidate_after},
+        **template,
+    )
+
+
+async def kinds_of_nodes(world: AppWorld) -> list[str]:
+    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
+
+
+def tainted(node: Node) -> bool:
+    return any(taint.key == names.DISRUPTED_TAINT for taint in node.spec.taints)
+
+
+def said(claim: NodeClaim, condition: str) -> tuple[str, str | None] | None:
+    found = [one for one in claim.status.conditions if one.type == condition]
+    return (found[0].status, found[0].reason) if found else None
+
+
+async def drift_all(world: AppWorld) -> None:
+    """Every node of the pool is out of date from now on."""
+    found = await world.kube.get(NodePool, "default")
+    change = {"spec": {"template": {"metadata": {"labels": {"example.com/generation": "2"}}}}}
+    await world.kube.patch(found, change)
+
+
+def is_new(node: Node) -> bool:
+    return node.metadata.labels.get("example.com/generation") == "2"
