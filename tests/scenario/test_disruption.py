@@ -30,7 +30,6 @@ def test_nodes_that_nothing_runs_on_go_and_the_others_stay() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("D-49")
 def test_never_keeps_empty_nodes() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",), consolidate_after="Never")
@@ -135,7 +134,6 @@ def test_consolidatable_comes_after_a_while_without_pod_events_and_goes_with_one
 # --- Drift --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("NC-40")
 def test_a_changed_template_drifts_nodes_and_each_is_replaced_before_it_goes() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",), budgets=[{"nodes": "1"}])

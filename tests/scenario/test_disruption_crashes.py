@@ -1,4 +1,4 @@
-"""The program is killed at each write of a replacement, and started anew: it goes on, or takes everything back.
+"""The program is killed at every third write of a replacement, and started anew: it goes on, or takes everything back.
 
 A node drifts in a story of its own kind: bought nodes are replaced first, the only slot of a reservation goes first.
 """
@@ -10,7 +10,7 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, tainted
 from holdfast import names
 
-WRITES = 40  # more than a replacement takes, from the first mark to the last finalizer
+WRITES = 40
 
 
 async def look_after(world: AppWorld) -> None:

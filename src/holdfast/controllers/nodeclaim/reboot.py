@@ -1,6 +1,6 @@
 """nodeclaim.reboot: a node that is ill is restarted in place, which keeps its machine and the slot it is in.
 
-Run by the engine, a key a claim, while its condition `Rebooting` is True; `request` is called by disruption. The rules
+Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. Pods are not evicted first. The rules
 (NC-39a): the node is tainted, and what it was before is on the claim before the cloud is asked, under a name that is the
 same after a crash; back is a node that booted anew and is ready; one that is not back in time is deleted.
 """
