@@ -9,6 +9,7 @@ others.
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -26,7 +27,7 @@ from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, Replicatio
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.plan import Reason, Unplaced
 from holdfast.model import resources
-from holdfast.model.instances import Instance
+from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
@@ -74,6 +75,7 @@ MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spr
     ReplicationController,
     StatefulSet,
 )
+_LISTED_FOR_S: Final = 60.0
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
     PersistentVolume,
@@ -122,6 +124,7 @@ class Live:
         self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._machines: tuple[Instance, ...] = ()  # likewise
+        self._listed_s = -math.inf  # when they were
         self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
         for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
@@ -323,11 +326,23 @@ class Live:
 
     async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:
         """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
-        say what is free, and nobody waits for a node because a list of machines does not come."""
-        if counts.reservations:
+        say what is free, and nobody waits for a node because a list of machines does not come. Those of before as
+        well while nothing comes or goes: who looks every few seconds costs one call a minute."""
+        now_s = self._clock.monotonic_s()
+        if counts.reservations and (self._is_in_motion() or now_s >= self._listed_s + _LISTED_FOR_S):
             with contextlib.suppress(errors.HoldfastError):
-                self._machines = await self._cloud.instances()
+                self._machines, self._listed_s = await self._cloud.instances(), now_s
         return self._machines if counts.reservations else ()
+
+    def _is_in_motion(self) -> bool:
+        """Whether a machine comes or goes, or a claim waits for one to go."""
+        moving = (InstanceState.STARTING, InstanceState.ENDING)
+        return any(one.state in moving for one in self._machines) or any(
+            not claim.status.provider_id
+            or claim.metadata.deletion_timestamp is not None
+            or names.WAITS_FOR_INSTANCE in claim.metadata.annotations
+            for claim in self._caches.of(NodeClaim)
+        )
 
 
 class _RememberingConverter(PodConverter):
