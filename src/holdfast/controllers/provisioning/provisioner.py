@@ -99,7 +99,7 @@ class Provisioner:
 
     def hurry(self) -> None:
         """A launch failed or a slot got free: plan now."""
-        self._batch.hurry()
+        self._batch.hurry(self._clock.monotonic_s())
         self._wake(KEY)
 
     def _on_pod(self, _before: Pod | None, after: Pod | None) -> None:
@@ -148,7 +148,7 @@ class Provisioner:
             return Done()
         if now_s < due_s:
             return RequeueAfter(due_s - now_s, "waiting for more pods")
-        self._batch.close()
+        self._batch.close(now_s)
         self._again_s = now_s  # until this run has come to its end
         seen = await self._live.take()
         plan = await self._decide(seen)
