@@ -5,7 +5,7 @@ A test makes a `World`, adds reservations behind EC2's back, and asks the produc
 
 import asyncio
 import functools
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -61,6 +61,7 @@ class World:
         rules: Sequence[faults.Fault] = (),
         settings: Settings | None = None,
         kubernetes: str = KUBERNETES,
+        clients: Callable[[Endpoint], Clients] | None = None,
         **setup: Any,
     ) -> None:
         self.clock = ManualClock()
@@ -84,7 +85,7 @@ class World:
             accounts={"AKIATEST": ACCOUNT, "AKIAOTHER": OTHER},
         )
         self.calls = Calls(
-            SharedClients(self.endpoint),
+            (clients or SharedClients)(self.endpoint),
             executor=Inline(),
             clock=self.clock,
             ids=self.ids,
