@@ -5,7 +5,7 @@ A test makes a `World`, adds reservations behind EC2's back, and asks the produc
 
 import asyncio
 import functools
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -77,6 +77,7 @@ class World:
         kubernetes: str = KUBERNETES,
         clock: Any = None,
         recorder: Recorder | None = None,
+        clients: Callable[[Endpoint], Clients] | None = None,
         **setup: Any,
     ) -> None:
         """Without a clock or a recorder of the test's own, time stands still and everything is kept."""
@@ -102,7 +103,7 @@ class World:
             accounts={"AKIATEST": ACCOUNT, "AKIAOTHER": OTHER},
         )
         self.calls = Calls(
-            SharedClients(self.endpoint),
+            (clients or SharedClients)(self.endpoint),
             executor=Inline(),
             clock=self.clock,
             ids=self.ids,

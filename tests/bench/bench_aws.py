@@ -1,7 +1,8 @@
 """How long the catalog of a region takes, and how often AWS is asked while nothing happens.
 
 Run by `make bench`. Prints tables; asserts nothing, since machines differ. AWS is the simulated one, on the full
-wire; the time that the simulation itself takes is measured and taken off, so what is left is ours and botocore's.
+wire; times are of the processor, and what the simulation itself takes is measured and taken off, so what is left is
+ours and botocore's.
 """
 
 import statistics
@@ -59,23 +60,23 @@ def catalog() -> None:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What it gives, and how long it took outside of the simulation."""
+    """What it gives, and the processor time that it took outside of the simulation."""
     inside = 0.0
     answer = before_send.BeforeSend.answer
 
     def measured(self: Any, request: Any, **more: object) -> Any:
         nonlocal inside
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             return answer(self, request, **more)
         finally:
-            inside += time.perf_counter() - began
+            inside += time.thread_time() - began
 
     before_send.BeforeSend.answer = measured  # type: ignore[method-assign]
     try:
-        began = time.perf_counter()
+        began = time.process_time()
         result = work()
-        return result, time.perf_counter() - began - inside
+        return result, time.process_time() - began - inside
     finally:
         before_send.BeforeSend.answer = answer  # type: ignore[method-assign]
 

@@ -1,0 +1,127 @@
+"""Every operation that the product asks of AWS, through the front without a wire and the one with it: same answers.
+
+Simulations use the first since it is fast; this is why they may.
+"""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+
+from aws_launch_world import LaunchWorld, capacity_type
+from aws_world import REGION, run
+from holdfast import cloud
+from holdfast.cloud.aws import calls, cluster_reading, type_listing
+from holdfast.cloud.aws.cluster_reading import Told
+from holdfast.cloud.aws.queue import Queue
+from holdfast.cloud.aws.type_listing import TypeListing
+from holdfast.sim.aws import eks, sqs
+from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.fronts import before_call, before_send
+from holdfast.sim.ec2 import setup as ec2_setup
+from objects import nodeclaim
+from sim_aws import CLUSTER, QUEUE, without_metadata
+
+Said = tuple[str, str]  # an operation and its answer, as text
+INSTALLS = {"before_call": before_call.install, "before_send": before_send.install}
+SERVICES = ("ec2", "eks", "iam", "pricing", "sqs", "ssm")
+GROUP = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ec2_setup.ACCOUNT, name="tight")
+DAY_S = 86_400
+
+
+class ToldWorld(LaunchWorld):
+    """Keeps what botocore's clients hand to the product."""
+
+    def __init__(self, front: str) -> None:
+        self.said: list[Said] = []
+        self._front = front
+        super().__init__(clients=self._clients, placement_groups=(GROUP,))
+        self.endpoint.services = {
+            **self.endpoint.services,
+            "eks": eks.Eks([CLUSTER]),
+            "sqs": sqs.Sqs([QUEUE], self.clock),
+        }
+        queue = Queue(self.calls, QUEUE, clock=self.clock, recorder=self.records)
+        self.cloud = self.new_process(queue=queue)
+
+    async def _listing(self) -> TypeListing:
+        return await type_listing.read(self.calls)  # each world for itself
+
+    def _clients(self, endpoint: Endpoint) -> calls.Clients:
+        def session() -> Any:
+            made = botocore.session.Session()
+            made.set_credentials("AKIATEST", "secret")
+            events = made.get_component("event_emitter")
+            INSTALLS[self._front](events, endpoint)
+            events.register("after-call", self._keep)
+            return made
+
+        return calls.Clients(REGION, session)
+
+    def _keep(self, model: Any, parsed: dict[str, Any], **_: object) -> None:
+        answer = without_metadata(parsed)
+        self.said.append((model.name, json.dumps(answer, sort_keys=True, default=str)))
+
+
+def life(front: str) -> list[Said]:
+    """Everything that the product does with AWS, once."""
+    world = ToldWorld(front)
+    run(cluster_reading.read(world.calls, Told(CLUSTER.name)))
+    run(world.discovery.schedule.step())
+    world.reserve(tags={"team": "ml"})
+    loose = world.node_class("loose", role="OtherRole", placementGroupSelector={"name": "tight"})
+    used, unused = world.selecting({"tags": {"team": "ml"}}), world.resolve(loose)
+    run(world.cloud.resolve(used))  # tries out rights as well
+    reserved, bought = (world.one(used, capacity_type(kind)) for kind in ("reserved", "on-demand"))
+    claim = nodeclaim(
+        reserved.claim or "",
+        {"labels": dict(reserved.labels), "annotations": dict(reserved.annotations)},
+        {"providerID": reserved.provider_id, "nodeName": "node-1", "imageID": reserved.image_id},
+    )
+    run(world.cloud.tag(claim))
+    assert run(world.cloud.drift(claim, used)) is None
+    run(world.cloud.reboot(reserved.provider_id, "first"))
+    notice(world, bought.provider_id)
+    run(world.cloud.terminate(bought.provider_id))
+    world.clock.advance(DAY_S)
+    assert {each.provider_id for each in world.described()} == {reserved.provider_id}
+    run(world.cloud.release(unused))
+    run(world.cloud.release(used))
+    run(world.cloud.collect([], []))
+    assert not world.endpoint.unknown_actions()
+    return world.said
+
+
+def notice(world: ToldWorld, provider_id: str) -> None:
+    detail = {"instance-id": provider_id.rpartition("/")[2]}
+    body = {
+        "source": "aws.ec2",
+        "detail-type": "EC2 Spot Instance Interruption Warning",
+        "time": "2026-11-15T10:00:00Z",
+        "detail": detail,
+    }
+    url = run(world.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
+    run(world.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
+    (found,) = run(world.cloud.notices())
+    run(world.cloud.acknowledge(found))
+
+
+def named_operations() -> set[str]:
+    """The operations of AWS that the product's source names."""
+    session = botocore.session.Session()
+    known = {name for service in SERVICES for name in session.get_service_model(service).operation_names}
+    sources = (Path(cloud.__file__).parent / "aws").glob("*.py")
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
+    return {
+        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    } & known
+
+
+def test_every_operation_of_the_product_is_answered_the_same_with_and_without_a_wire() -> None:
+    plain, wired = life("before_call"), life("before_send")
+    assert named_operations() - {operation for operation, _ in plain} == set()
+    assert len(wired) == len(plain)
+    for with_wire, without in zip(wired, plain, strict=True):
+        assert with_wire == without
