@@ -35,7 +35,7 @@ check: $(STAMP) ## lint, types, import contracts, house rules, tests that docs n
 	$(BIN)/python scripts/generate_parity.py --check
 
 test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
-	$(BIN)/python -m pytest -n auto $(TESTS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
 
 fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
