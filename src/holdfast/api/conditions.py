@@ -82,6 +82,12 @@ def find(conditions: Iterable[Condition], type_: str) -> Condition | None:
     return next((c for c in conditions if c.type == type_), None)
 
 
+def holds(conditions: Iterable[Condition], type_: str) -> bool:
+    """Whether there is a condition of that type, and it is True."""
+    found = find(conditions, type_)
+    return found is not None and found.status == TRUE
+
+
 def put(
     conditions: Sequence[Condition],
     type_: str,

@@ -7,15 +7,14 @@ from typing import Final
 
 from holdfast import names
 from holdfast.api import conditions
+from holdfast.api.claim_conditions import REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 
-CONDITION: Final = "Rebooting"
 _REMEMBERED: Final = 4
 
 
 def is_on(claim: NodeClaim) -> bool:
-    found = conditions.find(claim.status.conditions, CONDITION)
-    return found is not None and found.status == conditions.TRUE
+    return conditions.holds(claim.status.conditions, REBOOTING)
 
 
 def of(claim: NodeClaim) -> tuple[int, ...]:

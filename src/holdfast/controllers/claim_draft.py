@@ -11,30 +11,15 @@ import msgspec
 
 from holdfast import names
 from holdfast.api import conditions
+from holdfast.api.claim_conditions import INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED
 from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
 from holdfast.core.lifecycle.states import Marks, State
 from holdfast.ports import Kube
-from holdfast.state.registrations import LAUNCHED, REGISTERED
 
-INITIALIZED: Final = "Initialized"
-DRAINED: Final = "Drained"
-VOLUMES_DETACHED: Final = "VolumesDetached"
-INSTANCE_TERMINATING: Final = "InstanceTerminating"
 DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 _MESSAGE_MAX: Final = 1024
-
-__all__ = [
-    "DEPENDENTS",
-    "DRAINED",
-    "INITIALIZED",
-    "INSTANCE_TERMINATING",
-    "LAUNCHED",
-    "REGISTERED",
-    "VOLUMES_DETACHED",
-    "Draft",
-]
 
 
 class Draft:
@@ -61,8 +46,7 @@ class Draft:
         return conditions.find(self.status.conditions, type_)
 
     def holds(self, type_: str) -> bool:
-        found = self.condition(type_)
-        return found is not None and found.status == conditions.TRUE
+        return conditions.holds(self.status.conditions, type_)
 
     def since_s(self, type_: str) -> float:
         """How long a condition has had its status."""

@@ -6,15 +6,12 @@ compared, so claims are moved first and what they belong to last; a crash betwee
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from holdfast import errors
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.ports import Kube
-
-_DRIFTED: Final = "Drifted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +44,7 @@ async def _move(kube: Kube, claim: NodeClaim, stamp: Stamp) -> bool:
     """A claim that has drifted keeps its fingerprint, and so its drift."""
     if claim.metadata.annotations.get(stamp.version_key) == stamp.version:
         return False
-    drifted = conditions.find(claim.status.conditions, _DRIFTED)
-    stays = drifted is not None and drifted.status == conditions.TRUE
+    stays = conditions.holds(claim.status.conditions, claim_conditions.DRIFTED)
     annotations = {stamp.version_key: stamp.version} if stays else stamp.annotations
     try:
         await kube.patch(claim, {"metadata": {"annotations": annotations}})

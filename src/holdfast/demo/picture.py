@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import names
+from holdfast.api.claim_conditions import INITIALIZED, LAUNCHED, REGISTERED
 from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
@@ -134,7 +135,7 @@ def _state(claim: NodeClaim) -> str:
     if claim.metadata.deletion_timestamp is not None:
         return "ending"
     reached = {one.type for one in claim.status.conditions if one.status == "True"}
-    for condition, state in (("Initialized", "ready"), ("Registered", "joined"), ("Launched", "booting")):
+    for condition, state in ((INITIALIZED, "ready"), (REGISTERED, "joined"), (LAUNCHED, "booting")):
         if condition in reached:
             return state
     return "launching"

@@ -4,16 +4,13 @@ Called when a snapshot is taken. The rule: whether a claim holds a slot is read 
 (decisions rows 13 and 22), so that a restart forgets nothing.
 """
 
-from typing import Final
-
 from holdfast import names
 from holdfast.api import conditions
+from holdfast.api.claim_conditions import LAUNCHED
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model import requirements
 from holdfast.model.snapshot import ClaimView, CloudLabels
 from holdfast.state import nodepools, times
-
-_LAUNCHED: Final = "Launched"
 
 
 def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
@@ -40,7 +37,7 @@ def _occupied(claim: NodeClaim, labels: CloudLabels) -> str | None:
 
 
 def _launched_s(claim: NodeClaim, created_s: int) -> int | None:
-    launched = conditions.find(claim.status.conditions, _LAUNCHED)
+    launched = conditions.find(claim.status.conditions, LAUNCHED)
     if launched is not None and launched.status == conditions.TRUE:
         return times.epoch_s(launched.last_transition_time)
     return created_s if claim.status.provider_id else None

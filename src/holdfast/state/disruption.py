@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast import names
 from holdfast.api import conditions
+from holdfast.api.claim_conditions import DRIFTED, INITIALIZED, INSTANCE_TERMINATING, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import Budget, NodePool
 from holdfast.core.disruption import inputs
@@ -16,10 +17,6 @@ from holdfast.core.disruption.inputs import Drifted, NodeCondition, NodeFacts, P
 from holdfast.state import nodes, times
 from holdfast.state.nodes import Halves
 
-DRIFTED: Final = "Drifted"
-_INITIALIZED: Final = "Initialized"
-_REBOOTING: Final = "Rebooting"
-_INSTANCE_TERMINATING: Final = "InstanceTerminating"
 _TRUE: Final = "true"
 
 
@@ -38,13 +35,13 @@ def facts(halves: Halves, *, queued: Container[str] = (), reboots_s: Iterable[in
     return NodeFacts(
         ready=node is not None and nodes.is_ready(node),
         registered=halves.registered,
-        rebooting=_holds(claim, _REBOOTING),
-        ending=_holds(claim, _INSTANCE_TERMINATING),
+        rebooting=_holds(claim, REBOOTING),
+        ending=_holds(claim, INSTANCE_TERMINATING),
         queued=halves.name in queued,
         do_not_disrupt=_annotated(halves, names.DO_NOT_DISRUPT),
         do_not_repair=_annotated(halves, names.DO_NOT_REPAIR),
         created_s=times.epoch_s_or_none(claim.metadata.creation_timestamp) or 0 if claim is not None else 0,
-        initialized_s=_since_s(claim, _INITIALIZED),
+        initialized_s=_since_s(claim, INITIALIZED),
         expire_after_s=_duration_s(claim.spec.expire_after) if claim is not None else None,
         grace_period_s=_duration_s(claim.spec.termination_grace_period) if claim is not None else None,
         drifted=_drifted(claim),

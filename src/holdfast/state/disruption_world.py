@@ -6,10 +6,10 @@ is read from objects, so a restart sees the same.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from holdfast import names
-from holdfast.api import conditions, orders, reboots
+from holdfast.api import claim_conditions, conditions, orders, reboots
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -22,8 +22,6 @@ from holdfast.state import disruption, nodes
 from holdfast.state.nodes import Halves
 
 K = TypeVar("K", bound=Object)
-
-_INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +83,5 @@ def _node_state(node: Node) -> tuple[object, ...]:
 
 
 def _claim_state(claim: NodeClaim) -> tuple[object, ...]:
-    ending = conditions.find(claim.status.conditions, _INSTANCE_TERMINATING)
+    ending = conditions.find(claim.status.conditions, claim_conditions.INSTANCE_TERMINATING)
     return claim.metadata.deletion_timestamp is None, ending is None, orders.of(claim) is None

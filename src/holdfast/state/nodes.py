@@ -6,10 +6,9 @@ after, what the Node says; and while it is starting, what will pass is not held 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from holdfast import errors, names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.api.nodes import Node, NodeStatus
 from holdfast.api.storage import CSINode
@@ -23,8 +22,6 @@ Limits = tuple[tuple[str, int], ...]
 """Volumes that can be attached, by storage driver."""
 
 Wire = Mapping[str, str | int] | Mapping[str, str | int | float]
-
-_INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +175,6 @@ def _is_deleting(halves: Halves) -> bool:
     if halves.claim is None:
         assert halves.node is not None
         return halves.node.metadata.deletion_timestamp is not None
-    ending = conditions.find(halves.claim.status.conditions, _INSTANCE_TERMINATING)
-    return halves.claim.metadata.deletion_timestamp is not None or (
-        ending is not None and ending.status == conditions.TRUE
+    return halves.claim.metadata.deletion_timestamp is not None or conditions.holds(
+        halves.claim.status.conditions, claim_conditions.INSTANCE_TERMINATING
     )

@@ -8,12 +8,11 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.api import conditions
+from holdfast.api.claim_conditions import LAUNCHED, REGISTERED
 from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.lifecycle.registration_health import SUCCESS, Outcome
 
-LAUNCHED: Final = "Launched"
-REGISTERED: Final = "Registered"
 LAUNCH_TIMEOUT_S: Final = 300
 REGISTRATION_TIMEOUT_S: Final = 900
 _FAILED: Final = "RegistrationFailed"
@@ -21,9 +20,9 @@ _FAILED: Final = "RegistrationFailed"
 
 def outcome(before: NodeClaim | None, after: NodeClaim | None) -> Outcome | None:
     """What this change of a claim says about its launch; None: nothing."""
-    if before is None or after is None or _is(before, REGISTERED):
+    if before is None or after is None or conditions.holds(before.status.conditions, REGISTERED):
         return None
-    if _is(after, REGISTERED):
+    if conditions.holds(after.status.conditions, REGISTERED):
         return SUCCESS
     ends = after.metadata.deletion_timestamp
     if ends is None or before.metadata.deletion_timestamp is not None:
@@ -44,11 +43,6 @@ def _timed_out(claim: NodeClaim, ends: datetime) -> Outcome | None:
     return Outcome(
         False, _FAILED, f"{claim.metadata.name} did not become a node in time: {registered.message or ''}"
     )
-
-
-def _is(claim: NodeClaim, condition: str) -> bool:
-    found = conditions.find(claim.status.conditions, condition)
-    return found is not None and found.status == conditions.TRUE
 
 
 def _age_s(condition: Condition, now: datetime) -> float:

@@ -10,14 +10,13 @@ from typing import Final
 import msgspec
 
 from holdfast.api import aws, conditions
-from holdfast.api.conditions import TRUE
+from holdfast.api.claim_conditions import DRIFTED
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import families
 from holdfast.state import fingerprint
 
 VERSION: Final = "holdfast-v1"
-DRIFTED: Final = "Drifted"
 # What these select is compared with each machine, one by one; prefixes do not need a new node (aws-1.1).
 _NOT_HASHED: Final = frozenset(
     {
@@ -52,7 +51,6 @@ def restamped(claim: NodeClaim, node_class: EC2NodeClass, ca_bundle: str) -> dic
     stamped, Karpenter's for one, takes the class as it is now, unless it has drifted already (aws-1.6.2)."""
     if claim.metadata.annotations.get(aws.EC2NODECLASS_HASH_VERSION) == VERSION:
         return {}
-    drifted = conditions.find(claim.status.conditions, DRIFTED)
-    if drifted is not None and drifted.status == TRUE:
+    if conditions.holds(claim.status.conditions, DRIFTED):
         return {aws.EC2NODECLASS_HASH_VERSION: VERSION}
     return {aws.EC2NODECLASS_HASH: of(node_class, ca_bundle), aws.EC2NODECLASS_HASH_VERSION: VERSION}

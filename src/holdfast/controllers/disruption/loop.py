@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from holdfast import errors, names
-from holdfast.api import conditions, orders, reboots
+from holdfast.api import claim_conditions, conditions, orders, reboots
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
@@ -168,7 +168,7 @@ class Disruption:
             written = {names.REBOOTS: reboots.and_one(claim, now_s)}
             marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
             found = Verdicts(marked, now_s=now_s)
-            found.put(reboots.CONDITION, conditions.TRUE, "RebootRequested", command.why)
+            found.put(claim_conditions.REBOOTING, conditions.TRUE, "RebootRequested", command.why)
             await verdicts.write(self._kube, marked, found.changes)
 
     def _claims_of(self, command: Command, world: World) -> tuple[NodeClaim, ...]:

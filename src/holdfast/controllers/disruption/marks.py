@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast import errors, names
 from holdfast.api import conditions, orders
+from holdfast.api.claim_conditions import DISRUPTION_REASON
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.orders import Order
@@ -19,7 +20,6 @@ from holdfast.controllers.doors import Doors
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 
-CONDITION: Final = "DisruptionReason"
 _TAINT: Final = NodeTaint(key=names.DISRUPTED_TAINT, effect="NoSchedule")
 _TRIES: Final = 3
 
@@ -60,9 +60,9 @@ class Marks:
         for _ in range(_TRIES):
             found = Verdicts(claim, now_s=self._clock.now_s())
             if reason is None:
-                found.drop(CONDITION)
+                found.drop(DISRUPTION_REASON)
             else:
-                found.put(CONDITION, conditions.TRUE, reason, why)
+                found.put(DISRUPTION_REASON, conditions.TRUE, reason, why)
             if not found.changes:
                 return
             try:

@@ -9,11 +9,11 @@ is found later was left behind by a crash; a replacement that waits for the very
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.api import conditions, orders
+from holdfast.api import claim_conditions, conditions, orders
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.orders import Order
-from holdfast.controllers import claim_draft, claim_writing
+from holdfast.controllers import claim_writing
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.marks import Marks
 from holdfast.controllers.doors import Doors
@@ -183,8 +183,7 @@ def consolidation_type(method: str) -> str:
 def _is_up(claim: NodeClaim) -> bool:
     if names.WAITS_FOR_INSTANCE in claim.metadata.annotations:
         return True
-    found = conditions.find(claim.status.conditions, claim_draft.INITIALIZED)
-    return found is not None and found.status == conditions.TRUE
+    return conditions.holds(claim.status.conditions, claim_conditions.INITIALIZED)
 
 
 def _order_id(claim: NodeClaim) -> tuple[str, ...]:

@@ -11,12 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import errors, names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.pods import Pod
 from holdfast.api.storage import PersistentVolumeClaim, VolumeAttachment
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers import claim_end
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
@@ -127,7 +126,7 @@ class NodeTermination:
     # --- Drain ----------------------------------------------------------------------------------------
 
     async def _drain(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
-        if draft is not None and draft.holds(drafts.DRAINED):
+        if draft is not None and draft.holds(claim_conditions.DRAINED):
             return None
         decided = drain.drain(self._pods.get(node.metadata.name), now_s=self._clock.now_s(), until_s=until_s)
         for pod, grace_s in decided.delete:
@@ -137,15 +136,15 @@ class NodeTermination:
             self._recorder.event(pod, "Disrupted", said)
         for pod in decided.evict:
             await self._evict(node, pod)
-        if draft is not None and draft.condition(drafts.DRAINED) is None:
-            draft.say(drafts.DRAINED, conditions.UNKNOWN, "Draining")
+        if draft is not None and draft.condition(claim_conditions.DRAINED) is None:
+            draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
             return RequeueAfter(_SOON_S, f"{decided.waiting} pods are still there")
         if draft is not None:
-            left_s = _SETTLES_S - draft.since_s(drafts.DRAINED)
+            left_s = _SETTLES_S - draft.since_s(claim_conditions.DRAINED)
             if left_s > 0:
                 return RequeueAfter(left_s, "whether no pod comes any more")
-            draft.say(drafts.DRAINED, conditions.TRUE)
+            draft.say(claim_conditions.DRAINED, conditions.TRUE)
         self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return None
 
@@ -168,20 +167,22 @@ class NodeTermination:
     # --- Volumes --------------------------------------------------------------------------------------
 
     def _detach(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
-        if draft is not None and draft.condition(drafts.VOLUMES_DETACHED) is not None:
-            found = draft.condition(drafts.VOLUMES_DETACHED)
+        if draft is not None and draft.condition(claim_conditions.VOLUMES_DETACHED) is not None:
+            found = draft.condition(claim_conditions.VOLUMES_DETACHED)
             if found is not None and found.status != conditions.UNKNOWN:
                 return None
         if not self._attached(node):
             if draft is not None:
-                draft.say(drafts.VOLUMES_DETACHED, conditions.TRUE)
+                draft.say(claim_conditions.VOLUMES_DETACHED, conditions.TRUE)
             return None
         if until_s is not None and self._clock.now_s() >= until_s:
             if draft is not None:
-                draft.say(drafts.VOLUMES_DETACHED, conditions.FALSE, "TerminationGracePeriodElapsed")
+                draft.say(
+                    claim_conditions.VOLUMES_DETACHED, conditions.FALSE, "TerminationGracePeriodElapsed"
+                )
             return None
         if draft is not None:
-            draft.say(drafts.VOLUMES_DETACHED, conditions.UNKNOWN, "AwaitingVolumeDetachment")
+            draft.say(claim_conditions.VOLUMES_DETACHED, conditions.UNKNOWN, "AwaitingVolumeDetachment")
         self._recorder.event(node, "AwaitingVolumeDetachment", "volumes are still attached to it")
         return RequeueAfter(_SOON_S, "volumes are still attached")
 
@@ -210,7 +211,7 @@ class NodeTermination:
         except errors.NotFound:
             return None
         if draft is not None:
-            draft.say(drafts.INSTANCE_TERMINATING, conditions.TRUE)
+            draft.say(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
             draft.moved()
         return RequeueAfter(_CHECK_S, "its machine is ending")
 

@@ -6,15 +6,13 @@ have nine tenths of what its type should have; what is less is said, and nothing
 
 from typing import Final
 
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodes import Node
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.model import resources
 from holdfast.runtime.cache import Index
 
-CONSISTENT: Final = "ConsistentStateFound"
 FAILED: Final = "ConsistencyCheckFailed"
 _ENOUGH: Final = (9, 10)
 
@@ -26,14 +24,14 @@ class Consistency:
 
     async def run(self, draft: Draft) -> None:
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
-        if node is None or not draft.holds(drafts.INITIALIZED):
+        if node is None or not draft.holds(claim_conditions.INITIALIZED):
             return
         short = too_little(node, draft)
         if short is None:
-            draft.say(CONSISTENT, conditions.TRUE)
+            draft.say(claim_conditions.CONSISTENT, conditions.TRUE)
             return
         self._recorder.event(draft.claim, "FailedConsistencyCheck", short, warning=True)
-        draft.say(CONSISTENT, conditions.FALSE, FAILED, short)
+        draft.say(claim_conditions.CONSISTENT, conditions.FALSE, FAILED, short)
 
 
 def too_little(node: Node, draft: Draft) -> str | None:

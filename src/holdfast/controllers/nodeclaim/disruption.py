@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import errors, names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.doors import Doors
@@ -23,10 +22,9 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import disruption, nodepools, times
+from holdfast.state import nodepools, times
 from holdfast.state.live import Live
 
-CONSOLIDATABLE: Final = "Consolidatable"
 _AGAIN_S: Final = 300.0  # drift is looked for this often where nothing changes
 
 
@@ -79,9 +77,9 @@ class Disruption:
     async def _drift(self, claim: NodeClaim, pool: NodePool, found: Verdicts) -> float:
         """Until when to look again."""
         node_class = self._live.node_class(claim.spec.node_class_ref)
-        launched = found.find(drafts.LAUNCHED)
+        launched = found.find(claim_conditions.LAUNCHED)
         if launched is None or launched.status != conditions.TRUE or not claim.status.provider_id:
-            found.drop(disruption.DRIFTED)
+            found.drop(claim_conditions.DRIFTED)
             return _AGAIN_S
         if node_class is None:
             return _AGAIN_S
@@ -95,9 +93,9 @@ class Disruption:
                 return _AGAIN_S
             self._remember(claim.metadata.uid, looked)
         if looked.drifted is None:
-            found.drop(disruption.DRIFTED)
+            found.drop(claim_conditions.DRIFTED)
         else:
-            found.put(disruption.DRIFTED, conditions.TRUE, looked.drifted)
+            found.put(claim_conditions.DRIFTED, conditions.TRUE, looked.drifted)
         return looked.at_s + _AGAIN_S - now_s
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:
@@ -133,16 +131,16 @@ class Disruption:
             return _AGAIN_S
         after = pool.spec.disruption.consolidate_after
         after_s = None if after == times.NEVER else times.duration_s(after)
-        initialized = found.find(drafts.INITIALIZED)
+        initialized = found.find(claim_conditions.INITIALIZED)
         if after_s is None or initialized is None or initialized.status != conditions.TRUE:
-            found.drop(CONSOLIDATABLE)
+            found.drop(claim_conditions.CONSOLIDATABLE)
             return _AGAIN_S
         since = claim.status.last_pod_event_time or initialized.last_transition_time
         left_s = times.epoch_s(since) + after_s - times.epoch_s(found.now)
         if left_s > 0:
-            found.drop(CONSOLIDATABLE)
+            found.drop(claim_conditions.CONSOLIDATABLE)
             return min(left_s, _AGAIN_S)
-        found.put(CONSOLIDATABLE, conditions.TRUE)
+        found.put(claim_conditions.CONSOLIDATABLE, conditions.TRUE)
         return _AGAIN_S
 
 

@@ -9,10 +9,9 @@ import contextlib
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.runtime.cache import Caches, Index
@@ -84,5 +83,4 @@ class Garbage:
 
 
 def _is_registered(claim: NodeClaim) -> bool:
-    found = conditions.find(claim.status.conditions, drafts.REGISTERED)
-    return found is not None and found.status == conditions.TRUE
+    return conditions.holds(claim.status.conditions, claim_conditions.REGISTERED)

@@ -5,9 +5,8 @@ order in which it usually arrives (NC-16); once it is all there, that is never t
 """
 
 from holdfast import names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodes import Node
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.model import resources, taints
@@ -21,16 +20,16 @@ class Initialization:
         self._kube = doors.kube
 
     async def run(self, draft: Draft) -> None:
-        if not draft.holds(drafts.REGISTERED) or draft.holds(drafts.INITIALIZED):
+        if not draft.holds(claim_conditions.REGISTERED) or draft.holds(claim_conditions.INITIALIZED):
             return
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
         missing = why_not(node, draft)
         if missing is not None:
-            draft.say(drafts.INITIALIZED, conditions.UNKNOWN, *missing)
+            draft.say(claim_conditions.INITIALIZED, conditions.UNKNOWN, *missing)
             return
         assert node is not None
         await self._kube.patch(node, {"metadata": {"labels": {names.INITIALIZED: "true"}}})
-        draft.say(drafts.INITIALIZED, conditions.TRUE)
+        draft.say(claim_conditions.INITIALIZED, conditions.TRUE)
 
 
 def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launching import Launching
@@ -61,14 +60,16 @@ class Launch:
         self._suitable = _Suitable()
 
     async def run(self, draft: Draft) -> Wait | End | None:
-        if draft.holds(drafts.LAUNCHED):
+        if draft.holds(claim_conditions.LAUNCHED):
             self._failures.pop(draft.claim.metadata.uid, None)
             return None
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
             return Wait(left_s, "its launch failed a moment ago")
         if _waits(draft) and not await self._slot_is_free(draft.claim):
-            draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", "its slot is not free yet")
+            draft.say(
+                claim_conditions.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", "its slot is not free yet"
+            )
             return Wait(_SLOT_CHECK_S, "its slot is not free yet")
         node_class = self._live.node_class(draft.claim.spec.node_class_ref)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
@@ -117,7 +118,7 @@ class Launch:
             case End():
                 return outcome
             case _Failed(error):
-                draft.say(drafts.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error))
+                draft.say(claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error))
                 return Wait(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
 
     def _failed(self, uid: str) -> float:
@@ -221,7 +222,7 @@ def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> 
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
-        draft.restart(drafts.REGISTERED)  # it was not late while it waited
+        draft.restart(claim_conditions.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)
     draft.fill(
         provider_id=instance.provider_id,
@@ -229,7 +230,7 @@ def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> 
         capacity=_wire(capacity),
         allocatable=_wire(allocatable),
     )
-    draft.say(drafts.LAUNCHED, conditions.TRUE)
+    draft.say(claim_conditions.LAUNCHED, conditions.TRUE)
     if instance.capacity_type == names.RESERVED:
         draft.say(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
 

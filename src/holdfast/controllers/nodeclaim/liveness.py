@@ -5,7 +5,7 @@ that has registered may take to be ready (NC-18).
 """
 
 from holdfast import names
-from holdfast.controllers import claim_draft as drafts
+from holdfast.api import claim_conditions
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim.stage import End, Wait
 from holdfast.state import registrations, times
@@ -15,11 +15,14 @@ class Liveness:
     async def run(self, draft: Draft) -> Wait | End | None:
         if names.WAITS_FOR_INSTANCE in draft.annotations:
             return None
-        if not draft.holds(drafts.LAUNCHED):
-            return _late(draft, drafts.LAUNCHED, registrations.LAUNCH_TIMEOUT_S, "launch_timeout")
-        if not draft.holds(drafts.REGISTERED):
+        if not draft.holds(claim_conditions.LAUNCHED):
+            return _late(draft, claim_conditions.LAUNCHED, registrations.LAUNCH_TIMEOUT_S, "launch_timeout")
+        if not draft.holds(claim_conditions.REGISTERED):
             return _late(
-                draft, drafts.REGISTERED, registrations.REGISTRATION_TIMEOUT_S, "registration_timeout"
+                draft,
+                claim_conditions.REGISTERED,
+                registrations.REGISTRATION_TIMEOUT_S,
+                "registration_timeout",
             )
         return None
 

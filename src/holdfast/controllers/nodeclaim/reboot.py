@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import names
-from holdfast.api import conditions, reboots
+from holdfast.api import claim_conditions, conditions, reboots
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.controllers import conditions as verdicts
@@ -55,7 +55,7 @@ class Reboot:
         if claim is None or claim.metadata.deletion_timestamp is not None or not reboots.is_on(claim):
             return Done()
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
-        found = conditions.find(claim.status.conditions, reboots.CONDITION)
+        found = conditions.find(claim.status.conditions, claim_conditions.REBOOTING)
         assert found is not None, "it is rebooting"
         if self._clock.now_s() >= times.epoch_s(found.last_transition_time) + _BACK_S or node is None:
             self._recorder.event(claim, "RebootFailed", "its node is not back in time", warning=True)
@@ -77,7 +77,7 @@ class Reboot:
         await self._tainted(node, there=False)
         claim = await self._annotated(claim, None)
         found = Verdicts(claim, now_s=self._clock.now_s())
-        found.put(reboots.CONDITION, conditions.FALSE, "RebootSucceeded")
+        found.put(claim_conditions.REBOOTING, conditions.FALSE, "RebootSucceeded")
         await verdicts.write(self._kube, claim, found.changes)
         self._recorder.event(claim, "RebootObserved", "its node is back, on the same machine")
         return Done("rebooted")

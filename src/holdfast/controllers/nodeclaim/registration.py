@@ -10,11 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import OwnerReference
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.runtime.cache import Index
@@ -32,12 +31,12 @@ class Registration:
         self._recorder = doors.recorder
 
     async def run(self, draft: Draft) -> None:
-        if not draft.holds(drafts.LAUNCHED) or draft.holds(drafts.REGISTERED):
+        if not draft.holds(claim_conditions.LAUNCHED) or draft.holds(claim_conditions.REGISTERED):
             return
         found = list(self._nodes.get(draft.status.provider_id or ""))
         if not found:
             draft.say(
-                drafts.REGISTERED,
+                claim_conditions.REGISTERED,
                 conditions.UNKNOWN,
                 "NodeNotFound",
                 "its machine has not joined the cluster",
@@ -45,10 +44,10 @@ class Registration:
             return
         if len(found) > 1:
             said = ", ".join(sorted(node.metadata.name for node in found))
-            draft.say(drafts.REGISTERED, conditions.FALSE, "MultipleNodesFound", said)
+            draft.say(claim_conditions.REGISTERED, conditions.FALSE, "MultipleNodesFound", said)
             return
         node = await self._registered(found[0], draft)
-        draft.say(drafts.REGISTERED, conditions.TRUE)
+        draft.say(claim_conditions.REGISTERED, conditions.TRUE)
         draft.fill(node_name=node.metadata.name)
         zone = draft.labels.get(names.ZONE, "")
         about = {"nodepool": draft.labels.get(names.NODEPOOL, ""), "zone": zone}

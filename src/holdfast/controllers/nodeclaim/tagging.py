@@ -4,8 +4,8 @@ Run by `lifecycle` once the node's name is on the claim. Claims of one launch sh
 its claim's name from the start. What a node really came up with is told to the cloud as well: later catalogs go by it.
 """
 
+from holdfast.api import claim_conditions
 from holdfast.api.nodes import Node
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.model import resources
@@ -26,5 +26,5 @@ class Tagging:
         draft.annotations |= await self._cloud.tag(claim)
         node_class = self._live.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
-        if node is not None and node_class is not None and draft.holds(drafts.INITIALIZED):
+        if node is not None and node_class is not None and draft.holds(claim_conditions.INITIALIZED):
             await self._cloud.learn(claim, node_class, resources.parse(node.status.capacity))

@@ -9,10 +9,9 @@ import contextlib
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.api import conditions
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.controllers import claim_draft as drafts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.runtime.cache import Index
@@ -41,7 +40,7 @@ class Termination:
         draft = Draft(claim, self._clock.now_s())
         self._set_deadline(draft)
         await draft.write(self._kube)
-        if draft.holds(drafts.REGISTERED) and await self._nodes_are_there(draft):
+        if draft.holds(claim_conditions.REGISTERED) and await self._nodes_are_there(draft):
             return RequeueAfter(_CHECK_S, "its node is still there")
         if draft.status.provider_id and not await self._instance_is_gone(draft):
             return RequeueAfter(_CHECK_S, "its machine is still there")
@@ -74,7 +73,7 @@ class Termination:
             await self._cloud.terminate(draft.status.provider_id)
         except errors.NotFound:
             return True
-        draft.say(drafts.INSTANCE_TERMINATING, conditions.TRUE)
+        draft.say(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
         draft.moved()
         await draft.write(self._kube)
         return False
