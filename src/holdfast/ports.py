@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClassReference
 from holdfast.core.disruption.repair import Treatment
+from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
@@ -217,6 +218,10 @@ class Cloud(Protocol):
 
     async def acknowledge(self, notice: Notice) -> None:
         """It was acted on. Twice is once."""
+
+    async def instance_statuses(self) -> Sequence[InstanceStatus]:
+        """Machines that fail, or that the cloud has plans for, ours among them; complete or an error. Unauthorized
+        where nobody allowed us to ask."""
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
         """Removes what was made for classes and is used neither by one of these nor by one of these claims,
