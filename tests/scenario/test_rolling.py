@@ -1,5 +1,7 @@
 """Rolling a full reservation in the running program: a node goes first, and its slot is held for its replacement."""
 
+import pytest
+
 import app_world
 from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
@@ -19,6 +21,7 @@ async def full(world: AppWorld, total: int = 8, budget: str = "2") -> Reservatio
     return slots
 
 
+@pytest.mark.fact("aws-6.3.7")
 def test_a_full_reservation_is_rolled_with_a_restart_a_bigger_pod_and_a_disruption_budget() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world)

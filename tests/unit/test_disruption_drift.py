@@ -378,7 +378,7 @@ def test_a_static_pool_is_left_alone() -> None:
 
 # --- What drift is -----------------------------------------------------------------------------------------
 
-LABELS = CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID}))
+LABELS = CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID, "example.com/interruptible"}))
 
 
 def subject(**more: Any) -> Subject:
@@ -435,10 +435,10 @@ def test_a_label_that_the_pool_wants_and_the_node_lacks_is_drift_unless_it_is_to
     assert drift.reason(subject(wanted=wanted, ignored=frozenset({"team"}))) is None
 
 
-@pytest.mark.fact("R-38")
+@pytest.mark.fact("R-38", "aws-6.3.6")
 def test_a_reserved_node_is_offered_as_long_as_its_type_can_be_had_reserved_or_on_demand() -> None:
     labels = {names.INSTANCE_TYPE: MEDIUM, names.ZONE: "z1", names.CAPACITY_TYPE: names.RESERVED}
-    gone = {RESERVATION_ID: "cr-gone"}
+    gone = {RESERVATION_ID: "cr-gone", "example.com/interruptible": "true"}
     anything = requirements.NO_REQUIREMENTS
     assert drift.reason(subject(labels=labels | gone, wanted=anything)) is None
     spot_only = catalog(capacity_types=(names.SPOT,))

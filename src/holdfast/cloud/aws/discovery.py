@@ -158,9 +158,10 @@ class Discovery:
             await self.instance_types(node_class)
         return self._types_of[node_class.metadata.name]
 
-    async def reservations(self) -> ReservationCounts:
-        """Where no class has terms nobody may use any, and EC2 is not asked."""
-        if not self._selecting:
+    async def reservations(self, *, occupied: bool = False) -> ReservationCounts:
+        """Where no class has terms nobody may use any, and EC2 is not asked; unless machines of ours are in some all
+        the same, whose end has to be known (aws-6.2.7)."""
+        if not self._selecting and not occupied:
             return ReservationCounts((), self._clock.now_s())
         return self._counts(await self._newest())
 

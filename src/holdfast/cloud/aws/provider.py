@@ -111,7 +111,7 @@ class Aws:
         return await self.discovery.instance_types(node_class)
 
     async def reservations(self) -> ReservationCounts:
-        return await self.discovery.reservations()
+        return await self.discovery.reservations(occupied=self._machines.in_blocks)
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         self._note(node_class)

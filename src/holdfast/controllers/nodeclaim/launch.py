@@ -227,8 +227,8 @@ def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> 
     draft.fill(
         provider_id=instance.provider_id,
         image_id=instance.image_id or None,
-        capacity=_wire(capacity),
-        allocatable=_wire(allocatable),
+        capacity=_wire(capacity.without(instance.lacks)),
+        allocatable=_wire(allocatable.without(instance.lacks)),
     )
     draft.say(claim_conditions.LAUNCHED, conditions.TRUE)
     if instance.capacity_type == names.RESERVED:
