@@ -158,11 +158,11 @@ class Discovery:
             await self.instance_types(node_class)
         return self._types_of[node_class.metadata.name]
 
-    async def reservations(self) -> ReservationCounts:
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
         """Where no class has terms nobody may use any, and EC2 is not asked."""
         if not self._selecting:
             return ReservationCounts((), self._clock.now_s())
-        return self._counts(await self._newest())
+        return self._counts(await self._newest(max_age_s))
 
     async def count_again(self) -> ReservationCounts:
         """From a reading that begins now: for whoever was told that a reservation is full."""
@@ -276,10 +276,10 @@ class Discovery:
             reading = await self._reservations.read()
         return self._named(reading)
 
-    async def _newest(self) -> Reading:
+    async def _newest(self, max_age_s: float | None = None) -> Reading:
         """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
         another minute. Nor of one that is to be drained: it may have got a new end."""
-        reading, now_s = await self._reservations.fresh(), self._clock.now_s()
+        reading, now_s = await self._reservations.fresh(max_age_s), self._clock.now_s()
         turned_s = reading.last_turn_s(now_s)
         if turned_s is None or turned_s <= reading.read_began_s:
             return reading

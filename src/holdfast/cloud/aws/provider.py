@@ -107,8 +107,8 @@ class Aws:
         self._note(node_class)
         return await self.discovery.instance_types(node_class)
 
-    async def reservations(self) -> ReservationCounts:
-        return await self.discovery.reservations()
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
+        return await self.discovery.reservations(max_age_s=max_age_s)
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         self._note(node_class)
