@@ -167,8 +167,9 @@ class Cloud(Protocol):
         resolved. Served from memory that is refreshed beside it: cheap."""
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
-        """The newest complete reading, in every state, so that upcoming ones are seen; no older than that, where
-        somebody waits for a slot. A failed or half-read answer is an error and leaves the last reading in place."""
+        """The newest complete reading, in every state, so that upcoming ones are seen, and of whatever machines of
+        ours are in; no older than that, where somebody waits for a slot. A failed or half-read answer is an error and
+        leaves the last reading in place."""
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         """The status of a node class as a patch. What could not be read is left out of it, not emptied."""

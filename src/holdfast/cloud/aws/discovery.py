@@ -80,6 +80,7 @@ class Discovery:
         self._memory = LearnedMemory()
         self._asked_s: float | None = None  # when counts were first wanted
         self._selecting: set[str] = set()  # classes that have reservation terms
+        self._occupied = False  # whether machines of ours are in reservations
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
@@ -159,10 +160,17 @@ class Discovery:
         return self._types_of[node_class.metadata.name]
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
-        """Where no class has terms nobody may use any, and EC2 is not asked."""
-        if not self._selecting:
+        """Where no class has terms and no machine is in one nobody needs to know any, and EC2 is not asked."""
+        if not self._reservations.wanted:
             return ReservationCounts((), self._clock.now_s())
         return self._counts(await self._newest(max_age_s))
+
+    def occupied(self, ids: AbstractSet[str]) -> None:
+        """Machines of ours are in these, which may be selected by no class any more: they take their machines with
+        them all the same."""
+        self._occupied = bool(ids) and self._setup.settings.reserved_capacity
+        self._reader.want(ids)
+        self._want_reservations()
 
     async def count_again(self) -> ReservationCounts:
         """From a reading that begins now: for whoever was told that a reservation is full."""
@@ -219,12 +227,15 @@ class Discovery:
             self._forget(node_class.metadata.name)
             return
         self._selecting.add(node_class.metadata.name)
-        self._reservations.wanted = True
+        self._want_reservations()
         self._reader.want(term.id for term in terms if term.id)
 
     def _forget(self, name: str) -> None:
         self._selecting.discard(name)
-        self._reservations.wanted = bool(self._selecting)
+        self._want_reservations()
+
+    def _want_reservations(self) -> None:
+        self._reservations.wanted = bool(self._selecting) or self._occupied
 
     async def _supply(self, learned: Mapping[str, int] = MappingProxyType({})) -> Supply:
         listing, now_s = await self._types.get(), self._clock.monotonic_s()

@@ -130,7 +130,9 @@ class Aws:
         return await self._machines.instance(provider_id)
 
     async def instances(self) -> tuple[Instance, ...]:
-        return await self._machines.all()
+        found = await self._machines.all()
+        self.discovery.occupied({one.reservation_id for one in found if one.reservation_id is not None})
+        return found
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
