@@ -14,7 +14,7 @@ from holdfast import errors, ports
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import calls, drift, instances, reservations, template_data
+from holdfast.cloud.aws import calls, drift, instances, template_data
 from holdfast.cloud.aws.batching import Batcher
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.cluster import Cluster
@@ -29,7 +29,6 @@ A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond t
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
 _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
-_IN_BLOCK: Final = (aws.CAPACITY_RESERVATION_TYPE, reservations.CAPACITY_BLOCK)
 
 
 class Machines:
@@ -88,11 +87,6 @@ class Machines:
             self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
         listed = (machine.instance for machine in self._listed.values())
         return tuple(sorted(listed, key=lambda one: one.provider_id))
-
-    @property
-    def in_blocks(self) -> bool:
-        """Whether any of them, as they were last listed, goes with its capacity block."""
-        return any(_IN_BLOCK in machine.instance.labels for machine in self._listed.values())
 
     async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
         """What calls with these tokens launched, oldest first."""
