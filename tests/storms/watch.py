@@ -36,7 +36,11 @@ class Watch:
 
     def see(self, claim: NodeClaim, *, is_gone: bool) -> None:
         name, pool = claim.metadata.name, claim.metadata.labels["karpenter.sh/nodepool"]
-        if is_gone or not conditions.holds(claim.status.conditions, "DisruptionReason"):
+        said = claim.status.conditions
+        over = is_gone or conditions.holds(
+            said, "InstanceTerminating"
+        )  # those are of no NodePool any more (D-10)
+        if over or not conditions.holds(said, "DisruptionReason"):
             self._going.pop(name, None)
             return
         self._going[name] = pool
