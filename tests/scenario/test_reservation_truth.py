@@ -108,7 +108,7 @@ def test_labels_follow_the_truth_though_the_gate_was_shut_meanwhile() -> None:
         await world.restart()
         await world.sleep(3 * MINUTE_S)
         assert await said(world) == [reserved(slots)] * 2
-        cancel(world, slots)
+        world.cancel(slots)
         await until_all_say(world, ON_DEMAND, within_s=90)
 
     app_world.run(program)
