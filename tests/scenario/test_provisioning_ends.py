@@ -1,5 +1,6 @@
 """How nodes end: drained by eviction, machine ended, slot given back; and what is never left behind."""
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -15,11 +16,13 @@ from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
+from holdfast.cloud.aws import instances, machines
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import control, faults
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
+GARBAGE_S = 120  # between two looks
 LAST = 10_000  # seconds; nothing here takes so long
 
 
@@ -339,6 +342,32 @@ def test_a_machine_that_no_claim_owns_is_left_alone_while_it_is_young() -> None:
         await world.until(ended, within_s=125)
 
     app_world.run(program)
+
+
+def test_a_machine_that_a_list_is_too_old_to_show_is_not_taken_for_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A list of many pages is shared for a while; a node that came meanwhile and is not ready yet is not in it."""
+    monkeypatch.setattr(instances, "PAGE", 5)
+    monkeypatch.setattr(machines, "A_PAGE_S", GARBAGE_S + 80)
+
+    async def program(world: AppWorld) -> None:
+        await running(world, 6)
+        await world.sleep(GARBAGE_S + 60)
+        await world.app.cloud.instances()
+        await world.scale("web", 7)
+        before = {claim.metadata.name for claim in await world.claims()}
+
+        async def registered() -> bool:
+            new = [claim for claim in await world.claims() if claim.metadata.name not in before]
+            return any(conditions.holds(claim.status.conditions, "Registered") for claim in new)
+
+        await world.until(registered)
+        (new,) = {claim.metadata.name for claim in await world.claims()} - before
+        await world.sleep(GARBAGE_S + 5)
+        assert (await world.kube.get(NodeClaim, new)).metadata.deletion_timestamp is None
+
+    app_world.run(program, timings=dataclasses.replace(app_world.FAST, ready_s=GARBAGE_S + 20))
 
 
 @pytest.mark.fact("NC-10", "NC-18")

@@ -47,7 +47,7 @@ class Garbage:
             for node in tuple(self._nodes.get(machine.provider_id)):
                 with contextlib.suppress(errors.NotFound):
                     await self._kube.delete(node)
-        dead = self._without_machine(claims, machines)
+        dead = [one for one in self._without_machine(claims, machines) if await self._is_gone(one)]
         for claim in dead:
             with contextlib.suppress(errors.NotFound):
                 await self._kube.delete(claim)
@@ -83,6 +83,14 @@ class Garbage:
             and _is_registered(claim)
             and not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id))
         ]
+
+    async def _is_gone(self, claim: NodeClaim) -> bool:
+        """Asked of the machine alone: a list may be from before its launch."""
+        try:
+            await self._cloud.instance(claim.status.provider_id or "")
+        except (errors.NotFound, errors.NotReady) as error:
+            return isinstance(error, errors.NotFound)
+        return False
 
 
 def _is_registered(claim: NodeClaim) -> bool:
