@@ -54,6 +54,21 @@ def test_a_reservation_of_ten_that_no_pod_needs_is_empty_after_a_day() -> None:
     app_world.run(program, timings=Timings(poll_s=600))
 
 
+def test_pods_that_come_soon_after_others_use_what_is_left_of_a_reservation() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=6)
+        await with_slots(world, slots, kinds=("reserved", "on-demand"))
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.until_running(2)
+        for replicas in (4, 6):
+            await world.sleep(61)  # a count is read that shows the launches, which are not two minutes old
+            await world.scale("web", replicas)
+            await world.until_running(replicas)
+        assert world.in_reservation(slots) == 6 == len(world.all_machines())
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("Q-7")
 def test_two_clusters_share_a_reservation_and_never_have_more_than_it_has() -> None:
     async def program(blue: AppWorld) -> None:
