@@ -287,6 +287,15 @@ def few_types(read: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]
     return few
 
 
+def without_reserved(settings: Settings) -> Settings:
+    """With the gate ReservedCapacity shut."""
+    return dataclasses.replace(
+        settings,
+        planning=dataclasses.replace(settings.planning, reserved_capacity=False),
+        capacity=dataclasses.replace(settings.capacity, reserved_capacity=False),
+    )
+
+
 def capacity_types(*values: str) -> dict[str, Any]:
     return builders.requirement("karpenter.sh/capacity-type", "In", *values)
 

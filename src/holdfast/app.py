@@ -22,11 +22,12 @@ from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
-from holdfast.controllers import claim_end, claim_writing
+from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import telling as disruption_telling
 from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.doors import Doors
+from holdfast.controllers.instance_status import InstanceStatuses
 from holdfast.controllers.interruption import Interruption
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
@@ -88,6 +89,7 @@ _METRICS: Final = (
     *provisioner.METRICS,
     *claim_end.METRICS,
     *claim_writing.METRICS,
+    *instance_status.METRICS,
     *disruption_queue.METRICS,
     *disruption_telling.METRICS,
     *registration.METRICS,
@@ -295,6 +297,7 @@ class App:
             (counter.Counter(**timed), 10),
             (Availability(**timed), 10),
             (self._interruption, _NOTICES_AT_ONCE),
+            (InstanceStatuses(live=self.live, caches=caches, doors=doors), 1),
             (Truth(live=self.live, caches=caches, doors=doors), 1),
             (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
             *self._disruption(),

@@ -6,9 +6,9 @@ import pytest
 
 import app_world
 import cluster_world
-from app_world import AppWorld, instance_types
+from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
-from holdfast.api import conditions
+from holdfast.api import aws, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.api.faults import Refuse
 from holdfast.sim.api.front import Request
@@ -17,6 +17,7 @@ from objects import nodeclaim
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
+EFA = "vpc.amazonaws.com/efa"
 OURS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
 
@@ -56,6 +57,43 @@ def test_a_claim_whose_class_is_not_there_ends() -> None:
         about = {"reason": "nodeclass_not_ready", "nodepool": "default", "capacity_type": ""}
         plain = {"consolidation_policy": "", "termination_mode": "graceful"}
         assert world.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("aws-5.10.6")
+def test_a_label_that_a_claim_has_before_its_launch_is_not_changed_by_it() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        labels = {"karpenter.sh/nodepool": "default", aws.INSTANCE_FAMILY: "mine"}
+        await world.kube.create(
+            nodeclaim("labelled", {"labels": labels}, nodeClassRef=OURS, requirements=[LARGE])
+        )
+        await world.sleep(60)
+        made = await world.kube.get(NodeClaim, "labelled")
+        assert made.status.provider_id
+        found = {key: made.metadata.labels[key] for key in (aws.INSTANCE_FAMILY, aws.INSTANCE_SIZE)}
+        assert found == {aws.INSTANCE_FAMILY: "mine", aws.INSTANCE_SIZE: "large"}
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("aws-5.10.4")
+@pytest.mark.parametrize(("wanted", "there"), [({}, None), ({EFA: "1"}, "32")])
+def test_a_claim_has_efas_when_its_machine_has(wanted: dict[str, str], there: str | None) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[instance_types("p5.48xlarge"), capacity_types("on-demand")])
+        await world.deploy("train", 1, limits=wanted)
+        await world.until_running(1, "train")
+        (made,), (machine,) = await world.claims(), world.machines
+        assert machine.spec.efas == int(there or 0)
+        assert made.status.capacity["nvidia.com/gpu"] == "8"
+        assert [amounts.get(EFA) for amounts in (made.status.capacity, made.status.allocatable)] == [
+            there
+        ] * 2
 
     app_world.run(program)
 

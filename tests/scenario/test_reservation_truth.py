@@ -99,6 +99,21 @@ def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("aws-9.4.1")
+def test_labels_follow_the_truth_though_the_gate_was_shut_meanwhile() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_nodes(world, 1, slots)
+        world.settings = app_world.without_reserved(world.settings)
+        await world.restart()
+        await world.sleep(3 * MINUTE_S)
+        assert await said(world) == [reserved(slots)] * 2
+        world.cancel(slots)
+        await until_all_say(world, ON_DEMAND, within_s=90)
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("Q-13", "Q-26")
 def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
     async def program(world: AppWorld) -> None:

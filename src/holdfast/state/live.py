@@ -140,28 +140,29 @@ class Live:
         await self._convert_new_pods()
         return self._taken(supplied, counts, instances)
 
-    async def counts(self) -> ReservationCounts:
+    async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
         """The newest counts; those of before, where they cannot be read now."""
         try:
-            self._counts = await self._cloud.reservations()
+            self._counts = await self._cloud.reservations(max_age_s=max_age_s)
         except errors.HoldfastError:
             return self._counts
         return self._counts
 
     async def ledger(self) -> dict[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
-        counts = await self.counts()
-        instances = await self._instances(counts)
-        now_s = self._clock.now_s()
-        bare = Snapshot(
-            taken_s=now_s,
+        return ledger.ledger(await self.slots(), self._ledger_lag_s)
+
+    async def slots(self, max_age_s: float | None = None) -> Snapshot:
+        """The world as far as slots are counted by it."""
+        counts = await self.counts(max_age_s)
+        return Snapshot(
+            taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
             claims=tuple(claims.view(c, self._cloud.labels) for c in self._of(NodeClaim)),
             reservations=counts.reservations,
             counts_read_s=counts.read_began_s,
-            instances=instances,
+            instances=await self._instances(counts),
         )
-        return ledger.ledger(bare, self._ledger_lag_s)
 
     def pool(self, name: str) -> NodePoolView | None:
         """A NodePool as it is now, with what its nodes have now; None: it is gone, or going."""

@@ -1,4 +1,4 @@
-"""Garbage collection, both ways: machines without a NodeClaim are ended, claims without a machine are deleted.
+"""Garbage collection, both ways: machines without a NodeClaim are ended with their nodes, claims without a machine are deleted.
 
 Run by the engine under one key, every two minutes, from one list of all machines. The rules: a machine that a claim
 may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
@@ -44,6 +44,9 @@ class Garbage:
         for machine in lost:
             with contextlib.suppress(errors.NotFound):
                 await self._cloud.terminate(machine.provider_id)
+            for node in tuple(self._nodes.get(machine.provider_id)):
+                with contextlib.suppress(errors.NotFound):
+                    await self._kube.delete(node)
         dead = self._without_machine(claims, machines)
         for claim in dead:
             with contextlib.suppress(errors.NotFound):

@@ -98,7 +98,7 @@ class Rolling:
             return no
         thief = holds.taken(snapshot, id_)
         if thief is not None:
-            text = f"{thief.name} still waits for a slot of {id_} that somebody else took; no second node is given up"
+            text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
             return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
         away = self._too_many_away(one, need, id_)
         if away is not None:
