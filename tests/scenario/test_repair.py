@@ -3,6 +3,7 @@
 import dataclasses
 
 import msgspec
+import pytest
 
 import app_world
 from app_world import AppWorld
@@ -26,6 +27,7 @@ async def kernel_is(world: AppWorld, status: str) -> None:
     await world.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
+@pytest.mark.fact("W-24")
 def test_a_reserved_node_that_is_ill_is_rebooted_and_keeps_its_machine_and_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
