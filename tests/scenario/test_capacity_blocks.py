@@ -62,7 +62,7 @@ def ended_by_ec2(world: AppWorld) -> list[Instance]:
     return [one for one in world.all_machines() if one.state_reason[0].startswith("Server.")]
 
 
-@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3")
+@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3", "W-12", "AW-11", "AW-15")
 def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=HOUR_S, lasts_s=14 * DAY_S)
@@ -181,6 +181,7 @@ def test_an_extension_in_the_last_minute_before_the_drain_is_followed() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("AW-15")
 def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, ultraserver=True)

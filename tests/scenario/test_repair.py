@@ -55,7 +55,7 @@ async def until_rebooted(world: AppWorld, before: Node) -> None:
     await world.until(back, within_s=600)
 
 
-@pytest.mark.fact("NC-39a")
+@pytest.mark.fact("NC-39a", "W-24")
 def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machine_and_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)

@@ -75,7 +75,9 @@ async def select(world: AppWorld, term: dict[str, Any]) -> None:
     await world.kube.patch(node_class, change, only_if_unchanged=True)
 
 
-@pytest.mark.fact("Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5")
+@pytest.mark.fact(
+    "Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5", "AW-13"
+)
 def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2, end_s=world.clock.now_s() + HOUR_S)
@@ -127,7 +129,7 @@ def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("aws-6.1.8")
+@pytest.mark.fact("aws-6.1.8", "AW-14")
 def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
     async def program(world: AppWorld) -> None:
         await with_nodes(world, 1)
@@ -249,7 +251,7 @@ def test_a_node_in_direct_mode_stays_what_it_is_for_two_hours() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("aws-6.1.1")
+@pytest.mark.fact("aws-6.1.1", "AW-27")
 def test_machines_are_listed_as_often_for_many_nodes_as_for_one() -> None:
     asked: list[int] = []
     for count in (1, 6):

@@ -21,7 +21,7 @@ async def full(world: AppWorld, total: int = 8, budget: str = "2") -> Reservatio
     return slots
 
 
-@pytest.mark.fact("aws-6.3.7")
+@pytest.mark.fact("aws-6.3.7", "W-4", "AW-16")
 def test_a_full_reservation_is_rolled_with_a_restart_a_bigger_pod_and_a_disruption_budget() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world)

@@ -5,6 +5,7 @@ fails each time. The rule: when it is quiet the world comes to where the oracle 
 """
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.front import Request
+from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volume
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
@@ -194,7 +196,8 @@ class _Scenario:
             case "cancel":
                 there = world.ec2.world.reservations[self._ids[about[0]]]
                 if there.state == "active" and there.kind != "capacity-block":
-                    world.cancel(there)
+                    with contextlib.suppress(ApiError):  # EC2's weather is everybody's
+                        world.cancel(there)
             case "take" | "give" | "grow":
                 self._count(step.what, self._ids[about[0]], about[1])
             case "delete pod" | "delete claim" | "delete node":

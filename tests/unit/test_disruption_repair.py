@@ -226,7 +226,7 @@ def test_a_reserved_node_is_rebooted_before_it_is_replaced() -> None:
     assert "slot" in found.why
 
 
-@pytest.mark.fact("NC-38c")
+@pytest.mark.fact("NC-38c", "W-24")
 def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
     rebooted = sick(ILL, reboots_s=(NOW_S - HOUR_S,))
     found = repaired(reserved(rebooted))
