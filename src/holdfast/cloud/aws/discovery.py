@@ -140,18 +140,18 @@ class Discovery:
         seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
-            types = await self._aws.executor.run(
-                lambda: catalog.build(
-                    supply,
-                    node_class,
-                    seen,
-                    now_s=self._clock.now_s(),
-                    settings=self._setup.settings,
-                    built=built,
+            now_s = self._clock.now_s()
+            # Claims of one plan ask one after the other, and time alone changes only what reservations offer.
+            asked = (supply, node_class, seen, now_s if seen else 0)
+            if built.asked != asked:
+                built.types = await self._aws.executor.run(
+                    lambda: catalog.build(
+                        supply, node_class, seen, now_s=now_s, settings=self._setup.settings, built=built
+                    )
                 )
-            )
-        self._types_of[node_class.metadata.name] = {known.name: known for known in types}
-        return types
+                built.asked = asked
+                self._types_of[node_class.metadata.name] = {known.name: known for known in built.types}
+        return built.types
 
     async def types_seen(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
         """By name, as they were last built: for who asks what a type is, not what there is of it now."""
