@@ -22,11 +22,12 @@ from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
-from holdfast.controllers import claim_end, claim_writing
+from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import telling as disruption_telling
 from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.doors import Doors
+from holdfast.controllers.instance_status import InstanceStatuses
 from holdfast.controllers.interruption import Interruption
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
@@ -78,16 +79,19 @@ _ORDERS_AT_ONCE: Final = 100
 _NOTICES_AT_ONCE: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
+_UNSYNCED: Final = "karpenter_cluster_state_unsynced_time_seconds"
 _NODES: Final = "karpenter_cluster_state_node_count"
 _CLOCK: Final = "holdfast_clock_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
+    Metric(_UNSYNCED, "gauge", "How long something has not been read yet; 0: nothing."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
     Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
     *provisioner.METRICS,
     *claim_end.METRICS,
     *claim_writing.METRICS,
+    *instance_status.METRICS,
     *disruption_queue.METRICS,
     *disruption_telling.METRICS,
     *registration.METRICS,
@@ -254,6 +258,7 @@ class App:
         """The numbers that are read off the caches when somebody asks."""
         self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
+        self.recorder.gauge(_UNSYNCED, {}, self.manager.unsynced_s)
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
         self.recorder.gauge(_CLOCK, {}, self._clock.offset_s)
 
@@ -295,6 +300,7 @@ class App:
             (counter.Counter(**timed), 10),
             (Availability(**timed), 10),
             (self._interruption, _NOTICES_AT_ONCE),
+            (InstanceStatuses(live=self.live, caches=caches, doors=doors), 1),
             (Truth(live=self.live, caches=caches, doors=doors), 1),
             (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
             *self._disruption(),

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClassReference
 from holdfast.core.disruption.repair import Treatment
+from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
@@ -166,9 +167,10 @@ class Cloud(Protocol):
         """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is
         resolved. Served from memory that is refreshed beside it: cheap."""
 
-    async def reservations(self) -> ReservationCounts:
-        """The newest complete reading, in every state, so that upcoming ones are seen. A failed or half-read
-        answer is an error and leaves the last reading in place."""
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
+        """The newest complete reading, in every state, so that upcoming ones are seen, and of whatever machines of
+        ours are in; no older than that, where somebody waits for a slot. A failed or half-read answer is an error and
+        leaves the last reading in place."""
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         """The status of a node class as a patch. What could not be read is left out of it, not emptied."""
@@ -217,6 +219,10 @@ class Cloud(Protocol):
 
     async def acknowledge(self, notice: Notice) -> None:
         """It was acted on. Twice is once."""
+
+    async def instance_statuses(self) -> Sequence[InstanceStatus]:
+        """Machines that fail, or that the cloud has plans for, ours among them; complete or an error. Unauthorized
+        where nobody allowed us to ask."""
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
         """Removes what was made for classes and is used neither by one of these nor by one of these claims,

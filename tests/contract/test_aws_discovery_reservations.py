@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, condition, listed, run
 from holdfast import errors
@@ -14,11 +15,14 @@ from holdfast.cloud.aws.resolve import RESERVATIONS
 from holdfast.model.reservations import State
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
+from holdfast.sim.aws.service import Caller, Service
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.state.reservation_condition import TYPE as SLOTS
 
 MINUTE = 60
+TAGS = {"team": "ml"}
+MINE = {"tags": TAGS}
 DESCRIBE = "DescribeCapacityReservations"
 EVERYTHING = {"tags": {"any": "*"}}
 
@@ -282,7 +286,7 @@ def test_counts_are_those_of_every_reservation_in_every_state() -> None:
     }
 
 
-@pytest.mark.fact("AW-02")
+@pytest.mark.fact("AW-02", "W-16")
 def test_counts_are_told_to_whoever_measures() -> None:
     world = World()
     made = world.reserve(total=3)
@@ -408,6 +412,51 @@ class SecondPageFails(NoFaults):
 
     def fault(self, _: str, __: str, params: Mapping[str, Any]) -> ApiError | None:
         return ApiError("InternalError", "no", 500) if "NextToken" in params else None
+
+
+class Unreadable:
+    """EC2 that does not say the type of one reservation."""
+
+    def __init__(self, service: Service, reservation_id: str) -> None:
+        self._service = service
+        self._id = reservation_id
+
+    def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        answer = self._service.call(operation, params, caller)
+        for one in answer.get("CapacityReservations", ()):
+            if one["CapacityReservationId"] == self._id:
+                del one["InstanceType"]
+        return answer
+
+
+@pytest.mark.fact("aws-6.2.6")
+def test_a_reservation_that_cannot_be_read_is_said_once_stays_as_it_was_and_spoils_no_other() -> None:
+    world = World()
+    first, second = world.reserve(tags=TAGS), world.reserve(tags=TAGS)
+    node_class = world.selecting(MINE)
+    service = world.endpoint.services["ec2"]
+    world.endpoint.services = {**world.endpoint.services, "ec2": Unreadable(service, first.id)}
+    for reservation in (first, second):
+        control.take(world.ec2.world, reservation.id, 1)
+    with capture_logs() as logged:
+        for _ in range(3):
+            world.clock.advance(MINUTE)
+            node_class = world.resolve(node_class)
+    assert listed(node_class) == sorted([first.id, second.id])
+    counts = run(world.discovery.reservations())
+    assert {one.id: one.available for one in counts.reservations} == {first.id: 2, second.id: 1}
+    assert [(line["reservation"], line["error"]) for line in logged] == [
+        (first.id, "EC2 does not say its InstanceType")
+    ]
+
+
+@pytest.mark.fact("aws-6.2.6")
+def test_a_reservation_that_never_could_be_read_is_not_there() -> None:
+    world = World()
+    first, second = world.reserve(tags=TAGS), world.reserve(tags=TAGS)
+    service = world.endpoint.services["ec2"]
+    world.endpoint.services = {**world.endpoint.services, "ec2": Unreadable(service, first.id)}
+    assert listed(world.selecting(MINE)) == [second.id]
 
 
 @pytest.mark.fact("Q-4")

@@ -163,7 +163,7 @@ def test_a_recommendation_ends_nothing() -> None:
     assert (notice.reason, notice.ends_machines) == ("rebalance_recommendation", False)
 
 
-@pytest.mark.fact("aws-6.4.7")
+@pytest.mark.fact("aws-6.4.7", "AW-22")
 def test_news_about_a_reservation_makes_it_be_counted_again_and_nothing_else() -> None:
     """One machine of an interruptible reservation is taken back: the other slots stay as EC2 counts them."""
     world = NoticeWorld()
@@ -177,6 +177,21 @@ def test_news_about_a_reservation_makes_it_be_counted_again_and_nothing_else() -
     assert notice.ends_machines
     (known,) = world.types(node_class, "m5.large")
     assert [o.count for o in known.offerings if o.reservation_id == lent.id and o.launchable] == [2]
+
+
+@pytest.mark.fact("aws-6.4.6")
+def test_the_warning_of_a_block_ends_nobody_and_its_dates_are_read_again() -> None:
+    world = NoticeWorld()
+    end_s = world.clock.now_s() + 2 * 3600
+    block = world.reserve("p5.48xlarge", kind="capacity-block", tags=TAGS, end_s=end_s)
+    world.selecting(MINE)
+    control.set_end(world.ec2.world, block.id, end_s + DAY_S)
+    assert [one.end_s for one in run(world.cloud.reservations()).reservations] == [end_s]
+    detail = {"capacity-reservation-id": block.id, "end-date": "2026-11-15T12:00:00Z"}
+    world.event("Capacity Block Reservation Expiration Warning", **detail)
+    (notice,) = world.notices()
+    assert not notice.ends_machines
+    assert [one.end_s for one in run(world.cloud.reservations()).reservations] == [end_s + DAY_S]
 
 
 def test_a_notice_is_handed_on_although_our_own_use_of_it_failed() -> None:

@@ -51,6 +51,9 @@ NO_CALL_OF_A_LIFE = {
     "iam:TagInstanceProfile": "needed to make a profile with tags, and never called",
     "ec2:DescribePlacementGroups": "only for a class with a placement group",
     "ec2:RebootInstances": "only for a node that is ill, with the gate NodeRepair",
+} | {
+    f"sqs:{operation}": "only with an interruption queue"
+    for operation in ("DeleteMessage", "GetQueueUrl", "ReceiveMessage")
 }
 
 

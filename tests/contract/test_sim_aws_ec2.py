@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from holdfast.sim.aws import ssm
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.sqs import Sqs
 from holdfast.sim.aws.ssm import Ssm
-from holdfast.sim.ec2 import eks_images, faults, setup
+from holdfast.sim.ec2 import control, eks_images, faults, setup
 from holdfast.sim.ec2.service import Ec2
 
 TAGS = [{"Key": "eks:eks-cluster-name", "Value": "demo"}, {"Key": "Name", "Value": "a & b <ü>"}]
@@ -94,6 +94,7 @@ def life_of_a_fleet(region: Region, ec2: Any) -> list[Any]:
         told(ec2.describe_instances(InstanceIds=ids)),
         told(ec2.describe_instances(Filters=[{"Name": "tag-key", "Values": ["Name"]}], MaxResults=5)),
         told(ec2.describe_instance_status(InstanceIds=ids)),
+        *statuses(region, ec2, ids),
         told(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])),
         refused(ec2.describe_instances, InstanceIds=["i-0123456789abcdef0"]),
         told(ec2.terminate_instances(InstanceIds=ids)),
@@ -105,6 +106,22 @@ def life_of_a_fleet(region: Region, ec2: Any) -> list[Any]:
         told(ec2.delete_launch_template(**template)),
     ]
     return said
+
+
+def statuses(region: Region, ec2: Any, ids: list[str]) -> Iterator[Any]:
+    """Of one whose host fails and one that is to be retired, as Karpenter asks."""
+    control.impair(region.world, ids[0], "system")
+    control.schedule_event(region.world, ids[1], "instance-retirement", region.world.now_s + 86_400)
+    for name, values, found in (
+        ("instance-status.status", ["impaired"], []),
+        ("system-status.status", ["impaired"], ids[:1]),
+        ("event.code", ["instance-retirement", "instance-stop"], ids[1:]),
+    ):
+        answer = told(
+            ec2.describe_instance_status(Filters=[{"Name": name, "Values": values}], MaxResults=1000)
+        )
+        assert [status["InstanceId"] for status in answer["InstanceStatuses"]] == found
+        yield answer
 
 
 def transcript(front: str) -> list[Any]:

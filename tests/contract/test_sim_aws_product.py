@@ -20,6 +20,7 @@ from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.sim.aws import eks, sqs
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_call, before_send
+from holdfast.sim.ec2 import control
 from holdfast.sim.ec2 import setup as ec2_setup
 from objects import nodeclaim
 from sim_aws import CLUSTER, QUEUE, without_metadata
@@ -83,6 +84,7 @@ def life(front: str) -> list[Said]:
     run(world.cloud.tag(claim))
     assert run(world.cloud.drift(claim, used)) is None
     run(world.cloud.reboot(reserved.provider_id, "first"))
+    statuses(world, reserved.provider_id)
     notice(world, bought.provider_id)
     run(world.cloud.terminate(bought.provider_id))
     world.clock.advance(DAY_S)
@@ -92,6 +94,16 @@ def life(front: str) -> list[Said]:
     run(world.cloud.collect([], []))
     assert not world.endpoint.unknown_actions()
     return world.said
+
+
+def statuses(world: ToldWorld, provider_id: str) -> None:
+    """Of one that fails, and whose host is to be maintained."""
+    machine = provider_id.rpartition("/")[2]
+    world.clock.advance(60)
+    world.ec2.advance()
+    control.impair(world.ec2.world, machine)
+    control.schedule_event(world.ec2.world, machine, "system-maintenance", world.clock.now_s() + 2 * DAY_S)
+    assert [status.machine for status in run(world.cloud.instance_statuses())] == [machine]
 
 
 def notice(world: ToldWorld, provider_id: str) -> None:

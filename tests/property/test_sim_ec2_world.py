@@ -24,6 +24,7 @@ RULES = (
     faults.Partial(chance=0.05, at_most=1),
     faults.NeverBoots(chance=0.05),
     faults.Silent(chance=0.05),
+    faults.HostFails(chance=0.1, after_s=400),
     faults.Dies(chance=0.1, after_s=500),
     faults.Stale(chance=0.2, lag_s=40),
 )

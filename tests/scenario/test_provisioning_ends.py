@@ -1,5 +1,6 @@
 """How nodes end: drained by eviction, machine ended, slot given back; and what is never left behind."""
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -15,11 +16,13 @@ from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
+from holdfast.cloud.aws import instances, machines
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import control, faults
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
+GARBAGE_S = 120  # between two looks
 LAST = 10_000  # seconds; nothing here takes so long
 
 
@@ -288,16 +291,20 @@ def test_a_claim_whose_machine_died_is_collected() -> None:
     app_world.run(program)
 
 
-def test_a_machine_that_no_claim_owns_is_ended() -> None:
+@pytest.mark.fact("aws-6.6.2")
+def test_a_machine_that_no_claim_owns_is_ended_with_its_node() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
+        (lost,) = await world.nodes()
         world.crash()
         change: dict[str, Any] = {"metadata": {"finalizers": []}}
         claim = await world.kube.get(NodeClaim, claim.metadata.name)
         await world.kube.patch(claim, change, only_if_unchanged=True)
         await world.kube.delete(claim)
         await world.restart()
+        await world.until_running(1)
         await world.sleep(300)
+        assert lost.metadata.name not in [node.metadata.name for node in await world.nodes()]
         await world.until_running(1)
         owned = {c.status.provider_id for c in await world.claims()}
         assert len(world.machines) == len(owned) == 1
@@ -310,10 +317,63 @@ def test_a_machine_that_no_claim_owns_is_ended() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("aws-6.6.2")
+def test_a_machine_that_no_claim_owns_is_left_alone_while_it_is_young() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+
+        async def launched() -> bool:
+            return any(claim.status.provider_id for claim in await world.claims())
+
+        await world.until(launched)
+        world.crash()
+        (claim,), (young,) = await world.claims(), world.machines
+        await world.kube.patch(claim, {"metadata": {"finalizers": []}}, only_if_unchanged=True)
+        await world.kube.delete(await world.kube.get(NodeClaim, claim.metadata.name))
+        await world.restart()  # and looks for garbage at once
+        await world.sleep(young.launched_s + 29 - world.clock.now_s())
+        assert young.id in [one.id for one in world.machines]
+
+        async def ended() -> bool:
+            return young.id not in [one.id for one in world.machines]
+
+        await world.until(ended, within_s=125)
+
+    app_world.run(program)
+
+
+def test_a_machine_that_a_list_is_too_old_to_show_is_not_taken_for_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A list of many pages is shared for a while; a node that came meanwhile and is not ready yet is not in it."""
+    monkeypatch.setattr(instances, "PAGE", 5)
+    monkeypatch.setattr(machines, "A_PAGE_S", GARBAGE_S + 80)
+
+    async def program(world: AppWorld) -> None:
+        await running(world, 6)
+        await world.sleep(GARBAGE_S + 60)
+        await world.app.cloud.instances()
+        await world.scale("web", 7)
+        before = {claim.metadata.name for claim in await world.claims()}
+
+        async def registered() -> bool:
+            new = [claim for claim in await world.claims() if claim.metadata.name not in before]
+            return any(conditions.holds(claim.status.conditions, "Registered") for claim in new)
+
+        await world.until(registered)
+        (new,) = {claim.metadata.name for claim in await world.claims()} - before
+        await world.sleep(GARBAGE_S + 5)
+        assert (await world.kube.get(NodeClaim, new)).metadata.deletion_timestamp is None
+
+    app_world.run(program, timings=dataclasses.replace(app_world.FAST, ready_s=GARBAGE_S + 20))
+
+
 @pytest.mark.fact("NC-10", "NC-18")
 def test_a_machine_that_never_joins_is_given_up_after_a_quarter_of_an_hour() -> None:
     async def program(world: AppWorld) -> None:
-        world.ec2.world.faults.add(faults.Silent(times=1))
+        world.ec2.world.faults.add(faults.NeverBoots(times=1))
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
         await world.deploy("web", 1, **ONE_PER_NODE)

@@ -93,6 +93,21 @@ def test_ec2s_states_are_four_to_us(word: str, state: InstanceState) -> None:
     assert read(State={"Name": word}).instance.state is state
 
 
+@pytest.mark.fact("aws-5.10.4")
+@pytest.mark.parametrize(
+    ("kinds", "lacks"),
+    [
+        (["interface"], ("vpc.amazonaws.com/efa",)),
+        ([], ("vpc.amazonaws.com/efa",)),
+        (["efa", "efa"], ()),
+        (["interface", "efa-only"], ()),
+    ],
+)
+def test_a_machine_has_efas_when_its_interfaces_are_such(kinds: list[str], lacks: tuple[str, ...]) -> None:
+    interfaces = [{"InterfaceType": kind} for kind in kinds]
+    assert read(NetworkInterfaces=interfaces).instance.lacks == lacks
+
+
 def test_a_machine_remembers_who_launched_it() -> None:
     tags = {"holdfast.dev/launch-token": "token-1", "karpenter.sh/nodeclaim": "claim-1"}
     machine = read(tags=tags)

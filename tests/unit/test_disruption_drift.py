@@ -292,6 +292,8 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
     assert (given_up.claim, given_up.reservation) == ("new", "cr-1")
     free = replace(later.snapshot, reservations=(replace(FULL, available=1),))
     assert holds.overdue(replace(later, snapshot=free), decision.memory.freed_s, bound_s) == ()
+    in_vain = replace(later, snapshot=replace(free, taken_s=NOW_S + 2 * bound_s))
+    assert [one.claim for one in holds.overdue(in_vain, decision.memory.freed_s, bound_s)] == ["new"]
 
 
 def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
@@ -378,7 +380,7 @@ def test_a_static_pool_is_left_alone() -> None:
 
 # --- What drift is -----------------------------------------------------------------------------------------
 
-LABELS = CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID}))
+LABELS = CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID, "example.com/interruptible"}))
 
 
 def subject(**more: Any) -> Subject:
@@ -435,10 +437,10 @@ def test_a_label_that_the_pool_wants_and_the_node_lacks_is_drift_unless_it_is_to
     assert drift.reason(subject(wanted=wanted, ignored=frozenset({"team"}))) is None
 
 
-@pytest.mark.fact("R-38")
+@pytest.mark.fact("R-38", "aws-6.3.6")
 def test_a_reserved_node_is_offered_as_long_as_its_type_can_be_had_reserved_or_on_demand() -> None:
     labels = {names.INSTANCE_TYPE: MEDIUM, names.ZONE: "z1", names.CAPACITY_TYPE: names.RESERVED}
-    gone = {RESERVATION_ID: "cr-gone"}
+    gone = {RESERVATION_ID: "cr-gone", "example.com/interruptible": "true"}
     anything = requirements.NO_REQUIREMENTS
     assert drift.reason(subject(labels=labels | gone, wanted=anything)) is None
     spot_only = catalog(capacity_types=(names.SPOT,))

@@ -21,6 +21,7 @@ from disruption_builders import (
     world,
 )
 from holdfast import errors, names
+from holdfast.cloud.aws import repair as aws_repair
 from holdfast.core.disruption import repair
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
 from holdfast.core.disruption.decide import decide
@@ -50,7 +51,7 @@ def decided(
 ) -> Decision:
     """Ten nodes that are well, and those."""
     well = [node(f"well-{i}") for i in range(10)]
-    kept = more.get("reservations", ())
+    kept, treatments = more.get("reservations", ()), more.pop("treatments", TREATMENTS)
     types = pool("default", catalog(kept), is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED))
     found = world(
         *(*well, *(nodes or [node(name) for name in ill])),
@@ -58,7 +59,7 @@ def decided(
         pools=more.pop("pools", [types]),
         **more,
     )
-    return decide(found, settings, treatments=TREATMENTS)
+    return decide(found, settings, treatments=treatments)
 
 
 def codes(decision: Decision, name: str) -> set[Code]:
@@ -90,6 +91,34 @@ def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() ->
     assert decision.command is None
     assert Code.TOLERATED in codes(decision, "a")
     assert repaired(decided({"a": sick(replace(ILL, since_s=NOW_S - 1800))})).candidates == ("a",)
+
+
+@pytest.mark.fact("aws-9.4.3")
+@pytest.mark.parametrize(
+    ("kind", "status", "minutes"),
+    [
+        ("Ready", "False", 30),
+        ("Ready", "Unknown", 30),
+        ("AcceleratedHardwareReady", "False", 10),
+        ("StorageReady", "False", 30),
+        ("NetworkingReady", "False", 30),
+        ("KernelReady", "False", 30),
+        ("ContainerRuntimeReady", "False", 30),
+    ],
+)
+def test_aws_says_what_is_tolerated_and_for_how_long(kind: str, status: str, minutes: int) -> None:
+    def after(seconds: int) -> Decision:
+        ill = NodeCondition(kind, status, "", NOW_S - seconds)
+        return decided({"a": sick(ill)}, treatments=aws_repair.TREATMENTS)
+
+    assert after(minutes * 60 - 1).command is None
+    assert repaired(after(minutes * 60)).candidates == ("a",)
+
+
+@pytest.mark.fact("aws-9.4.3")
+def test_aws_says_nothing_of_other_conditions() -> None:
+    pressure = NodeCondition("DiskPressure", "True", "", NOW_S - 9 * HOUR_S)
+    assert decided({"a": sick(pressure)}, treatments=aws_repair.TREATMENTS).command is None
 
 
 @pytest.mark.fact("NC-38")
@@ -197,7 +226,7 @@ def test_a_reserved_node_is_rebooted_before_it_is_replaced() -> None:
     assert "slot" in found.why
 
 
-@pytest.mark.fact("NC-38c")
+@pytest.mark.fact("NC-38c", "W-24")
 def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
     rebooted = sick(ILL, reboots_s=(NOW_S - HOUR_S,))
     found = repaired(reserved(rebooted))
@@ -207,6 +236,19 @@ def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
     assert shut.command is None
     drift_alone = Settings(node_repair=True, terminate_first_drift=False)
     assert repaired(reserved(rebooted, drift_alone)).action is Action.TERMINATE_FIRST
+
+
+def test_a_reserved_node_that_is_not_back_from_its_reboot_is_replaced_at_once() -> None:
+    lately = NodeCondition("Ready", "Unknown", "NodeStatusUnknown", NOW_S - 60)
+    gone = sick(lately, ready=False, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
+    assert repaired(reserved(gone)).action is Action.TERMINATE_FIRST
+    assert reserved(replace(gone, ready=True)).command is None  # it came back after all
+
+
+def test_a_node_that_is_just_back_from_its_reboot_is_given_time() -> None:
+    back = sick(ILL, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S - 299)
+    assert reserved(back).command is None
+    assert repaired(reserved(replace(back, rebooted_s=NOW_S - 300))).action is Action.TERMINATE_FIRST
 
 
 @pytest.mark.fact("NC-39a")

@@ -29,6 +29,7 @@ def test_machines_that_outlive_their_reservation_have_no_deadline() -> None:
         assert deadlines.due([ordinary, endless], now_s) == {}
 
 
+@pytest.mark.fact("aws-6.2.4")
 def test_what_nobody_drained_in_time_is_due_after_its_end() -> None:
     assert deadlines.due([block(state=State.GONE)], 20_000) == DUE
 

@@ -480,6 +480,50 @@ def test_a_scheduled_event_is_in_the_status_and_said_by_aws_health() -> None:
     assert event["detail"]["affectedEntities"] == [{"entityValue": instance.id}]
 
 
+@pytest.mark.parametrize(
+    ("check", "filtered"),
+    [("instance", "instance-status.status"), ("system", "system-status.status"), ("ebs", None)],
+)
+def test_an_instance_that_fails_a_check_is_found_by_that_check_alone(
+    check: str, filtered: str | None
+) -> None:
+    region = Region()
+    (instance, _) = region.launch(2)
+    region.wait(60)
+    control.impair(region.world, instance.id, check)
+    found = {}
+    for name in ("instance-status.status", "system-status.status"):
+        answer = region.call("DescribeInstanceStatus", Filters=[named(name, "impaired")])
+        found[name] = [each["InstanceId"] for each in answer["InstanceStatuses"]]
+    assert found == {name: [instance.id] if name == filtered else [] for name in found}
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("instance-reboot", "running"),
+        ("system-reboot", "running"),
+        ("system-maintenance", "running"),
+        ("instance-stop", "shutting-down"),
+        ("instance-retirement", "shutting-down"),
+    ],
+)
+def test_a_scheduled_event_happens_when_its_time_has_come_and_is_described_as_completed(
+    code: str, state: str
+) -> None:
+    region = Region()
+    (instance,) = region.launch()
+    region.wait(60)
+    control.schedule_event(region.world, instance.id, code, region.world.now_s + 100)
+    for after_s, completed in ((99, False), (1, True)):
+        region.wait(after_s)
+        answer = region.call("DescribeInstanceStatus", IncludeAllInstances=True)
+        (event,) = answer["InstanceStatuses"][0]["Events"]
+        assert event["Code"] == code
+        assert event["Description"].startswith("[Completed]") == completed
+    assert region.world.instances[instance.id].state == state
+
+
 def test_spot_instances_are_warned_two_minutes_ahead() -> None:
     region = Region()
     (instance,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))

@@ -9,7 +9,7 @@ import pytest
 from ec2_world import START_S, Dice, Region, config
 from holdfast.sim.ec2 import checkers
 from holdfast.sim.ec2.checkers import BrokenWorld
-from holdfast.sim.ec2.entities import Instance, Reservation
+from holdfast.sim.ec2.entities import Instance, Reservation, ScheduledEvent
 
 
 def world() -> tuple[Region, Instance, Reservation]:
@@ -92,6 +92,15 @@ def paid_twice(region: Region, inside: Instance, _: Reservation) -> None:
     region.world.ledger.book(replace(charge, kind="on-demand", nano_usd_per_hour=1))
 
 
+def ill_before_it_was_there(region: Region, inside: Instance, _: Reservation) -> None:
+    region.world.instances.put(replace(inside, impaired={"system": inside.launched_s - 1}))
+
+
+def left_behind(region: Region, inside: Instance, _: Reservation) -> None:
+    event = ScheduledEvent(id="instance-event-1", code="instance-stop", at_s=region.world.now_s - 1)
+    region.world.instances.put(replace(inside, event=event))
+
+
 DAMAGES = pytest.mark.parametrize(
     ("damage", "checker", "words"),
     [
@@ -107,6 +116,8 @@ DAMAGES = pytest.mark.parametrize(
         (same_address, checkers.subnets_are_not_overfull, "in use twice"),
         (unpaid, checkers.everything_is_paid_for_once, "not billed: .'i-"),
         (paid_twice, checkers.everything_is_paid_for_once, "is billed as on-demand"),
+        (ill_before_it_was_there, checkers.health_is_told_truly, "fails its check 'system'"),
+        (left_behind, checkers.health_is_told_truly, "waits for instance-stop"),
     ],
 )
 

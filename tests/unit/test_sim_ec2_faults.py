@@ -127,6 +127,21 @@ def test_an_instance_may_run_and_never_answer() -> None:
     assert status["InstanceId"] == instance.id
 
 
+def test_the_host_of_an_instance_may_fail_and_a_reboot_is_of_no_use() -> None:
+    region = Region(rules=[faults.HostFails(after_s=100, times=1)])
+    (instance,) = region.launch()
+    region.wait(150)
+    region.call("RebootInstances", InstanceIds=[instance.id])
+    (status,) = region.call("DescribeInstanceStatus")["InstanceStatuses"]
+    assert [status[check]["Status"] for check in ("InstanceStatus", "SystemStatus", "AttachedEbsStatus")] == [
+        "ok",
+        "impaired",
+        "ok",
+    ]
+    (failed,) = status["SystemStatus"]["Details"]
+    assert (failed["Status"], failed["ImpairedSince"].timestamp()) == ("failed", START_S + 100)
+
+
 def test_an_instance_may_die_by_itself() -> None:
     region = Region(rules=[faults.Dies(after_s=100, times=1)])
     (instance,) = region.launch()
@@ -182,6 +197,7 @@ def story(seed: int) -> str:
         faults.Throttled(chance=0.1),
         faults.NoCapacity(chance=0.3),
         faults.NeverBoots(chance=0.1),
+        faults.HostFails(chance=0.2, after_s=2000),
         faults.Dies(chance=0.2, after_s=3000),
         faults.Stale(chance=0.3, lag_s=20),
     ]

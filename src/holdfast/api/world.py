@@ -28,6 +28,7 @@ FAULT_FIELDS: Final = {
     "Partial": ("atMost",),
     "NeverBoots": (),
     "Silent": (),
+    "HostFails": ("after",),
     "Dies": ("after",),
 }
 _NEEDED: Final = {"Taken": "reservation", "Partial": "atMost"}

@@ -35,7 +35,7 @@ class Interruption:
 
     def __init__(self, *, live: Live, caches: Caches, doors: Doors, leads: Callable[[], bool]) -> None:
         self._live = live
-        self._claims = caches.of(NodeClaim).index(_machine)
+        self._claims = caches.of(NodeClaim).index(indexes.by_machine_id)
         self._nodes = caches.of(Node).index(indexes.by_machine)
         self._cloud = doors.cloud
         self._clock = doors.clock
@@ -101,8 +101,3 @@ class Interruption:
             said = "its node is drained, because its machine goes"
             self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
         return ended
-
-
-def _machine(claim: NodeClaim) -> tuple[str, ...]:
-    """The last part of its provider id, which is how clouds speak of machines."""
-    return (claim.status.provider_id.rpartition("/")[2],) if claim.status.provider_id else ()

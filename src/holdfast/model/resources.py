@@ -6,7 +6,7 @@ is kube-scheduler's own rounding, so what we call a fit is a fit there too. Karp
 quantities; the two differ only for amounts finer than these units.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,6 +53,9 @@ class Resources:
     def replace(self, other: "Resources") -> "Resources":
         """This vector with the entries of `other` in place of ours, or added (S-55)."""
         return of(self._by_name | dict(other.amounts))
+
+    def without(self, names: Collection[str]) -> "Resources":
+        return Resources(tuple((name, amount) for name, amount in self.amounts if name not in names))
 
     def fits(self, total: "Resources") -> bool:
         """Whether a request for this much fits in `total`; a negative total fits nothing at all (S-54)."""

@@ -23,6 +23,11 @@ def by_machine(obj: Node | NodeClaim) -> tuple[str, ...]:
     return (provider_id,) if provider_id else ()
 
 
+def by_machine_id(claim: NodeClaim) -> tuple[str, ...]:
+    """The last part of its provider id, which is how clouds speak of machines."""
+    return (claim.status.provider_id.rpartition("/")[2],) if claim.status.provider_id else ()
+
+
 def by_node_pool(obj: Object) -> tuple[str, ...]:
     """The NodePool of a Node or a NodeClaim."""
     pool = obj.metadata.labels.get(names.NODEPOOL)

@@ -225,6 +225,7 @@ _FAULTS: Final[dict[str, type[faults.Fault]]] = {
         faults.Partial,
         faults.NeverBoots,
         faults.Silent,
+        faults.HostFails,
         faults.Dies,
     )
 }

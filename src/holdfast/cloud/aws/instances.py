@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from holdfast import errors, names
 from holdfast.api import aws
-from holdfast.cloud.aws import labels, reservations, templates
+from holdfast.cloud.aws import capacity, labels, reservations, templates
 from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.node_shape import EFA_ONLY
 from holdfast.model.instances import Instance, InstanceState
 
 PAGE: Final = 1000
@@ -33,6 +34,7 @@ _STATES: Final = {
 }
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 _BLOCK: Final = "capacity-block"
+_EFAS: Final = ("efa", EFA_ONLY)
 _INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 
 Selected = Callable[[str], AbstractSet[str]]
@@ -117,6 +119,7 @@ def read(raw: Mapping[str, Any], selected: Selected) -> Machine:
             reservation_id=reservation_id,
             claim=tags.get(aws.NODECLAIM_TAG),
             launch_token=tags.get(names.LAUNCH_TOKEN),
+            lacks=lacks(raw.get("NetworkInterfaces", ())),
             labels=tuple(sorted(_labels(raw, tags, kind, zone).items())),
         ),
         subnet_id=raw.get("SubnetId", ""),
@@ -135,6 +138,18 @@ def capacity_type(raw: Mapping[str, Any], selected: AbstractSet[str]) -> str:
         return names.ON_DEMAND
     wanted = raw.get("CapacityReservationSpecification", {}).get("CapacityReservationPreference")
     return names.RESERVED if wanted == templates.ONLY or reservation_id in selected else names.ON_DEMAND
+
+
+def lacks(interfaces: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a machine with these interfaces has not, whatever its type could have: EFAs are there where they were asked
+    for (aws-5.10.4)."""
+    return () if any(one.get("InterfaceType") in _EFAS for one in interfaces) else (capacity.EFA,)
+
+
+def blocks(found: Iterable[Instance]) -> frozenset[str]:
+    """The capacity blocks that machines are in, and go with."""
+    in_block = (aws.CAPACITY_RESERVATION_TYPE, reservations.CAPACITY_BLOCK)
+    return frozenset(one.reservation_id for one in found if one.reservation_id and in_block in one.labels)
 
 
 def reservation_labels(reservation_id: str, kind: str, *, interruptible: bool) -> dict[str, str]:

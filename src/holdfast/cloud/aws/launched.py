@@ -4,6 +4,7 @@ Called by `launching`. Right after a launch DescribeInstances may not know the m
 follows from what was asked for and what the fleet answered; later readings follow EC2 (`instances`).
 """
 
+import dataclasses
 from collections.abc import Mapping
 
 from holdfast import names
@@ -23,7 +24,7 @@ def instance(
     found: Launched, member: Member, picked: Choice, made: tuple[Template, ...], *, stamps: Stamps, now_s: int
 ) -> Instance:
     pick = picked.pick(found.instance_type, found.zone)
-    image = next((t.image_id for t in made if pick is not None and pick in t.picks), "")
+    template = next((t for t in made if pick is not None and pick in t.picks), None)
     labels = {
         names.INSTANCE_TYPE: found.instance_type,
         names.ZONE: found.zone,
@@ -42,9 +43,10 @@ def instance(
         capacity_type=picked.capacity_type,
         state=InstanceState.STARTING,
         launched_s=now_s,
-        image_id=image,
+        image_id=template.image_id if template else "",
         reservation_id=pick.offering.reservation_id if pick else None,
         launch_token=member.request.token,
+        lacks=instances.lacks(template.data["NetworkInterfaces"]) if template else (),
         labels=tuple(labels.items()),
     )
     return completed(bare, member, stamps)
@@ -59,17 +61,9 @@ def completed(found: Instance, member: Member, stamps: Stamps) -> Instance:
         **({names.NODEPOOL: pool} if pool else {}),
         **dict(found.labels),
     }
-    return Instance(
-        provider_id=found.provider_id,
-        instance_type=found.instance_type,
-        zone=found.zone,
-        capacity_type=found.capacity_type,
-        state=found.state,
-        launched_s=found.launched_s,
-        image_id=found.image_id,
-        reservation_id=found.reservation_id,
+    return dataclasses.replace(
+        found,
         claim=member.claim.metadata.name,
-        launch_token=found.launch_token,
         labels=tuple(sorted(labels.items())),
         annotations=tuple(sorted(stamps.items())),
     )

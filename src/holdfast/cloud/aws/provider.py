@@ -13,10 +13,11 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws import class_hash, labels, preflight, repair
+from holdfast.cloud.aws import class_hash, instances, labels, preflight, repair
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
+from holdfast.cloud.aws.instance_status import Statuses
 from holdfast.cloud.aws.launching import Launcher
 from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.notices import Notices
@@ -24,6 +25,7 @@ from holdfast.cloud.aws.probes import Probes
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
 from holdfast.core.disruption.repair import Treatment
+from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
 from holdfast.model.offerings import InstanceType
@@ -80,6 +82,7 @@ class Aws:
         self._probes = Probes(
             aws, around=around, store=self._launcher.templates, types=discovery.instance_types
         )
+        self._statuses = Statuses(aws)
         self._notices = Notices(queue, machines=self._machines, discovery=discovery, clock=clock)
 
     @property
@@ -107,8 +110,8 @@ class Aws:
         self._note(node_class)
         return await self.discovery.instance_types(node_class)
 
-    async def reservations(self) -> ReservationCounts:
-        return await self.discovery.reservations()
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
+        return await self.discovery.reservations(max_age_s=max_age_s)
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         self._note(node_class)
@@ -130,7 +133,9 @@ class Aws:
         return await self._machines.instance(provider_id)
 
     async def instances(self) -> tuple[Instance, ...]:
-        return await self._machines.all()
+        found = await self._machines.all()
+        self.discovery.occupied(instances.blocks(found))
+        return found
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
@@ -166,6 +171,9 @@ class Aws:
 
     async def acknowledge(self, notice: Notice) -> None:
         await self._notices.acknowledge(notice)
+
+    async def instance_statuses(self) -> Sequence[InstanceStatus]:
+        return await self._statuses.read()
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
         used = {claim.metadata.annotations.get(aws_names.INSTANCE_PROFILE_NAME, "") for claim in claims}

@@ -2,13 +2,15 @@
 
 Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
 state; what terms name by id and is not among them is asked for in one more call; a reading is whole or it is
-an error. So the calls grow neither with terms, nor with reservations beyond a page of a thousand, nor with
+an error; one reservation that cannot be read is as it was when it could, and spoils no other. So the calls grow neither with terms, nor with reservations beyond a page of a thousand, nor with
 nodes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import structlog
 
 from holdfast import errors, ports
 from holdfast.cloud.aws import calls, described, reservations
@@ -44,6 +46,8 @@ class Reader:
         self._clock = clock
         self._wanted: set[str] = set()
         self._unknown: dict[str, float] = {}  # by id, when EC2 said so
+        self._last: Mapping[str, CapacityReservation] = {}  # by id
+        self._unreadable: frozenset[str] = frozenset()
 
     def want(self, ids: Iterable[str]) -> None:
         """Ids that terms name: the next reading says something about them."""
@@ -52,7 +56,7 @@ class Reader:
     async def read(self) -> Reading:
         began_s = self._clock.now_s()
         found = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
-        by_id = {one.id: one for one in map(described.reservation, found)}
+        by_id = {one.id: one for one in self._readable(found)}
         now_s = self._clock.monotonic_s()
         self._unknown = {
             key: at_s
@@ -64,9 +68,25 @@ class Reader:
         for key in missing:
             if key not in by_id:
                 self._unknown[key] = now_s
+        self._last = by_id
         return Reading(
             tuple(by_id[key] for key in sorted(by_id)), frozenset(self._unknown) & self._wanted, began_s
         )
+
+    def _readable(self, found: Iterable[Mapping[str, Any]]) -> Iterator[CapacityReservation]:
+        unreadable = set()
+        for raw in found:
+            key = raw.get("CapacityReservationId", "")
+            try:
+                yield described.reservation(raw)
+            except KeyError as missing:
+                unreadable.add(key)
+                if key not in self._unreadable:
+                    said = f"EC2 does not say its {missing.args[0]}"
+                    structlog.get_logger().error("reservation cannot be read", reservation=key, error=said)
+                if key in self._last:
+                    yield self._last[key]
+        self._unreadable = frozenset(unreadable)
 
     async def _by_id(self, ids: Sequence[str]) -> list[CapacityReservation]:
         """All in one call. EC2 refuses a call that names one it does not know, so then each alone; those are

@@ -1,4 +1,4 @@
-"""Garbage collection, both ways: machines without a NodeClaim are ended, claims without a machine are deleted.
+"""Garbage collection, both ways: machines without a NodeClaim are ended with their nodes, claims without a machine are deleted.
 
 Run by the engine under one key, every two minutes, from one list of all machines. The rules: a machine that a claim
 may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
@@ -44,7 +44,10 @@ class Garbage:
         for machine in lost:
             with contextlib.suppress(errors.NotFound):
                 await self._cloud.terminate(machine.provider_id)
-        dead = self._without_machine(claims, machines)
+            for node in tuple(self._nodes.get(machine.provider_id)):
+                with contextlib.suppress(errors.NotFound):
+                    await self._kube.delete(node)
+        dead = [one for one in self._without_machine(claims, machines) if await self._is_gone(one)]
         for claim in dead:
             with contextlib.suppress(errors.NotFound):
                 await self._kube.delete(claim)
@@ -80,6 +83,14 @@ class Garbage:
             and _is_registered(claim)
             and not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id))
         ]
+
+    async def _is_gone(self, claim: NodeClaim) -> bool:
+        """Asked of the machine alone: a list may be from before its launch."""
+        try:
+            await self._cloud.instance(claim.status.provider_id or "")
+        except (errors.NotFound, errors.NotReady) as error:
+            return isinstance(error, errors.NotFound)
+        return False
 
 
 def _is_registered(claim: NodeClaim) -> bool:

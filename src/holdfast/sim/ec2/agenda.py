@@ -3,6 +3,7 @@
 The rule: entries happen in the order of their times, each at its own time, however far the clock jumped.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,10 +14,12 @@ ACTIONS: Final[Mapping[str, Callable[[World, str], None]]] = {
     "instance.boot": instances.boot,
     "instance.die": instances.die,
     "instance.impair": instances.impair,
+    "instance.impair-system": functools.partial(instances.impair, check="system"),
     "instance.end": instances.end,
     "instance.release": instances.release,
     "instance.forget": instances.forget,
     "instance.interrupted": instances.interrupted,
+    "instance.scheduled": instances.scheduled,
     "reservation.start": reservations.start,
     "reservation.warn": reservations.warn,
     "reservation.reclaim": reservations.reclaim,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Instance, Reservation
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK, CHECKS, EVENT_CODES, Instance, Reservation
 from holdfast.sim.ec2.world import World
 
 _FULL_EVERY: Final = 500  # checks; in a world with more instances than that, as many as there are
@@ -200,6 +200,18 @@ def everything_is_paid_for_once(world: World, tally: Tally) -> None:
             raise BrokenWorld(f"{key} is billed as {kind} and is {where}")
 
 
+def health_is_told_truly(world: World, tally: Tally) -> None:
+    for instance in tally.instances:
+        for check, since_s in instance.impaired.items():
+            if check not in CHECKS or not instance.launched_s <= since_s <= world.now_s:
+                raise BrokenWorld(f"{instance.id} fails its check {check!r} since {since_s}")
+        event = instance.event
+        if event and (
+            event.code not in EVENT_CODES or (instance.live and not event.over and event.at_s < world.now_s)
+        ):
+            raise BrokenWorld(f"{instance.id} waits for {event.code} at {event.at_s}")
+
+
 CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
     no_reservation_is_oversold,
     counts_add_up,
@@ -209,6 +221,7 @@ CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
     ids_are_never_reused,
     subnets_are_not_overfull,
     everything_is_paid_for_once,
+    health_is_told_truly,
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.sim.ec2 import instances, reservations
-from holdfast.sim.ec2.entities import Group, Instance, Reservation
+from holdfast.sim.ec2.entities import Group, Instance, Reservation, ScheduledEvent
 from holdfast.sim.ec2.world import World
 
 _ANNOUNCED: Final = (
@@ -144,7 +144,9 @@ def recommend_rebalance(world: World, instance_id: str) -> None:
 
 def schedule_event(world: World, instance_id: str, code: str, at_s: int) -> None:
     """A scheduled change, said by AWS Health and by DescribeInstanceStatus."""
-    instance = world.put_instance(world.instances[instance_id], event=(code, at_s))
+    event = ScheduledEvent(id=world.new_id("instance-event"), code=code, at_s=at_s)
+    instance = world.put_instance(world.instances[instance_id], event=event)
+    world.at(at_s, "instance.scheduled", instance_id)
     word = code.replace("-", "_").upper()
     world.emit(
         instance.account,
@@ -160,8 +162,8 @@ def schedule_event(world: World, instance_id: str, code: str, at_s: int) -> None
     )
 
 
-def impair(world: World, instance_id: str) -> None:
-    instances.impair(world, instance_id)
+def impair(world: World, instance_id: str, check: str = "instance") -> None:
+    instances.impair(world, instance_id, check)
 
 
 def kill(world: World, instance_id: str) -> None:

@@ -11,6 +11,11 @@ from typing import Any, Final
 LIVE_STATES: Final = ("pending", "running")  # states in which an instance does work or is about to
 STATE_CODES: Final = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
 
+CHECKS: Final = ("instance", "system", "ebs")  # what EC2 looks at to say whether an instance is well
+REBOOTS: Final = ("instance-reboot", "system-reboot")
+ENDS: Final = ("instance-stop", "instance-retirement")
+EVENT_CODES: Final = (*REBOOTS, *ENDS, "system-maintenance")
+
 CAPACITY_BLOCK: Final = "capacity-block"
 INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 ONLY_RESERVED: Final = "capacity-reservations-only"
@@ -98,6 +103,16 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledEvent:
+    """What AWS is going to do to an instance, or did; it is described for a while after it is over."""
+
+    id: str
+    code: str
+    at_s: int
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     id: str
     account: str
@@ -122,9 +137,9 @@ class Instance:
     agent: str = ""  # user agent of whoever launched it
     partition: int = 0  # of its placement group; 0: the group has none
     silent: bool = False  # it runs, and nothing on it ever answers
-    impaired_s: int = 0  # since when its status check fails
+    impaired: dict[str, int] = field(default_factory=dict)  # since when, by the status check that fails
     boots: int = 1  # how often it was started
-    event: tuple[str, int] = ("", 0)  # a scheduled event: code and time
+    event: ScheduledEvent | None = None
     tags: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -92,6 +92,13 @@ class Silent(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostFails(Fault):
+    """The host of an instance fails its status check after a while; what runs there goes on."""
+
+    after_s: int = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dies(Fault):
     """An instance ends by itself."""
 

@@ -130,7 +130,6 @@ def terminate(world: World, request: Request) -> dict[str, Any]:
 
 
 def reboot(world: World, request: Request) -> dict[str, Any]:
-    """In place: it keeps its slot, and what ailed it is gone, unless nothing on it ever answered."""
     found = asked(world, request, request.need("InstanceIds"))
     for instance in found:
         if not instance.live:
@@ -140,8 +139,7 @@ def reboot(world: World, request: Request) -> dict[str, Any]:
             )
     request.proceed()
     for instance in found:
-        if not instance.silent:
-            world.put_instance(instance, impaired_s=0, event=("", 0), boots=instance.boots + 1)
+        instances.reboot(world, instance)
     return {}
 
 

@@ -5,10 +5,11 @@ free again only when its instance is terminated and the release lag has passed, 
 an instance that has ended never comes back.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from holdfast.sim.ec2 import times
-from holdfast.sim.ec2.entities import Instance, Reservation
+from holdfast.sim.ec2.entities import ENDS, REBOOTS, Instance, Reservation
 from holdfast.sim.ec2.world import World
 
 _HEALTH_LAG_S = 120  # how long a status check takes to fail
@@ -22,10 +23,38 @@ def boot(world: World, instance_id: str) -> None:
             world.at(world.now_s + _HEALTH_LAG_S, "instance.impair", instance_id)
 
 
-def impair(world: World, instance_id: str) -> None:
+def impair(world: World, instance_id: str, check: str = "instance") -> None:
+    """From now on a status check of it fails."""
     instance = world.instances.get(instance_id)
-    if instance and instance.live and not instance.impaired_s:
-        world.put_instance(instance, impaired_s=world.now_s)
+    if instance and instance.live:
+        world.put_instance(instance, impaired={check: world.now_s} | instance.impaired)
+
+
+def reboot(world: World, instance: Instance) -> None:
+    """In place: it keeps its slot. What ailed the instance itself is gone, unless nothing on it ever answered; what
+    ails its host is not. A reboot that was scheduled need not come any more."""
+    event = instance.event
+    changes: dict[str, Any] = {}
+    if event and event.code in REBOOTS:
+        changes["event"] = replace(event, over=True)
+    if not instance.silent:
+        left = {check: since_s for check, since_s in instance.impaired.items() if check != "instance"}
+        changes |= {"impaired": left, "boots": instance.boots + 1}
+    world.put_instance(instance, **changes)
+
+
+def scheduled(world: World, instance_id: str) -> None:
+    """The time of its event has come. An instance that AWS stops never comes back here: there are no stopped ones."""
+    instance = world.instances.get(instance_id)
+    if not instance or not instance.live or not instance.event or instance.event.over:
+        return
+    if instance.event.code in REBOOTS:
+        reboot(world, instance)
+        return
+    instance = world.put_instance(instance, event=replace(instance.event, over=True))
+    if instance.event and instance.event.code in ENDS:
+        code = "Server.ScheduledStop"
+        terminate(world, instance, code, f"{code}: Stopped due to a scheduled retirement")
 
 
 def terminate(world: World, instance: Instance, code: str, message: str) -> None:

@@ -57,6 +57,8 @@ def _make_one(
     )
     if not world.faults.strikes(faults.NeverBoots, world.now_s):
         world.at(world.now_s + world.setup.timings.boot_s, "instance.boot", instance.id)
+    if fails := world.faults.strikes(faults.HostFails, world.now_s):
+        world.at(world.now_s + fails.after_s, "instance.impair-system", instance.id)
     if dies := world.faults.strikes(faults.Dies, world.now_s):
         world.at(world.now_s + dies.after_s, "instance.die", instance.id)
     return instance

@@ -6,7 +6,7 @@ The rule, as EC2's: only running instances are described, unless all are asked f
 from typing import Any, Final
 
 from holdfast.sim.ec2 import filters, instance_calls, pages, times
-from holdfast.sim.ec2.entities import Instance
+from holdfast.sim.ec2.entities import Instance, ScheduledEvent
 from holdfast.sim.ec2.requests import Request
 from holdfast.sim.ec2.world import World
 
@@ -35,26 +35,31 @@ def describe(world: World, request: Request) -> dict[str, Any]:
 
 
 def _status(world: World, instance: Instance) -> dict[str, Any]:
-    status = "impaired" if instance.impaired_s else "ok"
-    check: dict[str, Any] = {"Name": "reachability", "Status": "failed" if instance.impaired_s else "passed"}
-    if instance.impaired_s:
-        check["ImpairedSince"] = times.when(instance.impaired_s)
-    code, at_s = instance.event
-    answer: dict[str, Any] = {
+    return {
         "InstanceId": instance.id,
         "AvailabilityZone": world.account(instance.account).zone_name(instance.zone_id),
         "AvailabilityZoneId": instance.zone_id,
         "InstanceState": instance_calls.state(instance.state),
-        "InstanceStatus": {"Status": status, "Details": [check]},
-        "SystemStatus": {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]},
-        "Events": [],
+        "InstanceStatus": _check(instance, "instance"),
+        "SystemStatus": _check(instance, "system"),
+        "AttachedEbsStatus": _check(instance, "ebs"),
+        "Events": [_event(instance.event)] if instance.event else [],
     }
-    if code:
-        answer["Events"] = [
-            {
-                "InstanceEventId": f"instance-event-{instance.id[2:]}",
-                "Code": code,
-                "NotBefore": times.when(at_s),
-            }
-        ]
-    return answer
+
+
+def _check(instance: Instance, check: str) -> dict[str, Any]:
+    since_s = instance.impaired.get(check)
+    if since_s is None:
+        return {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
+    failed = {"Name": "reachability", "Status": "failed", "ImpairedSince": times.when(since_s)}
+    return {"Status": "impaired", "Details": [failed]}
+
+
+def _event(event: ScheduledEvent) -> dict[str, Any]:
+    over = "[Completed] " if event.over else ""
+    return {
+        "InstanceEventId": event.id,
+        "Code": event.code,
+        "Description": f"{over}The instance has a scheduled {event.code}",
+        "NotBefore": times.when(event.at_s),
+    }

@@ -1,0 +1,81 @@
+"""What DescribeInstanceStatus says of machines: checks that fail, and what AWS is going to do to them.
+
+Called by `provider`, once a minute. The rules: how often EC2 is asked depends neither on our nodes nor on what else
+runs in the account; an event that is over is no news, though EC2 tells of it for a week; volumes that do not answer
+are no reason to end a machine (aws-6.5.2).
+
+EC2 joins filters by "and", so Karpenter's three questions cannot be one. While everything that runs in the account is
+one page, one call without a filter answers all three; in an account that turned out to be larger each is asked by
+itself, and has a short answer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.cloud.aws import calls
+from holdfast.cloud.aws.calls import Calls
+from holdfast.model.instance_status import InstanceStatus
+from holdfast.state import times
+
+PAGE: Final = 1000
+_DESCRIBE: Final = "DescribeInstanceStatus"
+_LISTED: Final = "InstanceStatuses"
+_IMPAIRED: Final = "impaired"
+_CODES: Final = (
+    "instance-reboot",
+    "system-reboot",
+    "system-maintenance",
+    "instance-retirement",
+    "instance-stop",
+)
+_QUESTIONS: Final = (
+    ("instance-status.status", (_IMPAIRED,)),
+    ("system-status.status", (_IMPAIRED,)),
+    ("event.code", _CODES),
+)
+_OVER: Final = ("[Completed]", "[Canceled]")
+_CHECKS: Final = {  # the host first: what ails it ails the instance too
+    "SystemStatus": ("system_status", "its host fails EC2's status check"),
+    "InstanceStatus": ("instance_status", "its instance fails EC2's status check"),
+}
+_EVENT: Final = "event_status"
+
+
+class Statuses:
+    def __init__(self, aws: Calls) -> None:
+        self._aws = aws
+        self._one_page = True  # all that runs in the account
+
+    async def read(self) -> tuple[InstanceStatus, ...]:
+        """Of the account's machines those that are not well, each once, by id."""
+        found = await self._everything() if self._one_page else None
+        if found is None:
+            found = [raw for question in _QUESTIONS for raw in await self._asked(*question)]
+        by_id = {status.machine: status for raw in found for status in _read(raw)}
+        return tuple(by_id[key] for key in sorted(by_id))
+
+    async def _everything(self) -> Sequence[Mapping[str, Any]] | None:
+        """None: there is more than a page."""
+        answer = await self._aws.call(calls.EC2, _DESCRIBE, MaxResults=PAGE)
+        self._one_page = not answer.get("NextToken")
+        found: Sequence[Mapping[str, Any]] = answer.get(_LISTED, ())
+        return found if self._one_page else None
+
+    async def _asked(self, name: str, values: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        filters = [{"Name": name, "Values": list(values)}]
+        return await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, Filters=filters, MaxResults=PAGE)
+
+
+def _read(raw: Mapping[str, Any]) -> Iterator[InstanceStatus]:
+    """At most one."""
+    for member, (category, message) in _CHECKS.items():
+        check = raw.get(member, {})
+        since = [one["ImpairedSince"] for one in check.get("Details", ()) if "ImpairedSince" in one]
+        if check.get("Status") == _IMPAIRED and since:
+            yield InstanceStatus(raw["InstanceId"], category, message, times.epoch_s(min(since)))
+            return
+    for event in raw.get("Events", ()):
+        if event.get("Code") in _CODES and not event.get("Description", "").startswith(_OVER):
+            at = f" at {times.text(times.epoch_s(event['NotBefore']))}" if "NotBefore" in event else ""
+            yield InstanceStatus(raw["InstanceId"], _EVENT, f"AWS has scheduled {event['Code']}{at}", None)
+            return

@@ -1,0 +1,89 @@
+"""interruption.instancestatus: machines that fail, and those that the cloud is going to take down, end with their NodeClaims.
+
+Run by the engine under one key, each minute. The rules: what has failed for two minutes is not coming back by itself,
+and nothing on it can be drained, so its claim ends at once, whatever disruption budgets say; what is only announced is
+drained in peace; a machine that nobody knows is nobody's business. A slot that such a machine holds is its own until
+the cloud has let it go, like that of any machine on its way out.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast import errors
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.controllers.doors import Doors
+from holdfast.model.instance_status import InstanceStatus
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state import times
+from holdfast.state.live import Live
+
+KEY: Final[Key] = ("", "instancestatus")
+UNHEALTHY: Final = "karpenter_interruption_instance_status_unhealthy_total"
+METRICS: Final = (
+    Metric(UNHEALTHY, "counter", "Machines of ours that the cloud called unhealthy.", ("category",)),
+)
+_EVERY_S: Final = 60.0
+_PATIENCE_S: Final = 120  # a check may fail for a moment
+
+
+class InstanceStatuses:
+    name: Final = "interruption.instancestatus"
+
+    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
+        self._live = live
+        self._claims = caches.of(NodeClaim).index(indexes.by_machine_id)
+        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._cloud = doors.cloud
+        self._clock = doors.clock
+        self._recorder = doors.recorder
+        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._counted: frozenset[tuple[str, str]] = frozenset()  # machines and categories
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
+
+    async def reconcile(self, _key: Key) -> RequeueAfter:
+        statuses = await self._cloud.instance_statuses()
+        ours = [(status, claim) for status in statuses for claim in self._claims_of(status)]
+        self._count(ours)
+        ended, failed = 0, None
+        for status, claim in ours:
+            try:
+                ended += await self._heed(status, claim)
+            except errors.HoldfastError as error:
+                failed = error  # it keeps nobody else waiting
+        if failed is not None:
+            raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
+        did = f"{ended} claims of unhealthy machines deleted" if ended else ""
+        return RequeueAfter(_EVERY_S, "the next look at the health of machines", did)
+
+    def _claims_of(self, status: InstanceStatus) -> Iterator[NodeClaim]:
+        return (c for c in self._claims.get(status.machine) if self._live.is_ours(c.spec.node_class_ref))
+
+    def _count(self, ours: list[tuple[InstanceStatus, NodeClaim]]) -> None:
+        """Each once, for as long as it lasts."""
+        found = frozenset((status.machine, status.category) for status, _ in ours)
+        for _, category in sorted(found - self._counted):
+            self._recorder.count(UNHEALTHY, {"category": category})
+        self._counted = found
+
+    async def _heed(self, status: InstanceStatus, claim: NodeClaim) -> bool:
+        """Whether it ended the claim."""
+        now_s, since_s = self._clock.now_s(), status.failing_since_s
+        if since_s is not None and now_s - since_s < _PATIENCE_S:
+            return False
+        until_s = None if since_s is None else now_s
+        if not await self._claim_end.end(claim, status.category, until_s=until_s):
+            return False
+        since = f", since {times.text(since_s)}" if since_s is not None else ""
+        for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):
+            self._recorder.event(obj, "InstanceUnhealthy", f"{status.message}{since}", warning=True)
+            said = "its node is drained, because its machine goes"
+            self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
+        return True
