@@ -132,8 +132,8 @@ class Aws:
     async def instance(self, provider_id: str) -> Instance:
         return await self._machines.instance(provider_id)
 
-    async def instances(self) -> tuple[Instance, ...]:
-        return await self._machines.all()
+    async def instances(self, *, age_s: float = 0) -> tuple[Instance, ...]:
+        return await self._machines.all(age_s)
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
