@@ -56,6 +56,7 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_kube.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_idle.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_app.py
 

@@ -189,8 +189,9 @@ class Cloud(Protocol):
     async def instance(self, provider_id: str) -> Instance:
         """One machine, or NotFound when it is gone for good."""
 
-    async def instances(self) -> tuple[Instance, ...]:
-        """Every machine that carries this cluster's tags, complete or an error."""
+    async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
+        """Every machine that carries this cluster's tags, complete or an error. A list that was read for somebody else
+        and is younger than `max_age_s` will do."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the machine of a claim is no longer what its class would launch; None: it still is."""

@@ -9,7 +9,6 @@ others.
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -75,7 +74,8 @@ MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spr
     ReplicationController,
     StatefulSet,
 )
-_LISTED_FOR_S: Final = 60.0
+# Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
+_AGE_S: Final = 90.0
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
     PersistentVolume,
@@ -125,7 +125,6 @@ class Live:
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
-        self._listed_s = -math.inf  # when they were
         self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
         for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
@@ -341,10 +340,9 @@ class Live:
         """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
         say what is free, and nobody waits for a node because a list of machines does not come. Those of before as
         well while nothing comes or goes: who looks every few seconds costs one call a minute."""
-        now_s = self._clock.monotonic_s()
-        if counts.reservations and (self._is_in_motion() or now_s >= self._listed_s + _LISTED_FOR_S):
+        if counts.reservations:
             with contextlib.suppress(errors.HoldfastError):
-                self._machines, self._listed_s = await self._cloud.instances(), now_s
+                self._machines = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _AGE_S)
         return self._machines if counts.reservations else ()
 
     def _is_in_motion(self) -> bool:

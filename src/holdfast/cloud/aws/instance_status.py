@@ -6,7 +6,7 @@ are no reason to end a machine (aws-6.5.2).
 
 EC2 joins filters by "and", so Karpenter's three questions cannot be one. While everything that runs in the account is
 one page, one call without a filter answers all three; in an account that turned out to be larger each is asked by
-itself, and has a short answer.
+itself, and has a short answer: what fails each time, what is scheduled now and then, for that is known days ahead.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,11 +28,9 @@ _CODES: Final = (
     "instance-retirement",
     "instance-stop",
 )
-_QUESTIONS: Final = (
-    ("instance-status.status", (_IMPAIRED,)),
-    ("system-status.status", (_IMPAIRED,)),
-    ("event.code", _CODES),
-)
+_FAILS: Final = (("instance-status.status", (_IMPAIRED,)), ("system-status.status", (_IMPAIRED,)))
+_SCHEDULED: Final = ("event.code", _CODES)
+_SCHEDULED_EVERY: Final = 5  # readings
 _OVER: Final = ("[Completed]", "[Canceled]")
 _CHECKS: Final = {  # the host first: what ails it ails the instance too
     "SystemStatus": ("system_status", "its host fails EC2's status check"),
@@ -45,12 +43,15 @@ class Statuses:
     def __init__(self, aws: Calls) -> None:
         self._aws = aws
         self._one_page = True  # all that runs in the account
+        self._readings = 0  # question by question
 
     async def read(self) -> tuple[InstanceStatus, ...]:
         """Of the account's machines those that are not well, each once, by id."""
         found = await self._everything() if self._one_page else None
         if found is None:
-            found = [raw for question in _QUESTIONS for raw in await self._asked(*question)]
+            now_and_then = (_SCHEDULED,) if self._readings % _SCHEDULED_EVERY == 0 else ()
+            found = [raw for question in (*_FAILS, *now_and_then) for raw in await self._asked(*question)]
+            self._readings += 1
         by_id = {status.machine: status for raw in found for status in _read(raw)}
         return tuple(by_id[key] for key in sorted(by_id))
 
