@@ -165,7 +165,11 @@ class Disruption:
         """When it was asked for is on the claim before that it was: a crash between costs one of its reboots."""
         now_s = self._clock.now_s()
         for claim in claims:
-            written = {names.REBOOTS: reboots.and_one(claim, now_s)}
+            bound_s = command.drain_bound_s
+            written = {
+                names.REBOOTS: reboots.and_one(claim, now_s),
+                names.REBOOT_TERMINATION_GRACE_PERIOD: None if bound_s is None else f"{bound_s}s",
+            }
             marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
             found = Verdicts(marked, now_s=now_s)
             found.put(claim_conditions.REBOOTING, conditions.TRUE, "RebootRequested", command.why)
