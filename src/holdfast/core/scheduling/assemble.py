@@ -17,6 +17,7 @@ from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
+    BLOCK,
     EMPTY,
     FREE_SLOTS,
     NO,
@@ -24,6 +25,7 @@ from holdfast.core.scheduling.world import (
     REGISTERS,
     RESERVED,
     RUN_VARIANT,
+    SIZED,
     STAGE_BOUGHT,
     STAGE_EXISTING,
     STAGE_OPEN,
@@ -55,6 +57,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
     rooms = _slot_rooms(p)
     reg = np.zeros(REGISTERS, dtype=np.int64)
     reg[NODES], reg[RUN_VARIANT], reg[FREE_SLOTS] = existing, -1, r_free.sum()
+    reg[SIZED] = -1
     words = variants.v_ports.shape[1]
     return World(
         reg=reg,
@@ -81,6 +84,8 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
         n_slot=np.full(room, -1, dtype=np.int64),
         n_ports=_padded(_existing_ports(p, words), room),
         n_paid=np.zeros((0, p.resources.size), dtype=np.int64),
+        roomy=np.zeros(room, dtype=np.uint8),
+        roomy_in=np.zeros(room // BLOCK + 1, dtype=np.int64),
         n_template=np.full(room, -1, dtype=np.int64),
         n_rejects=np.full(room, -1, dtype=np.int64),
         listed=np.zeros((KINDS, room), dtype=np.int64),
@@ -89,6 +94,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
         verdicts=np.full((SMALLEST_ROOM, 5), EMPTY, dtype=np.int64),
         stages=np.zeros((0, 3), dtype=np.int64),
+        t_order=np.arange(len(p.templates), dtype=np.int64),
         t_shape=np.full(len(p.templates), NO, dtype=np.int64),
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
         t_pool=np.array([t.pool for t in p.templates], dtype=np.int64),
@@ -145,6 +151,8 @@ def roomier(w: World) -> World:
         n_slot=_padded(w.n_slot, room),
         n_ports=_padded(w.n_ports, room),
         n_paid=_padded(w.n_paid, room) if len(w.n_paid) else w.n_paid,
+        roomy=_padded(w.roomy, room),
+        roomy_in=_padded(w.roomy_in, room // BLOCK + 1),
         n_template=_padded(w.n_template, room),
         n_rejects=_padded(w.n_rejects, room),
         place=_padded(w.place, room),

@@ -40,10 +40,18 @@ def placed(p: Problem, outcome: Outcome, pods: PodsByNode) -> tuple[Placed, ...]
 
 def pods_by_node(p: Problem, outcome: Outcome) -> PodsByNode:
     """Uids of the pods on each node; of equal pods the oldest are placed first."""
-    next_of = [iter(c.pods) for c in p.classes]
+    uids = [pod.uid for c in p.classes for pod in c.pods]
+    pods = np.array([len(c.pods) for c in p.classes], dtype=np.int64)
+    placed = np.bincount(outcome.log_class, minlength=len(pods))
+    # By class, in the order of the log: the first of its pods, the next, and so on.
+    in_order = np.arange(len(outcome.log_class)) + np.repeat(
+        (np.cumsum(pods) - pods) - (np.cumsum(placed) - placed), placed
+    )
+    of_log = np.empty_like(in_order)
+    of_log[np.argsort(outcome.log_class, kind="stable")] = in_order
     found: PodsByNode = defaultdict(list)
-    for c, n in zip(outcome.log_class.tolist(), outcome.log_node.tolist(), strict=True):
-        found[n].append(next(next_of[c]).uid)
+    for pod, n in zip(of_log.tolist(), outcome.log_node.tolist(), strict=True):
+        found[n].append(uids[pod])
     return found
 
 

@@ -5,6 +5,7 @@ relaxed a preference acts as a requirement. A *rung* is what a class asks for af
 """
 
 import operator
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -56,19 +57,13 @@ class Ladder:
 
 def group(pods: Iterable[PodView]) -> list[PodClass]:
     """The classes, biggest first: cpu, then memory, then the age of the oldest pod, then its uid."""
-    by_shape: dict[int, list[PodView]] = {}
-    shapes: dict[int, PodShape] = {}
+    by_shape: dict[int, list[PodView]] = defaultdict(list)
     for pod in pods:
-        key = id(pod.shape)  # whoever makes shapes interns them; two equal ones are two classes, no harm
-        found = by_shape.get(key)
-        if found is None:
-            by_shape[key] = [pod]
-            shapes[key] = pod.shape
-        else:
-            found.append(pod)
+        # Whoever makes shapes interns them; two equal ones are two classes, no harm.
+        by_shape[id(pod.shape)].append(pod)
     classes = [
-        PodClass(shapes[key], tuple(sorted(found, key=_AGE) if len(found) > 1 else found))
-        for key, found in by_shape.items()
+        PodClass(found[0].shape, tuple(sorted(found, key=_AGE) if len(found) > 1 else found))
+        for found in by_shape.values()
     ]
     return sorted(classes, key=_rank)
 

@@ -4,12 +4,14 @@ Called by `solve` for every packing, to know what it costs, and once more for th
 that is free and fits is used before anything is bought, and no reservation gets more nodes than it has free slots.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from holdfast.core.scheduling import pins, types_left
 from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
+from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.shapes import Shapes
@@ -33,11 +35,17 @@ class Nodes:
 
     def largest_millis(self, p: Problem) -> int:
         """The cpu of the largest instance type among them, in thousandths."""
-        sizes = (
-            p.templates[t].rows.type(row).capacity[resources.CPU]
-            for t, row in zip(self.template, self.row, strict=True)
-        )
-        return max(sizes, default=0)
+        largest = 0
+        for rows, found in self.by_template(p):
+            sizes = rows.columns.capacity(resources.CPU)[rows.row_type[found]]
+            largest = max(largest, int(sizes.max(initial=0)))
+        return largest
+
+    def by_template(self, p: Problem) -> Iterator[tuple[Rows, Ints]]:
+        """The rows of each template, and which of them nodes are counted on."""
+        templates, found = np.array(self.template, dtype=np.int64), np.array(self.row, dtype=np.int64)
+        for t, template in enumerate(p.templates):
+            yield template.rows, found[templates == t]
 
 
 @dataclass
@@ -69,8 +77,13 @@ class Chooser:
                 for resource in range(rooms.shape[1]):
                     fits &= rooms[:, resource] >= loads[some, resource, None]
                 packed = np.packbits(fits, axis=1)
-                for i, of_node, key in zip(some.tolist(), fits, packed, strict=True):
-                    found[i] = self._of(t, shapes[i], of_node, key.tobytes())
+                width, keys = packed.shape[1], packed.tobytes()
+                known: dict[tuple[int, bytes], tuple[int, ...]] = {}
+                for j, i in enumerate(some.tolist()):
+                    key = shapes[i], keys[j * width : (j + 1) * width]
+                    if key not in known:
+                        known[key] = self._of(t, shapes[i], fits[j], key[1])
+                    found[i] = known[key]
         return found
 
     def _of(self, template: int, shape: int, fits: Mask, packed: bytes) -> tuple[int, ...]:
@@ -165,11 +178,11 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
 
 
 def _add_up(p: Problem, nodes: Nodes) -> None:
-    for i, t in enumerate(nodes.template):
-        if p.templates[t].kind == BOUGHT:
-            price = _price(p, nodes, i)
-            nodes.price_nano += price
-            nodes.unpriced += price == UNKNOWN_PRICE
+    for template, (rows, found) in zip(p.templates, nodes.by_template(p), strict=True):
+        if template.kind == BOUGHT:
+            prices = rows.price[found]
+            nodes.price_nano += int(prices.sum())
+            nodes.unpriced += int((prices == UNKNOWN_PRICE).sum())
 
 
 def _price(p: Problem, nodes: Nodes, i: int) -> int:

@@ -34,13 +34,11 @@ def _home(
     p: Problem, variants: Variants, w: World, shapes: Shapes, bases: list[int], c: int
 ) -> tuple[int, int] | None:
     """The template and shape that a class opens nodes with, if its pods are free; it has one way to be placed."""
-    v = int(variants.c_first[c])
-    ranges = (variants.far_first, variants.near_first, variants.spread_first, variants.note_first)
-    tied = any(first[v] != first[v + 1] for first in ranges) or w.c_waits[c]
-    of = p.classes[c].shape
-    if tied or of.host_ports or of.volumes.claims or variants.c_first[c + 1] != v + 1:
+    if not variants.free[c] or w.c_waits[c]:
         return None
-    for t, template in enumerate(p.templates):
+    v = int(variants.c_first[c])
+    for t in w.t_order.tolist():
+        template = p.templates[t]
         if template.kind != BOUGHT or bases[t] < 0:
             continue
         shape = shapes.after(bases[t], int(variants.v_ops[variants.v_op_first[v]]))

@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.core.scheduling import duals, problem
+from holdfast.core.scheduling import duals
 from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
+from holdfast.core.scheduling.duals import Floats
+from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources
 
 MILLIS = 1000
+_TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Candidate:
     oldest_first: bool = (
         False  # a node is filled before the next one; else the one with the fewest pods comes first
     )
+    pools: Ints | None = None  # templates in the order they are tried; None: as always
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it is another one in one more way."""
+        return self.oldest_first or self.pools is not None
 
 
 def again(candidate: Candidate) -> Candidate:
@@ -40,53 +49,113 @@ def again(candidate: Candidate) -> Candidate:
     return replace(candidate, name=f"{candidate.name}, oldest first", oldest_first=True)
 
 
-def candidates(p: Problem, whole: list[Mask], largest_millis: int, most: int) -> Iterator[Candidate]:
+def with_pools(candidate: Candidate, pools: Ints) -> Candidate:
+    """The same way to pack, with NodePools in another order."""
+    return replace(candidate, name=f"{candidate.name}, cheapest pools first", pools=pools)
+
+
+def cheapest_pools_first(p: Problem, variants: Variants, whole: list[Mask]) -> Ints | None:
+    """Templates in an order that has, of NodePools of equal weight, the one with the lowest price for what pods ask for
+    first, not the one with the last name. None where that is how it is."""
+    alike = [
+        [t for t in range(len(p.templates)) if _weight_if_bought(p, t) == weight]
+        for weight in sorted({pool.weight for pool in p.pools})
+    ]
+    if all(len(some) < 2 for some in alike):  # noqa: PLR2004 - one has no order
+        return None
+    found = np.arange(len(p.templates))
+    worth = _worth_of_resources(p, variants, whole)
+    for some in alike:
+        found[some] = sorted(some, key=lambda t: _lowest_price(p.templates[t].rows, whole[t], worth))
+    return None if (found[1:] > found[:-1]).all() else found
+
+
+def _weight_if_bought(p: Problem, t: int) -> int | None:
+    return p.pools[p.templates[t].pool].weight if p.templates[t].kind == BOUGHT else None
+
+
+def _lowest_price(rows: Rows, mask: Mask, worth: Floats) -> float:
+    """The least that is paid for what is worth 1."""
+    kept = _cheapest(rows, mask)
+    worths = rows.rooms[rows.room_of[kept]] @ worth
+    return float(np.min(rows.price[kept] / np.maximum(worths, _TINY), initial=np.inf))
+
+
+def candidates(
+    p: Problem, variants: Variants, whole: list[Mask], largest_millis: int, most: int
+) -> Iterator[Candidate]:
     """Up to `most` packings beside first fit, whose largest node is so large: larger caps would change nothing."""
-    if most > 0:
-        yield Candidate("by-price", by_price=True, order=_by_worth(p, whole), fill=True)
-    if most > 1:
-        yield Candidate("fill", order=_by_worth(p, whole), fill=True)
+    if most <= 0:
+        return
+    order = _by_worth(p, variants, whole)
+    # Without free pods, and nothing that is there to use up before, it would be the same as to fill.
+    by_price = bool(variants.free.any()) or bool(p.nodes) or bool(p.reservation_ids)
+    if by_price:
+        yield Candidate("by-price", by_price=True, order=order, fill=True)
+    if most > by_price:
+        yield Candidate("fill", order=order, fill=True)
     sizes = [_sizes(p, t) for t in range(len(p.templates))]
-    for cap in _caps(p, sizes, largest_millis, most - 2):
+    for cap in _caps(p, sizes, _average_millis(p, variants), largest_millis, most - by_price - 1):
         masks = [
             mask & (of_rows <= cap) if template.kind == BOUGHT else mask
             for template, mask, of_rows in zip(p.templates, whole, sizes, strict=True)
         ]
-        yield Candidate(f"fill-{cap // MILLIS}", masks, order=_by_worth(p, masks), fill=True)
+        yield Candidate(f"fill-{cap // MILLIS}", masks, order=_by_worth(p, variants, masks), fill=True)
 
 
-def _by_worth(p: Problem, masks: list[Mask]) -> Ints:
-    """Classes in the order of what one pod is worth at the prices of what may be bought, the dearest first."""
-    requests = problem.requests([c.shape for c in p.classes], p.resources)
-    demand = np.array([len(c.pods) for c in p.classes]) @ requests
+def _by_worth(p: Problem, variants: Variants, masks: list[Mask]) -> Ints:
+    """Classes in the order of what one pod is worth, the dearest first."""
+    return np.argsort(-worth(p, variants, masks), kind="stable")
+
+
+def worth(p: Problem, variants: Variants, masks: list[Mask]) -> Floats:
+    """[class] what one pod is worth at the prices of what may be bought; the same for all where no price is known."""
+    found: Floats = variants.v_req[variants.c_first[:-1]] @ _worth_of_resources(p, variants, masks)
+    return found
+
+
+def _worth_of_resources(p: Problem, variants: Variants, masks: list[Mask]) -> Floats:
     bought = [
-        (template.rows, mask & (template.rows.price > UNKNOWN_PRICE))
+        (template.rows, _cheapest(template.rows, mask))
         for template, mask in zip(p.templates, masks, strict=True)
         if template.kind == BOUGHT
     ]
-    if not any(known.any() for _, known in bought):
-        return np.arange(len(p.classes))
-    rooms = np.vstack([rows.room[known] for rows, known in bought]).astype(float)
-    prices = np.concatenate([rows.price[known] for rows, known in bought]).astype(float)
-    worth = duals.worth(rooms, prices, demand.astype(float))
-    return np.argsort(-(requests @ worth), kind="stable")
+    if not any(len(kept) for _, kept in bought):
+        return np.array(
+            [float(name == resources.PODS) for name in p.resources.names] + [0.0] * len(p.resources.drivers)
+        )
+    rooms = np.vstack([rows.rooms[rows.room_of[kept]] for rows, kept in bought]).astype(float)
+    prices = np.concatenate([rows.price[kept] for rows, kept in bought]).astype(float)
+    return duals.worth(rooms, prices, variants.demand.astype(float))
 
 
-def _sizes(p: Problem, t: int) -> NDArray[np.int64]:
+def _cheapest(rows: Rows, mask: Mask) -> Ints:
+    """The cheapest row of each room, of those with a price."""
+    known = np.flatnonzero(mask & (rows.price > UNKNOWN_PRICE))
+    by_price = known[np.argsort(rows.price[known], kind="stable")]
+    _, first = np.unique(rows.room_of[by_price], return_index=True)
+    return np.sort(by_price[first])
+
+
+def _sizes(p: Problem, t: int) -> Ints:
     """[row] cpu of the instance type, in thousandths."""
     rows = p.templates[t].rows
     return rows.columns.capacity(resources.CPU)[rows.row_type]
 
 
-def _caps(p: Problem, sizes: list[NDArray[np.int64]], largest_millis: int, most: int) -> list[int]:
+def _average_millis(p: Problem, variants: Variants) -> float:
+    """The cpu that a pod asks for on average, in thousandths."""
+    asked: dict[str, int] = dict(zip(p.resources.names, variants.demand.tolist(), strict=False))
+    return asked.get(resources.CPU, 0) / asked[resources.PODS]
+
+
+def _caps(p: Problem, sizes: list[Ints], average_millis: float, largest_millis: int, most: int) -> list[int]:
     """Sizes of what can be bought that hold an average pod, each at least half as large again as the one before."""
     bought = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == BOUGHT]
-    if not bought or not p.classes or most <= 0:
+    if not bought or most <= 0:
         return []
-    asked = sum(c.shape.requests[resources.CPU] * len(c.pods) for c in p.classes)
-    average = asked / sum(len(c.pods) for c in p.classes)
     caps: list[int] = []
     for size in np.unique(np.concatenate(bought)).tolist():
-        if average <= size < largest_millis and (not caps or 2 * size >= 3 * caps[-1]):
+        if average_millis <= size < largest_millis and (not caps or 2 * size >= 3 * caps[-1]):
             caps.append(size)
     return caps[:most]

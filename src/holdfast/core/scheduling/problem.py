@@ -66,7 +66,7 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
     pods = classes.group(to_place)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
-    pending = frozenset(pod.uid for pod in to_place)
+    pending = frozenset([pod.uid for pod in to_place]) if snapshot.nodes else frozenset[str]()
     there = [node.without(pending) for node in snapshot.nodes]  # some may still be on a node that goes
     nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
     leaving = tuple(n for n in there if n.deleting)

@@ -5,7 +5,7 @@ once: the world they begin with, and the shapes that nodes can have.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from holdfast.core.scheduling.world import (
     ARG_B,
     ARG_C,
     DONE,
+    FREE_SLOTS,
     LOGGED,
     NEEDS_LIMIT,
     NEEDS_RESTRICTION,
@@ -34,6 +35,8 @@ from holdfast.core.scheduling.world import (
     POSITION,
     RESERVED,
     RUN_VARIANT,
+    SIZED,
+    STAGE_EXISTING,
     Ints,
     World,
 )
@@ -48,12 +51,14 @@ class Start:
     whole: list[Mask]  # by template, every row that goes together with what its pool requires
     shapes: Shapes
     world: World  # copied by each run
+    buys_only: bool = False  # nodes that exist take nobody
 
 
 @dataclass
 class Outcome:
     """What a run did. Indexes are those of the problem; nodes from `existing` on are new."""
 
+    problem: Problem
     shapes: Shapes
     existing: int
     n_template: Ints
@@ -76,6 +81,16 @@ def start(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> Start:
     w.c_waits[:] = waits
     whole = [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
     return Start(p, variants, whole, shapes, w)
+
+
+def sampled(begin: Start, pods: Ints, share: int) -> Start:
+    """A start with so many pods of each class, one of each `share` that have to be bought for: without nodes that exist
+    and slots, which others have, and with that share of what limits leave."""
+    w = assemble.copied(begin.world, begin.shapes, begin.variants.arrays())
+    w.c_left[:] = pods
+    w.limits[:] //= share
+    w.r_free[:], w.d_free[:], w.reg[FREE_SLOTS] = 0, 0, 0
+    return replace(begin, world=w, buys_only=True)
 
 
 def place(begin: Start, candidate: Candidate) -> Outcome:
@@ -101,8 +116,13 @@ def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> World:
     w.t_shape[:] = bases
     if candidate.order is not None:
         w.order[:] = candidate.order
+    if candidate.pools is not None:
+        w.t_order[:] = candidate.pools
     paid = np.zeros((len(w.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
-    return w._replace(stages=assemble.stages(p, fill=candidate.fill), n_paid=paid)
+    stages = assemble.stages(p, fill=candidate.fill)
+    if begin.buys_only:
+        stages = stages[stages[:, 0] != STAGE_EXISTING]
+    return w._replace(stages=stages, n_paid=paid)
 
 
 def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
@@ -132,7 +152,7 @@ def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variant
 
 
 def _again(w: World, classes: NDArray[np.intp]) -> World:
-    w.reg[POSITION], w.reg[RUN_VARIANT] = 0, -1
+    w.reg[POSITION], w.reg[RUN_VARIANT], w.reg[SIZED] = 0, -1, -1
     w.t_rejects[:] = -1
     w.n_rejects[:] = -1
     return w._replace(order=classes.astype(np.int64))
@@ -198,6 +218,7 @@ def _apply_limit(p: Problem, w: World, shapes: Shapes, masks: list[Mask], t: int
 def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
     nodes, logged = int(w.reg[NODES]), int(w.reg[LOGGED])
     return Outcome(
+        problem=p,
         shapes=shapes,
         existing=len(p.nodes),
         n_template=w.n_template[:nodes],

@@ -23,6 +23,7 @@ class Variants:
     ops: list[Op]  # those of pods, then the filters of groups
     first_filter: int
     c_first: Ints
+    demand: Ints  # [resource] what all pods ask for together
     v_req: Ints
     v_ops: Ints
     v_op_first: Ints
@@ -42,6 +43,7 @@ class Variants:
     note_first: Ints
     note: Ints
     hopeful: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
+    free: NDArray[np.bool_]  # by class: nothing ties it to others, and it has one way to be placed
 
     def arrays(self) -> dict[str, Any]:
         """The kernel's view, by the names the world has for them."""
@@ -70,7 +72,16 @@ def build(p: Problem) -> Variants:
     steady = np.array(
         [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, near, strict=True)], dtype=bool
     )[distinct]
+    free = np.array(
+        [
+            len(ladder.rungs) == 1 and not ladder.shape.host_ports and not ladder.shape.volumes.claims
+            for ladder in p.ladders
+            for _ in ladder.rungs
+        ],
+        dtype=bool,
+    ) & ~np.array([any(rows) for rows in zip(spread, near, far, notes, strict=True)], dtype=bool)
     c_first = np.concatenate([[0], np.cumsum(repeats)]).astype(np.int64)
+    requests = problem.requests([c.shape for c in p.classes], p.resources)
     found: dict[str, Ints] = {}
     for name, rows_of, width in (
         ("v_op", tried, 1), ("v_key", keys, 1), ("claim", claims, 2), ("spread", spread, 6), ("near", near, 4),
@@ -81,7 +92,8 @@ def build(p: Problem) -> Variants:
         ops=ops + constraints.filters,
         first_filter=len(ops),
         c_first=c_first,
-        v_req=np.repeat(problem.requests([c.shape for c in p.classes], p.resources), repeats, axis=0),
+        demand=np.array([len(c.pods) for c in p.classes], dtype=np.int64) @ requests,
+        v_req=np.repeat(requests, repeats, axis=0),
         v_steady=steady.astype(np.uint8),
         v_ports=_port_rows(p, clashing=False)[distinct],
         v_clash=_port_rows(p, clashing=True)[distinct],
@@ -89,6 +101,7 @@ def build(p: Problem) -> Variants:
         v_keys=found.pop("v_key")[:, 0],
         claims=found.pop("claim"),
         hopeful=np.logical_or.reduceat(~steady, c_first[:-1]) if len(repeats) else np.zeros(0, dtype=bool),
+        free=free[distinct][c_first[:-1]],
         **found,
     )
 

@@ -34,7 +34,7 @@ RESERVED: Final = 2
 STAGE_EXISTING: Final = 0
 STAGE_BOUGHT: Final = 1  # nodes of this run that are bought
 STAGE_RESERVED: Final = 2  # nodes of this run that hold a slot
-STAGE_OPEN: Final = 3  # a new node, of the templates that follow in `templates`
+STAGE_OPEN: Final = 3  # a new node, of the templates at these positions of `t_order`
 STAGE_PAID: Final = 4  # nodes of this run that are bought, as long as they do not get dearer
 
 # --- Why the kernel returned ------------------------------------------------------------------------
@@ -60,8 +60,11 @@ NEEDS_ROOM: Final = 5
     CURSOR_RESERVED,
     SEARCH,  # counts the searches that could not go on where the last one stopped
     OLDEST_FIRST,  # nodes of this run are asked in the order they were opened, not fewest pods first
+    SIZED,  # the variant whose size `roomy` is about, or -1
     REGISTERS,
-) = range(14)
+) = range(15)
+
+BLOCK: Final = 64  # positions that `roomy_in` counts together
 
 
 class World(NamedTuple):
@@ -121,6 +124,8 @@ class World(NamedTuple):
     n_paid: (
         Ints  # [n, resource] the room of the cheapest offering that holds its pods; no rows unless asked for
     )
+    roomy: Bytes  # [position] whether the node that is bought and listed there holds one more pod at no cost
+    roomy_in: Ints  # [block] how many there are in each block of positions
     n_template: Ints
     n_rejects: Ints  # the last variant that it rejected for good
 
@@ -149,7 +154,8 @@ class World(NamedTuple):
 
     verdicts: Ints  # [slot, (node, its pods, variant, shape, answer)]; a node of EMPTY is a free slot
 
-    stages: Ints  # [i, (stage, first template, end)]
+    stages: Ints  # [i, (stage, first position in `t_order`, end)]
+    t_order: Ints  # templates in the order they are tried
     t_shape: Ints  # base shape of a template, or -1 when it is closed
     t_kind: Ints
     t_pool: Ints

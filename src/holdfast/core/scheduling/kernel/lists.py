@@ -3,6 +3,7 @@
 Oldest first, all of them stay in the first bucket.
 """
 
+from holdfast.core.scheduling.kernel.paid import measure_again
 from holdfast.core.scheduling.world import OLDEST_FIRST, World
 
 
@@ -15,6 +16,7 @@ def insert(w: World, kind: int, n: int) -> None:
             moved_node = w.listed[kind, first]
             w.listed[kind, hole] = moved_node
             w.place[moved_node] = hole
+            measure_again(w, moved_node)
             hole = first
         w.bucket[kind, pods] += 1
     w.listed[kind, hole] = n
@@ -39,6 +41,7 @@ def bump(w: World, kind: int, n: int) -> None:
     w.place[other] = here
     w.listed[kind, last] = n
     w.place[n] = last
+    measure_again(w, other)
     w.bucket[kind, pods + 1] = last
     if pods == w.lengths[kind, 1]:
         w.lengths[kind, 1] = pods + 1

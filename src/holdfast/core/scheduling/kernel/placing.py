@@ -8,7 +8,7 @@ certain, so starting a pod again is safe.
 
 from holdfast.core.scheduling.kernel.fitting import fits_existing, fits_new, fits_node
 from holdfast.core.scheduling.kernel.lists import bump, insert
-from holdfast.core.scheduling.kernel.paid import costs_nothing, pay
+from holdfast.core.scheduling.kernel.paid import measure, measure_again, next_roomy, pay
 from holdfast.core.scheduling.kernel.room import attached
 from holdfast.core.scheduling.kernel.slots import hold_slot
 from holdfast.core.scheduling.kernel.topology import after, turned_away
@@ -119,9 +119,12 @@ def in_listed(w: World, c: int, v: int, kind: int) -> int:
 
 def in_paid(w: World, c: int, v: int) -> int:
     """Nodes of this run that are bought and stay as cheap as they are, fewest pods first."""
-    for i in range(w.lengths[BOUGHT, 0]):
+    measure(w, v)
+    i = next_roomy(w, 0)
+    while i < w.lengths[BOUGHT, 0]:
         n = w.listed[BOUGHT, i]
-        if w.n_rejects[n] == v or not costs_nothing(w, v, n) or turned_away(w, v, n):
+        i = next_roomy(w, i + 1)
+        if w.n_rejects[n] == v or turned_away(w, v, n):
             continue
         answer = fits_node(w, v, n, BOUGHT)
         if answer <= NEED:
@@ -135,7 +138,8 @@ def in_paid(w: World, c: int, v: int) -> int:
 
 
 def in_new(w: World, c: int, v: int, first: int, end: int) -> int:
-    for t in range(first, end):
+    for i in range(first, end):
+        t = w.t_order[i]
         if w.t_shape[t] < 0 or w.t_rejects[t] == v or (w.c_waits[c] and w.t_kind[t] == BOUGHT):
             continue
         if w.t_kind[t] == RESERVED and w.reg[FREE_SLOTS] == 0:
@@ -199,6 +203,7 @@ def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
         passes = shape if w.note[i, 3] < 0 else after(w, shape, w.note[i, 3])
         if passes != NO:
             count(w, i, n, shape, passes)
+    measure_again(w, n)
     w.log_class[w.reg[LOGGED]] = c
     w.log_node[w.reg[LOGGED]] = n
     w.reg[LOGGED] += 1

@@ -1,0 +1,145 @@
+"""Which packings are tried, and which one is kept.
+
+Called by `solve`. First fit always comes first. With `packing: cost` others follow, a count of them and never a time:
+all of them on a small plan. On a large one they are compared on a sample of what first fit has to buy, and then tried in
+full in that order until one of them costs what the sample promised: most often the first. What must hold: the plan that
+is kept is never worse than first fit.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from holdfast.core.scheduling import finalize, packings, run, weights
+from holdfast.core.scheduling.finalize import Chooser, Nodes
+from holdfast.core.scheduling.packings import Candidate
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.run import Outcome, Start
+from holdfast.core.scheduling.world import BOUGHT
+
+FIRST_FIT: Final = "first-fit"
+
+SAMPLE_PODS: Final = 1000
+SAMPLE_STEP: Final = (
+    4  # where a sample would be more than one in so many pods, all packings are tried in full
+)
+NEAR: Final = 1.03  # who is no more than this above the best on the sample may be the better one in full
+KEPT: Final = 1.02  # what costs no more than this times what the sample promised is as good as promised
+
+
+@dataclass
+class Packed:
+    """A packing that was tried, with what it costs."""
+
+    candidate: Candidate
+    outcome: Outcome
+    nodes: Nodes
+
+    @property
+    def rank(self) -> tuple[int, int, int, int]:
+        """Most pods placed, then cheapest, then fewest nodes."""
+        return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
+
+
+def tried(begin: Start, chooser: Chooser, hurried: Callable[[], bool]) -> list[Packed]:
+    """First fit, and whatever else was tried before somebody was hurried."""
+    found = [_pack(begin, chooser, Candidate(FIRST_FIT))]
+    settings = begin.problem.settings
+    if settings.packing is Packing.COST and _is_worth_trying(found[0]):
+        sample = _sample(begin, found[0].outcome)
+        others = (
+            _all(begin, found, settings.packing_candidates)
+            if sample is None
+            else _by_sample(begin, found, tried(sample.begin, chooser, hurried), sample.share)
+        )
+        for candidate in itertools.takewhile(lambda _: not hurried(), others):
+            found.append(_pack(begin, chooser, candidate))  # noqa: PERF401 - who comes next asks what was found
+    return found
+
+
+def best(found: list[Packed]) -> Packed:
+    """The best of those that respect weights as first fit does, which was tried first."""
+    return _ranked(found)[0]
+
+
+def _ranked(found: list[Packed]) -> list[Packed]:
+    first_fit = found[0].outcome
+    fair = [packed for packed in found if weights.respected(first_fit.problem, first_fit, packed.outcome)]
+    return sorted(fair, key=lambda packed: packed.rank)
+
+
+def _pack(begin: Start, chooser: Chooser, candidate: Candidate) -> Packed:
+    outcome = run.place(begin, candidate)
+    return Packed(candidate, outcome, finalize.choose(chooser, outcome))
+
+
+def _is_worth_trying(first_fit: Packed) -> bool:
+    """Whether another packing could be better: not where every pod has a place and no node is new."""
+    return bool(first_fit.nodes.row) or bool(first_fit.outcome.left.any())
+
+
+def _all(begin: Start, found: list[Packed], most: int) -> Iterator[Candidate]:
+    """Packings to try beside first fit, then the best of all that were `found` by then in one more way."""
+    largest = found[0].nodes.largest_millis(begin.problem)
+    yield from packings.candidates(begin.problem, begin.variants, begin.whole, largest, most)
+    if len(found) <= most:
+        yield from _once_more(begin, found)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    begin: Start
+    share: float  # of what all pods are worth that have to be bought for
+
+
+def _sample(begin: Start, first_fit: Outcome) -> _Sample | None:
+    """Every so-manieth pod of those that first fit buys nodes for; None where they are few."""
+    is_bought = np.array([t.kind == BOUGHT for t in begin.problem.templates], dtype=bool)
+    new = first_fit.log_node >= first_fit.existing
+    bought = new & is_bought[first_fit.n_template[first_fit.log_node]] if len(is_bought) else new
+    step = int(bought.sum()) // SAMPLE_PODS
+    if step < SAMPLE_STEP:
+        return None
+    pods = np.bincount(first_fit.log_class[bought], minlength=len(first_fit.left))
+    alike = np.argsort(begin.problem.ladder_of, kind="stable")  # every constraint has its share in the sample
+    of_sample = np.empty_like(pods)
+    of_sample[alike] = np.diff(np.cumsum(pods[alike]) // step, prepend=0)
+    worth = packings.worth(begin.problem, begin.variants, begin.whole)
+    return _Sample(run.sampled(begin, of_sample, step), float(of_sample @ worth) / float(pods @ worth))
+
+
+def _by_sample(
+    begin: Start, found: list[Packed], on_sample: list[Packed], share: float
+) -> Iterator[Candidate]:
+    """The best on a sample and who is near; then, until one is as good as promised there, the others, and the best of
+    all in one more way."""
+    lowest = best(on_sample).nodes.price_nano
+    ranks = set()
+    for packed in sorted(on_sample[1:], key=lambda packed: packed.rank):
+        is_near = packed.nodes.price_nano <= NEAR * lowest
+        if best(found).nodes.price_nano <= KEPT * lowest / share:
+            if not is_near:
+                return
+            if packed.rank in ranks:  # the same plan, most likely
+                continue
+        ranks.add(packed.rank)
+        if is_near or not packed.candidate.is_derived:
+            yield packed.candidate
+    yield from _once_more(begin, found)
+
+
+def _once_more(begin: Start, found: list[Packed]) -> Iterator[Candidate]:
+    """The best of all that were found by then in one more way, and then in another, unless those were tried."""
+    plain = [packed for packed in found if not packed.candidate.is_derived]
+    if _is_new(once := packings.again(best(plain).candidate), found):
+        yield once
+    pools = packings.cheapest_pools_first(begin.problem, begin.variants, begin.whole)
+    if pools is not None and _is_new(once := packings.with_pools(best(found).candidate, pools), found):
+        yield once
+
+
+def _is_new(candidate: Candidate, found: list[Packed]) -> bool:
+    return all(packed.candidate.name != candidate.name for packed in found)

@@ -1,0 +1,17 @@
+"""Plans hold every rule where packings are compared on a sample first, as they are for thousands of pods."""
+
+import pytest
+
+from checker import harness
+from holdfast.cli.plan import plan_documents
+from holdfast.core.scheduling import trials
+
+SEEDS = range(5000, 5060)
+
+
+def test_plans_hold_every_rule_where_packings_are_compared_on_a_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "SAMPLE_PODS", 3)
+    for seed in SEEDS:
+        assert harness.run(seed, plan_documents).violations == [], seed
