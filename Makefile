@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-peer demo e2e format fuzz fuzz-api sim peers test data generate lock clean
+.PHONY: help setup check bench bench-live bench-peer demo e2e format fuzz fuzz-api sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -71,6 +71,10 @@ e2e: $(STAMP) ## the contract suite on a real kube-apiserver, Karpenter in our w
 
 bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs Go)
 	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_peer.py
+
+bench-live: $(STAMP) ## two hundred nodes on a real control plane: seconds, processor time, memory (needs Go)
+	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler
+	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_live.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format

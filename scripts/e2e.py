@@ -3,6 +3,9 @@
 The contract suites of the Kube door and of the embedded API server, on a real kube-apiserver beside the embedded one; then
 tests/peers: Karpenter and the AWS CLI in our world, Kubernetes' own scheduler and controllers beside the embedded server,
 Karpenter's scheduler beside ours. Exit code 3 where the peers are not there and cannot be built.
+
+Real programs keep time by real clocks, so a busy machine can make them late: what fails is run once more, by itself, and
+the output says so. What fails twice fails.
 """
 
 import asyncio
@@ -11,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 import build_peers
 from holdfast.runtime.clock import RealClock
@@ -53,8 +58,13 @@ async def _contract() -> int:
 
 
 def _pytest(*arguments: str, **environ: str) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    return subprocess.run(command, env=os.environ | environ, check=False).returncode  # noqa: S603
+    with tempfile.TemporaryDirectory(prefix="holdfast-e2e-") as cache:
+        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments]
+        code = subprocess.run(command, env=os.environ | environ, check=False).returncode  # noqa: S603
+        if code != pytest.ExitCode.TESTS_FAILED:
+            return code
+        print("SECOND RUN of what failed; one that passes now depends on how busy the machine is", flush=True)
+        return subprocess.run([*command, "--last-failed"], env=os.environ | environ, check=False).returncode  # noqa: S603
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
 from holdfast.sim.aws import iam, sqs, ssm
 from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster import Cluster
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, entities, faults
@@ -139,6 +140,10 @@ class AppWorld(cluster_world.World):
         for hands in self._hands.values():
             hands.live_on()
 
+    def writes(self) -> list[str]:
+        """What the program did, in all its lives."""
+        return [write for hands in self._hands.values() for write in hands.writes]
+
     def stand_by(self) -> None:
         """One more replica."""
         self._others.append(self.new_app())
@@ -203,6 +208,10 @@ class AppWorld(cluster_world.World):
         return control.add_reservation(
             self.ec2.world, instance_type=instance_type, total=total, **(plain | fields)
         )
+
+    def cancel(self, reservation: entities.Reservation) -> None:
+        called = {"CapacityReservationId": reservation.id}
+        self.ec2.call("CancelCapacityReservation", called, Caller(aws_world.ACCOUNT, "", ""))
 
     async def claims(self) -> list[NodeClaim]:
         return list((await self.kube.list(NodeClaim)).items)

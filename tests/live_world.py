@@ -20,6 +20,8 @@ import aws_world
 import builders
 import cluster_world
 from holdfast import sandbox
+from holdfast.api import conditions
+from holdfast.api.nodepool import NodePool
 from holdfast.ports import Clock
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
@@ -84,11 +86,22 @@ class LiveWorld:
         kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
         await self.world.create(kind | cluster_world.workload(name, replicas=replicas, **spec))
 
+    @property
+    def slots(self) -> str:
+        """The first reservation there is, by its id."""
+        return next(iter(self.cloud.ec2.world.reservations)).id
+
+    async def pool_is_ready(self) -> bool:
+        pool = await self.kube.get(NodePool, "default")
+        return conditions.holds(pool.status.conditions, conditions.READY)
+
     async def running_pods(self) -> int:
         return sum(pods.ready(pod) and not pods.leaving(pod) for pod in (await self.kube.list(Pod)).items)
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
-        async with asyncio.timeout(WITHIN_S):
+    async def until(
+        self, holds: Callable[[], Awaitable[bool]], what: str, *, within_s: float = WITHIN_S
+    ) -> None:
+        async with asyncio.timeout(within_s):
             while not await holds():
                 for replica in self.replicas:
                     assert replica.is_running, f"a replica ended while waiting until {what}: {replica.lines}"
@@ -188,6 +201,12 @@ async def serving(
         finally:
             for replica in world.replicas:
                 await replica.kill()
+
+
+def apart(name: str) -> dict[str, Any]:
+    """The affinity of pods of which no two are on one node."""
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _environ(world: sandbox.World) -> dict[str, str]:

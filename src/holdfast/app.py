@@ -79,11 +79,13 @@ _ORDERS_AT_ONCE: Final = 100
 _NOTICES_AT_ONCE: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
+_UNSYNCED: Final = "karpenter_cluster_state_unsynced_time_seconds"
 _NODES: Final = "karpenter_cluster_state_node_count"
 _CLOCK: Final = "holdfast_clock_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
+    Metric(_UNSYNCED, "gauge", "How long something has not been read yet; 0: nothing."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
     Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
     *provisioner.METRICS,
@@ -256,6 +258,7 @@ class App:
         """The numbers that are read off the caches when somebody asks."""
         self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
+        self.recorder.gauge(_UNSYNCED, {}, self.manager.unsynced_s)
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
         self.recorder.gauge(_CLOCK, {}, self._clock.offset_s)
 

@@ -167,9 +167,10 @@ class Cloud(Protocol):
         """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is
         resolved. Served from memory that is refreshed beside it: cheap."""
 
-    async def reservations(self) -> ReservationCounts:
-        """The newest complete reading, in every state, so that upcoming ones are seen. A failed or half-read
-        answer is an error and leaves the last reading in place."""
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
+        """The newest complete reading, in every state, so that upcoming ones are seen, and of whatever machines of
+        ours are in; no older than that, where somebody waits for a slot. A failed or half-read answer is an error and
+        leaves the last reading in place."""
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         """The status of a node class as a patch. What could not be read is left out of it, not emptied."""
@@ -188,9 +189,9 @@ class Cloud(Protocol):
     async def instance(self, provider_id: str) -> Instance:
         """One machine, or NotFound when it is gone for good."""
 
-    async def instances(self, *, age_s: float = 0) -> tuple[Instance, ...]:
+    async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
         """Every machine that carries this cluster's tags, complete or an error. A list that was read for somebody else
-        and is younger than `age_s` will do."""
+        will do, if it is younger than that."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the machine of a claim is no longer what its class would launch; None: it still is."""

@@ -21,7 +21,6 @@ import cluster_world
 import live_world
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.api.nodepool import NodePool
 from holdfast.runtime.cache import Cache
 from holdfast.runtime.reflector import Reflector
 from holdfast.sim.cluster.timings import Timings
@@ -80,7 +79,7 @@ async def measure(count: int, folder: Path) -> None:
         await world.node_pool(
             requirements=[builders.requirement("node.kubernetes.io/instance-type", "In", "m5.4xlarge")]
         )
-        await world.until(lambda: pool_is_ready(world), "the NodePool is ready")
+        await world.until(world.pool_is_ready, "the NodePool is ready")
         seen = Seen()
         cache = Cache(NodeClaim, clock=world.clock)
         cache.subscribe(seen.change)
@@ -101,12 +100,6 @@ async def measure(count: int, folder: Path) -> None:
             f"{len(world.front.asked) - asked[0]:>12,}{world.cloud.endpoint.counts.total() - asked[1]:>12,}",
             flush=True,
         )
-
-
-async def pool_is_ready(world: LiveWorld) -> bool:
-    pool = await world.kube.get(NodePool, "default")
-    ready = conditions.find(pool.status.conditions, conditions.READY)
-    return ready is not None and ready.status == "True"
 
 
 async def write_pods(world: LiveWorld, count: int) -> None:

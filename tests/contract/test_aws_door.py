@@ -163,7 +163,7 @@ def test_a_recommendation_ends_nothing() -> None:
     assert (notice.reason, notice.ends_machines) == ("rebalance_recommendation", False)
 
 
-@pytest.mark.fact("aws-6.4.7")
+@pytest.mark.fact("aws-6.4.7", "AW-22")
 def test_news_about_a_reservation_makes_it_be_counted_again_and_nothing_else() -> None:
     """One machine of an interruptible reservation is taken back: the other slots stay as EC2 counts them."""
     world = NoticeWorld()

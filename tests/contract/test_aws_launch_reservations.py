@@ -151,7 +151,7 @@ def test_all_reservations_full_is_never_on_demand(world: LaunchWorld) -> None:
     assert [machine.reservation_id for machine in world.machines] == [slots.id]
 
 
-@pytest.mark.fact("Q-31", "aws-14.4")
+@pytest.mark.fact("Q-31", "aws-14.4", "W-18")
 def test_a_class_without_terms_joins_an_open_reservation_only_by_luck(world: LaunchWorld) -> None:
     """Row 4: and what runs there is not ours to call reserved."""
     slots = world.reserve(total=2, criteria="open")
@@ -250,7 +250,7 @@ def test_another_listed_reservation_that_is_free_is_taken_at_once(world: LaunchW
     assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {roomy.id}
 
 
-@pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43")
+@pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43", "aws-14.6")
 def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_bought(
     world: LaunchWorld,
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_boug
     assert not world.discovery.unavailable.pools.marked(now_s)
 
 
-@pytest.mark.fact("AW-07")
+@pytest.mark.fact("AW-07", "aws-14.6")
 @pytest.mark.parametrize(
     "code", ["VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded"]
 )

@@ -133,7 +133,7 @@ def test_a_reboot_keeps_the_machine_and_twice_is_once(world: LaunchWorld) -> Non
     assert len(world.machines) == 1
 
 
-@pytest.mark.fact("aws-3.8", "aws-3.5")
+@pytest.mark.fact("aws-3.8", "aws-3.5", "AW-23", "aws-14.7")
 def test_a_slot_is_free_when_ec2_says_so_however_often_its_machine_is_ended(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     instance = world.one(world.selecting(MINE), capacity_type("reserved"))

@@ -62,7 +62,7 @@ def ended_by_ec2(world: AppWorld) -> list[Instance]:
     return [one for one in world.all_machines() if one.state_reason[0].startswith("Server.")]
 
 
-@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3")
+@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3", "W-12", "AW-11", "AW-15")
 def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=HOUR_S, lasts_s=14 * DAY_S)
@@ -181,6 +181,7 @@ def test_an_extension_in_the_last_minute_before_the_drain_is_followed() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("AW-15")
 def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, ultraserver=True)
@@ -193,6 +194,36 @@ def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
         await until_s(world, slots.end_s - 60 * MINUTE_S + 5)
         assert (await node_class(world)).status.capacity_reservations[0].state == "expiring"
         assert ended_by_ec2(world) == []
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("terms", [[], [{"tags": {"team": "other"}}]], ids=["no terms", "other terms"])
+def test_a_block_that_no_class_selects_any_more_is_drained_all_the_same(terms: list[dict[str, Any]]) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(
+            requirements=[instance_types(GPU), capacity_types("reserved", "on-demand")],
+            disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
+        )
+        await world.deploy("train", 2, **ONE_PER_NODE)
+        await world.until_running(2, "train")
+        change = {"spec": {"capacityReservationSelectorTerms": terms}}
+        await world.kube.patch(await node_class(world), change, only_if_unchanged=True)
+        await world.sleep(5 * MINUTE_S)
+        assert (await node_class(world)).status.capacity_reservations == ()
+        await world.restart()  # nobody remembers what was selected
+        await world.sleep(5 * MINUTE_S)
+        assert await deleting(world) == 0  # its budget lets no node drift
+        await until_s(world, slots.end_s - 40 * MINUTE_S - 5)
+        assert world.in_reservation(slots) == 2
+        await world.sleep(10)
+        assert await deleting(world) == 2
+        await world.sleep(9 * MINUTE_S)
+        assert ended_by_ec2(world) == []
+        assert world.in_reservation(slots) == 0
+        await world.until_running(2, "train")
 
     app_world.run(program)
 

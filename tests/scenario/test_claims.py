@@ -163,3 +163,64 @@ def test_a_claim_that_cannot_be_written_takes_no_other_with_it() -> None:
         assert len(world.all_machines()) == len(await world.claims()) == 3
 
     app_world.run(program)
+
+
+@pytest.mark.fact("NC-2")
+def test_a_stage_that_fails_keeps_the_later_ones_from_nothing() -> None:
+    def is_node(request: Request) -> bool:
+        return request.method == "PATCH" and request.path.startswith("/api/v1/nodes/")
+
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        world.line.add(Refuse("InternalError"), is_node, times=1_000_000)
+        await world.sleep(60)
+        (first,) = await world.claims()
+        assert first.status.provider_id
+        assert not first.status.node_name
+        await world.sleep(15 * 60)
+        assert await world.gone(NodeClaim, first.metadata.name)
+        kind = first.metadata.labels[names.CAPACITY_TYPE]
+        about = {"reason": "registration_timeout", "nodepool": "default", "capacity_type": kind}
+        plain = {"consolidation_policy": "", "termination_mode": "graceful"}
+        assert world.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("P-8")
+def test_a_claim_that_is_written_is_counted_its_pods_are_told_and_they_are_not_planned_for_again() -> None:
+    async def program(world: AppWorld) -> None:
+        world.ec2.world.faults.add(faults.Silent(times=2))
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.sleep(60)
+        claims = [one.metadata.name for one in await world.claims()]
+        about = {"reason": "provisioned", "nodepool": "default", "min_values_relaxed": "false"}
+        assert world.app.metrics.value("karpenter_nodeclaims_created_total", about) == len(claims) == 2
+        told = await world.events("Nominated")
+        assert {event.involved_object.kind for event in told} == {"Pod"}
+        assert sorted(event.message.rpartition(" ")[2] for event in told) == sorted(claims)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("P-6")
+def test_how_long_a_pod_waited_for_its_first_plan_is_measured_once_from_when_it_was_seen() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.deploy("huge", 1, cpu="900")  # planned again and again
+        await world.until_running(2)
+        await world.sleep(60)
+        metric = "karpenter_pods_scheduling_decision_duration_seconds"
+        assert world.app.metrics.value(f"{metric}_count", {}) == 3
+        waited_s = world.app.metrics.value(f"{metric}_sum", {})
+        assert waited_s is not None
+        assert 3 <= waited_s <= 6  # a second of batching each
+
+    app_world.run(program)

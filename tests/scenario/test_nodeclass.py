@@ -134,7 +134,7 @@ def test_reservation_terms_that_find_nothing_usable_are_told_and_do_not_stop_the
 # --- Reservations and time --------------------------------------------------------------------------
 
 
-@pytest.mark.fact("Q-3", "Q-4", "Q-37", "aws-2.5.1")
+@pytest.mark.fact("Q-3", "Q-4", "Q-37", "aws-2.5.1", "aws-14.2", "aws-14.3")
 def test_a_block_is_upcoming_then_active_then_expiring_then_gone_on_the_second() -> None:
     async def test(world: ClassWorld) -> None:
         began_s = world.clock.now_s()

@@ -57,7 +57,7 @@ CASES = [
     pytest.param(
         "decision-13-a-node-moves-to-another-slot-for-one-that-cannot", marks=pytest.mark.fact("R-17")
     ),
-    pytest.param("decision-20-which-slot-comes-first", marks=pytest.mark.fact("R-26")),
+    pytest.param("decision-20-which-slot-comes-first", marks=pytest.mark.fact("R-26", "AW-09")),
     pytest.param("decision-21-a-held-slot-means-falling-back-at-once", marks=pytest.mark.fact("R-22")),
     pytest.param("decision-21-waiting-for-a-held-slot-is-bounded", marks=pytest.mark.fact("R-22")),
     pytest.param("decision-21-patience-ends", marks=pytest.mark.fact("R-22")),

@@ -30,6 +30,7 @@ async def until_launched(world: AppWorld, count: int = 1, within_s: float = 10) 
     return await world.until(launched, within_s=within_s)
 
 
+@pytest.mark.fact("R-55", "W-11")
 def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_within_two_seconds() -> None:
     async def program(world: AppWorld) -> None:
         first, second = world.reserve(total=1), world.reserve(total=1)
@@ -54,7 +55,7 @@ def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_with
     app_world.run(program)
 
 
-@pytest.mark.fact("Q-24")
+@pytest.mark.fact("Q-24", "R-55", "W-2")
 def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)

@@ -1,13 +1,17 @@
 """Nodes that turn ill in the running program: a reserved one is rebooted first, since that keeps its slot."""
 
 import dataclasses
+from typing import Any
 
 import msgspec
+import pytest
 
 import app_world
 from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, pool
+from disruption_world import ONE_PER_NODE, pool, said
 from holdfast import names
+from holdfast.api.nodes import Node
+from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.state import times
 
 REPAIR = dataclasses.replace(
@@ -20,31 +24,54 @@ async def kernel_is(world: AppWorld, status: str) -> None:
     """What an agent on the node says of it."""
     (node,) = await world.nodes()
     now = times.text(world.clock.now_s())
-    said = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
-    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != said["type"]]
-    change = {"status": {"conditions": [*others, said]}}
+    found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
+    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
+    change = {"status": {"conditions": [*others, found]}}
     await world.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
-def test_a_reserved_node_that_is_ill_is_rebooted_and_keeps_its_machine_and_its_slot() -> None:
+async def one_slot(world: AppWorld, **template: Any) -> Reservation:
+    """A reservation of one, a node in it, and nothing else is allowed."""
+    slots = world.reserve(total=1)
+    await pool(world, slots, kinds=("reserved",), **template)
+    await world.deploy("web", 1, **ONE_PER_NODE)
+    await world.until_running(1)
+    return slots
+
+
+async def rebooting(world: AppWorld) -> bool:
+    return any(
+        taint.key == names.REBOOTING_TAINT for node in await world.nodes() for taint in node.spec.taints
+    )
+
+
+async def until_rebooted(world: AppWorld, before: Node) -> None:
+    async def back() -> bool:
+        (found,) = await world.nodes()
+        return found.status.node_info.boot_id != before.status.node_info.boot_id and not await rebooting(
+            world
+        )
+
+    await world.until(back, within_s=600)
+
+
+@pytest.mark.fact("NC-39a", "W-24")
+def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machine_and_its_slot() -> None:
     async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        await pool(world, slots, kinds=("reserved",))
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        (node,), (machine,) = await world.nodes(), world.machines
+        slots = await one_slot(world)
+        (node,), (machine,), (pod,) = await world.nodes(), world.machines, await world.running()
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
         assert world.machines[0].boots == machine.boots  # that is tolerated for a while
-
-        async def back() -> bool:
-            (found,) = await world.nodes()
-            return found.status.node_info.boot_id != node.status.node_info.boot_id and not any(
-                taint.key == names.REBOOTING_TAINT for taint in found.spec.taints
-            )
-
-        await world.until(back, within_s=600)
+        await world.until(lambda: rebooting(world), within_s=120)
+        assert world.machines[0].boots == machine.boots  # not before its pods are gone
+        await until_rebooted(world, node)
+        (evicted,) = await world.events("Evicted")
+        assert evicted.involved_object.name == pod.metadata.name
         await kernel_is(world, "True")
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        assert said(claim, "Rebooting") == ("False", "RebootSucceeded")
         assert [one.id for one in world.all_machines()] == [machine.id]
         assert world.in_reservation(slots) == 1
         await world.sleep(TOLERATED_S)
@@ -53,12 +80,85 @@ def test_a_reserved_node_that_is_ill_is_rebooted_and_keeps_its_machine_and_its_s
     app_world.run(program, settings=REPAIR)
 
 
+@pytest.mark.fact("NC-39a")
+def test_a_pod_that_its_budget_keeps_rides_along_when_the_time_to_empty_the_node_is_up() -> None:
+    async def program(world: AppWorld) -> None:
+        await one_slot(world, terminationGracePeriod="2m")
+        budget = {
+            "metadata": {"name": "web"},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+        (node,), (machine,), (pod,) = await world.nodes(), world.machines, await world.running()
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        await world.until(lambda: rebooting(world), within_s=120)
+        await world.sleep(110)
+        assert world.machines[0].boots == machine.boots
+        await until_rebooted(world, node)
+        await world.until_running(1)
+        assert [one.metadata.uid for one in await world.running()] == [pod.metadata.uid]
+        assert await world.events("Evicted") == []
+
+    app_world.run(program, settings=REPAIR)
+
+
+def without_agent(world: AppWorld) -> None:
+    """Nothing on the machine answers any more, and a reboot does not help."""
+    (machine,) = world.machines
+    world.ec2.world.put_instance(machine, silent=True)
+
+
+async def is_replaced_in_its_slot(world: AppWorld, slots: Reservation, before: Instance) -> None:
+    """Never two machines at a time, none outside the slot, which is held from the moment the old one goes."""
+
+    async def is_new() -> bool:
+        found = world.machines
+        assert len(found) <= 1
+        assert all(one.reservation_id == slots.id for one in found)
+        held = [c for c in await world.claims() if names.WAITS_FOR_INSTANCE in c.metadata.annotations]
+        assert found or held, "nobody holds the slot"
+        return bool(found) and found[0].id != before.id
+
+    await world.until(is_new, within_s=2 * TOLERATED_S)
+    await world.until_running(1)
+    assert len(world.all_machines()) == 2
+
+
+def test_a_reserved_node_that_is_still_ill_after_a_reboot_is_replaced_with_its_slot_held() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await one_slot(world)
+        (node,), (machine,) = await world.nodes(), world.machines
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S)
+        await until_rebooted(world, node)
+        await world.sleep(200)
+        assert [one.id for one in world.machines] == [
+            machine.id
+        ]  # whoever says so is given time to look again
+        await is_replaced_in_its_slot(world, slots, machine)
+        assert await world.events("RebootFailed") == []
+
+    app_world.run(program, settings=REPAIR)
+
+
+@pytest.mark.fact("NC-39a")
+def test_a_reserved_node_that_does_not_come_back_is_replaced_with_its_slot_held() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await one_slot(world)
+        (machine,) = world.machines
+        without_agent(world)
+        await world.sleep(TOLERATED_S)
+        await world.until(lambda: rebooting(world), within_s=300)
+        await is_replaced_in_its_slot(world, slots, machine)
+        assert len(await world.events("RebootFailed")) == 1
+
+    app_world.run(program, settings=REPAIR)
+
+
 def test_without_the_gate_a_node_that_is_ill_is_left_alone() -> None:
     async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        await pool(world, slots, kinds=("reserved",))
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
+        await one_slot(world)
         (machine,) = world.machines
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S + 600)

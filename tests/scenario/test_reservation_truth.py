@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 import app_world
-import aws_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.entities import Reservation
@@ -77,12 +75,9 @@ async def select(world: AppWorld, term: dict[str, Any]) -> None:
     await world.kube.patch(node_class, change, only_if_unchanged=True)
 
 
-def cancel(world: AppWorld, reservation: Reservation) -> None:
-    called = {"CapacityReservationId": reservation.id}
-    world.ec2.call("CancelCapacityReservation", called, Caller(aws_world.ACCOUNT, "", ""))
-
-
-@pytest.mark.fact("Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5")
+@pytest.mark.fact(
+    "Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5", "AW-13"
+)
 def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2, end_s=world.clock.now_s() + HOUR_S)
@@ -115,7 +110,7 @@ def test_labels_follow_the_truth_though_the_gate_was_shut_meanwhile() -> None:
         await world.restart()
         await world.sleep(3 * MINUTE_S)
         assert await said(world) == [reserved(slots)] * 2
-        cancel(world, slots)
+        world.cancel(slots)
         await until_all_say(world, ON_DEMAND, within_s=90)
 
     app_world.run(program)
@@ -127,21 +122,21 @@ def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
         slots = world.reserve(total=1)
         await with_nodes(world, 1, slots)
         before = await pods(world)
-        cancel(world, slots)
+        world.cancel(slots)
         await until_all_say(world, ON_DEMAND, within_s=90)
         assert await pods(world) == before
 
     app_world.run(program)
 
 
-@pytest.mark.fact("aws-6.1.8")
+@pytest.mark.fact("aws-6.1.8", "AW-14")
 def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
     async def program(world: AppWorld) -> None:
         await with_nodes(world, 1)
         first = world.reserve(total=1, criteria="open", tags=TEAM)  # which takes in who runs already
         await select(world, {"tags": TEAM})
         await until_all_say(world, reserved(first), within_s=150)
-        cancel(world, first)
+        world.cancel(first)
         second = world.reserve(total=1, criteria="open", tags=TEAM)
         assert world.in_reservation(second) == 1
         await until_all_say(world, reserved(second), within_s=150)
@@ -256,7 +251,7 @@ def test_a_node_in_direct_mode_stays_what_it_is_for_two_hours() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("aws-6.1.1")
+@pytest.mark.fact("aws-6.1.1", "AW-27")
 def test_machines_are_listed_as_often_for_many_nodes_as_for_one() -> None:
     asked: list[int] = []
     for count in (1, 6):

@@ -7,7 +7,7 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.sim.ec2 import control
+from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 
 
@@ -21,7 +21,7 @@ async def full(world: AppWorld, total: int = 8, budget: str = "2") -> Reservatio
     return slots
 
 
-@pytest.mark.fact("aws-6.3.7")
+@pytest.mark.fact("aws-6.3.7", "W-4", "AW-16")
 def test_a_full_reservation_is_rolled_with_a_restart_a_bigger_pod_and_a_disruption_budget() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world)
@@ -53,18 +53,24 @@ def test_a_full_reservation_is_rolled_with_a_restart_a_bigger_pod_and_a_disrupti
     app_world.run(program)
 
 
+async def taken_when_free(world: AppWorld, slots: Reservation) -> None:
+    """Another account takes a slot in the moment it is left."""
+    while world.free(slots) == 0:
+        await world.sleep(0.1)
+    control.take(world.ec2.world, slots.id, 1)
+
+
+async def waiting(world: AppWorld) -> list[NodeClaim]:
+    """Claims that wait for a slot, oldest first."""
+    found = [c for c in await world.claims() if names.WAITS_FOR_INSTANCE in c.metadata.annotations]
+    return sorted(found, key=lambda c: (c.metadata.creation_timestamp, c.metadata.name))
+
+
 def test_a_slot_that_another_account_takes_is_waited_for_and_no_second_node_is_given_up() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world, total=4, budget="1")
         await drift_all(world)
-
-        async def waits() -> bool:
-            return any(names.WAITS_FOR_INSTANCE in c.metadata.annotations for c in await world.claims())
-
-        await world.until(waits)
-        while world.free(slots) == 0:
-            await world.sleep(0.1)
-        control.take(world.ec2.world, slots.id, 1)
+        await taken_when_free(world, slots)
         for _ in range(50):
             await world.sleep(10)
             assert world.in_reservation(slots) == 3
@@ -78,5 +84,58 @@ def test_a_slot_that_another_account_takes_is_waited_for_and_no_second_node_is_g
         assert [event.involved_object.name for event in await world.events("SlotTaken")] == [
             claim.metadata.name
         ]
+
+    app_world.run(program)
+
+
+def test_one_slot_that_is_taken_keeps_one_of_three_waiting_and_not_all() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await full(world, total=4, budget="3")
+        await drift_all(world)
+        await taken_when_free(world, slots)
+        *quick, loser = await waiting(world)
+        assert len(quick) == 2
+
+        async def others_run() -> bool:
+            return len(await world.running()) == 3
+
+        await world.until(others_run, within_s=60)
+        for _ in range(30):
+            assert world.in_reservation(slots) == 3 == len(await world.running())
+            assert [claim.metadata.name for claim in await waiting(world)] == [loser.metadata.name]
+            assert sum(map(is_new, await world.nodes())) == 2  # the fourth is not given up
+            await world.sleep(10)
+        (still,) = await waiting(world)
+        assert said(still, "Launched") == ("Unknown", "WaitsForSlot")
+        control.give(world.ec2.world, slots.id, 1)
+
+        async def rolled() -> bool:
+            nodes = await world.nodes()
+            return len(nodes) == 4 and all(map(is_new, nodes))
+
+        await world.until(rolled, within_s=300)
+        assert len(world.all_machines()) == 8
+
+    app_world.run(program)
+
+
+def test_a_slot_that_is_taken_between_the_count_and_the_launch_is_still_waited_for() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await full(world, total=2, budget="1")
+        world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, times=1))
+        await drift_all(world)
+        while world.ec2.world.reservations[slots.id].elsewhere == 0:
+            await world.sleep(1)
+        (claim,) = await waiting(world)
+        for _ in range(20):
+            await world.sleep(10)
+            assert [one.metadata.name for one in await waiting(world)] == [claim.metadata.name]
+            assert world.in_reservation(slots) == 1  # the other node is not given up for it
+        control.give(world.ec2.world, slots.id, 1)
+
+        async def launched() -> bool:
+            return world.in_reservation(slots) == 2
+
+        await world.until(launched, within_s=60)
 
     app_world.run(program)

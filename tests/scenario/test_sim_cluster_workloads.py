@@ -114,6 +114,9 @@ def test_pods_of_a_stateful_set_come_one_by_one_with_volumes_that_hold_them_in_t
             "data-db-0": "Bound",
             "data-db-1": "Bound",
         }
+        assert all(
+            "pv.kubernetes.io/bind-completed" in c.metadata.annotations for c in await world.all(Claim)
+        )
         assert len(await world.all(Volume)) == 2
         node = await world.node_of(first)
         assert [a.spec["nodeName"] for a in await world.all(Attachment)] == [node.metadata.name] * 2

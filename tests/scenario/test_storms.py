@@ -36,8 +36,8 @@ def test_storms_have_everything_that_can_go_wrong_in_them() -> None:
     storms = [storm(seed) for seed in range(1, SEEDS + 1)]
     steps = {step.what for each in storms for step in each.steps}
     assert steps == {
-        *("scale", "delete pod", "delete claim", "delete node", "kill machine"),
-        *("take", "give", "grow"),
+        *("scale", "delete pod", "delete claim", "delete node", "kill machine", "drift"),
+        *("take", "give", "grow", "cancel"),
         *("crash", "cut", "down", "request"),
     }
     weather = {type(fault).__name__ for each in storms for fault in each.weather}
@@ -47,3 +47,13 @@ def test_storms_have_everything_that_can_go_wrong_in_them() -> None:
     }
     assert all(fault.until_s <= LASTS_S for each in storms for fault in each.weather)
     assert {each.replicas for each in storms} == {1, 2}
+    slots = [one for each in storms for one in each.slots]
+    assert {(one.block, one.ends_s is None) for one in slots} == {
+        (False, True),
+        (False, False),
+        (True, False),
+    }
+    assert {one.away_max for each in storms for one in each.pools} == {0, 1, 2, 100}
+    assert {(one.away_max, one.disk) for each in storms for one in each.apps} == {
+        (away, disk) for away in (None, 0, 1, 2) for disk in (False, True)
+    }

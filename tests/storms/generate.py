@@ -22,6 +22,18 @@ CAPACITY_TYPES: Final = (
     ("spot", "on-demand"),
     ("on-demand",),
 )
+BUDGETS: Final = (  # of NodePools: how many nodes may be away at once, and what says so
+    (100, ({"nodes": "100%"},)),
+    (100, ({"nodes": "100%"},)),
+    (2, ({"nodes": "2"},)),
+    (1, ({"nodes": "1"},)),
+    (0, ({"nodes": "0"},)),
+    (0, ({"nodes": "0", "schedule": "* * * * *", "duration": "1m"}, {"nodes": "2"})),
+    (
+        1,
+        ({"nodes": "0", "schedule": "@yearly", "duration": "1m"}, {"nodes": "1"}),
+    ),  # not at this time of the year
+)
 PODS_MILLIS: Final = (400, 1400, 2900, 5900, 90_000)  # the last fits nothing
 
 
@@ -36,6 +48,8 @@ class Slots:
     elsewhere: int
     starts_s: int
     open: bool
+    ends_s: int | None = None  # a capacity block is drained from then on, anything else is over
+    block: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class Pool:
     weight: int
     vcpu_limit: int | None
     tainted: bool
+    away_max: int = 100
+    budgets: tuple[dict[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,8 @@ class App:
     cpu_millis: int
     selector: tuple[tuple[str, str], ...]
     tolerates: bool
+    away_max: int | None = None  # what its disruption budget says
+    disk: bool = False  # each pod has one, which stays where it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +99,7 @@ def storm(seed: int) -> Storm:
     slots = tuple(_slots(dice, number) for number in range(dice.number(0, 3)))
     pools = tuple(_pool(dice, number, slots) for number in range(dice.number(1, 3)))
     apps = tuple(_app(dice, number) for number in range(dice.number(1, 5)))
-    steps = [_deed(dice, slots, apps) for _ in range(dice.number(4, 12))]
+    steps = [_deed(dice, slots, pools, apps) for _ in range(dice.number(4, 12))]
     steps += [_accident(dice) for _ in range(dice.number(1, 8))]
     return Storm(
         seed=seed,
@@ -96,6 +114,7 @@ def storm(seed: int) -> Storm:
 
 def _slots(dice: Dice, number: int) -> Slots:
     total = dice.number(1, 3)
+    block = dice.chance(0.1)
     return Slots(
         name=f"slots-{number}",
         instance_type=dice.pick(tuple(VCPUS)),
@@ -103,13 +122,16 @@ def _slots(dice: Dice, number: int) -> Slots:
         total=total,
         elsewhere=dice.number(0, total),
         starts_s=dice.pick((0, 0, 0, dice.number(30, LASTS_S))),
-        open=dice.chance(0.2),
+        open=dice.chance(0.2) and not block,
+        ends_s=dice.number(60, LASTS_S) if block or dice.chance(0.2) else None,
+        block=block,
     )
 
 
 def _pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
     selected = tuple(one.name for one in dice.some(slots, 0)) if slots else ()
     wanted = dice.pick(CAPACITY_TYPES)
+    away_max, budgets = dice.pick(BUDGETS)
     return Pool(
         name=f"pool-{number}",
         instance_types=tuple(dice.some(tuple(VCPUS))),
@@ -118,6 +140,8 @@ def _pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
         weight=dice.pick((0, 0, 10, 50)),
         vcpu_limit=dice.pick((None, None, None, 2, 8, 16)),
         tainted=dice.chance(0.2),
+        away_max=away_max,
+        budgets=budgets,
     )
 
 
@@ -133,19 +157,25 @@ def _app(dice: Dice, number: int) -> App:
         cpu_millis=dice.pick((*PODS_MILLIS[:3], *PODS_MILLIS[:2], *PODS_MILLIS)),
         selector=tuple(selector.items()),
         tolerates=dice.chance(0.3),
+        away_max=dice.pick((None, None, 0, 1, 1, 2)),
+        disk=dice.chance(0.2),
     )
 
 
-def _deed(dice: Dice, slots: tuple[Slots, ...], apps: tuple[App, ...]) -> Step:
+def _deed(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]) -> Step:
     """What people and other accounts do."""
     at_s = dice.number(5, LASTS_S)
-    kinds = ["scale", "scale", "scale", "delete pod", "delete claim", "delete node", "kill machine"]
-    what = dice.pick([*kinds, "take", "give", "grow"] if slots else kinds)
+    kinds = ["scale", "scale", "scale", "delete pod", "delete claim", "delete node", "kill machine", "drift"]
+    what = dice.pick([*kinds, "take", "give", "grow", "cancel"] if slots else kinds)
     match what:
         case "scale":
             return Step(at_s, what, (dice.pick(apps).name, dice.number(0, 6)))
         case "take" | "give" | "grow":
             return Step(at_s, what, (dice.pick(slots).name, dice.number(1, 2)))
+        case "cancel":
+            return Step(at_s, what, (dice.pick(slots).name,))
+        case "drift":
+            return Step(at_s, what, (dice.pick(pools).name, f"since-{at_s}"))
         case _:
             return Step(at_s, what, (dice.number(0, 99),))
 

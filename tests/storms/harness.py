@@ -5,25 +5,31 @@ fails each time. The rule: when it is quiet the world comes to where the oracle 
 """
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import app_world
+import cluster_world
 import kube_worlds
 from app_world import AppWorld, capacity_types, instance_types
+from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.front import Request
-from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volume
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
 from storms import oracle
-from storms.generate import LASTS_S, ZONES, Step, Storm, storm
+from storms.generate import LASTS_S, ZONES, App, Slots, Step, Storm, storm
 from storms.oracle import Scene
+from storms.watch import Watch
 
 QUIET_S: Final = (
     60 * 60
@@ -33,6 +39,19 @@ LOOK_S: Final = 10
 TIMINGS: Final = Timings(
     boot_s=5, ready_s=2, devices_s=1, startup_taints=(), heartbeat_s=30, grace_s=90, poll_s=2
 )
+DISKS: Final = {
+    "metadata": {"name": "disks"},
+    "provisioner": "ebs.csi.aws.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+DISK: Final = {
+    "metadata": {"name": "disk"},
+    "spec": {
+        "storageClassName": "disks",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
 TAINT: Final = {"key": "example.com/only", "value": "some", "effect": "NoSchedule"}
 
 
@@ -52,9 +71,12 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         scenario = _Scenario(world, made, outcome, tell)
         keeper = asyncio.create_task(scenario.keep_alive())
         await scenario.build()
+        watcher = asyncio.create_task(scenario.watch.run(world.server))
         await scenario.rage()
         await scenario.settle()
         keeper.cancel()
+        assert not watcher.done(), "nobody watched"
+        watcher.cancel()
 
     start_s = int(kube_worlds.START.timestamp())
     rules = [
@@ -76,6 +98,7 @@ class _Scenario:
         self._tell = tell
         self._ids: dict[str, str] = {}  # of reservations
         self._down_s = 0
+        self.watch = Watch(made)
         self._wanted = {app.name: app.replicas for app in made.apps}
 
     def _say(self, what: str) -> None:
@@ -96,6 +119,7 @@ class _Scenario:
                 elsewhere=slots.elsewhere,
                 start_s=world.clock.now_s() + slots.starts_s,
                 criteria="open" if slots.open else "targeted",
+                **_end(slots, world.clock.now_s()),
             ).id
         for rule in self._storm.weather:
             self._say(f"weather: {rule}")
@@ -109,22 +133,33 @@ class _Scenario:
                 pool.name,
                 requirements=[instance_types(*pool.instance_types), capacity_types(*pool.capacity_types)],
                 nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
-                disruption={"consolidateAfter": "30s"},
+                disruption={"consolidateAfter": "30s", "budgets": list(pool.budgets)},
                 **({"taints": [TAINT]} if pool.tainted else {}),
                 **({"weight": pool.weight} if pool.weight else {}),
                 **({"limits": {"cpu": str(pool.vcpu_limit)}} if pool.vcpu_limit is not None else {}),
             )
+        await world.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
         for app in self._storm.apps:
             self._say(str(app))
-            await world.deploy(
-                app.name,
-                app.replicas,
-                cpu=f"{app.cpu_millis}m",
-                **({"nodeSelector": dict(app.selector)} if app.selector else {}),
-                **({"tolerations": [{"operator": "Exists"}]} if app.tolerates else {}),
-            )
+            await self._start(app)
         for _ in range(1, self._storm.replicas):
             world.stand_by()
+
+    async def _start(self, app: App) -> None:
+        kind = "statefulsets" if app.disk else "deployments"
+        spec: dict[str, Any] = {"replicas": app.replicas, "cpu": f"{app.cpu_millis}m"}
+        if app.selector:
+            spec["nodeSelector"] = dict(app.selector)
+        if app.tolerates:
+            spec["tolerations"] = [{"operator": "Exists"}]
+        if app.disk:
+            spec |= {"volumeClaimTemplates": [DISK], "podManagementPolicy": "Parallel"}
+        made = cluster_world.workload(app.name, **spec)
+        await self._world.create(f"/apis/apps/v1/namespaces/default/{kind}", made)
+        if app.away_max is not None:
+            about = {"maxUnavailable": app.away_max, "selector": {"matchLabels": {"app": app.name}}}
+            budget = {"metadata": {"name": app.name}, "spec": about}
+            await self._world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
 
     # --- The storm ------------------------------------------------------------------------------------
 
@@ -153,7 +188,16 @@ class _Scenario:
         match step.what:
             case "scale":
                 self._wanted[about[0]] = about[1]
-                await world.scale(*about)
+                await self._scale(*about)
+            case "drift":
+                found = await world.kube.get(NodePool, about[0])
+                labels = {"metadata": {"labels": {"example.com/generation": about[1]}}}
+                await world.kube.patch(found, {"spec": {"template": labels}})
+            case "cancel":
+                there = world.ec2.world.reservations[self._ids[about[0]]]
+                if there.state == "active" and there.kind != "capacity-block":
+                    with contextlib.suppress(ApiError):  # EC2's weather is everybody's
+                        world.cancel(there)
             case "take" | "give" | "grow":
                 self._count(step.what, self._ids[about[0]], about[1])
             case "delete pod" | "delete claim" | "delete node":
@@ -161,6 +205,12 @@ class _Scenario:
             case "kill machine":
                 if machines := world.machines:
                     control.kill(world.ec2.world, machines[about[0] % len(machines)].id)
+            case _:
+                await self._go_wrong(step)
+
+    async def _go_wrong(self, step: Step) -> None:
+        world, about = self._world, step.about
+        match step.what:
             case "crash":
                 write, after_effect, self._down_s = about
                 world.hands.die_at(len(world.hands.writes) + write, after_effect=after_effect)
@@ -175,6 +225,11 @@ class _Scenario:
                 world.line.add(fault, _WHICH[which], times=times)
             case _:
                 raise AssertionError(step.what)
+
+    async def _scale(self, name: str, replicas: int) -> None:
+        kind = next(StatefulSet if app.disk else Deployment for app in self._storm.apps if app.name == name)
+        found = await self._world.kube.get(kind, name, "default")
+        await self._world.kube.patch(found, {"spec": {"replicas": replicas}})
 
     def _count(self, what: str, reservation_id: str, slots: int) -> None:
         """Others come and go, or somebody buys more."""
@@ -202,7 +257,7 @@ class _Scenario:
         while clock.monotonic_s() - began_s < QUIET_S:
             await self._world.sleep(LOOK_S)
             scene = await self._scene()
-            self._outcome.problems = oracle.problems(scene)
+            self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._world.writes())]
             now = {machine.id for machine in scene.machines}
             if self._outcome.problems or now != machines:
                 good_s, machines = clock.monotonic_s(), now
@@ -224,7 +279,34 @@ class _Scenario:
             nodes=tuple(await world.nodes()),
             machines=machines,
             reservations={name: world.ec2.world.reservations[id_] for name, id_ in self._ids.items()},
+            disks=await self._disks(),
+            held=frozenset(
+                one.metadata.name
+                for one in await world.all(PodDisruptionBudget)
+                if one.status.disruptions_allowed == 0
+            ),
+            now_s=world.clock.now_s(),
         )
+
+    async def _disks(self) -> dict[str, str]:
+        """The zones of disks by the names of their pods."""
+        zones = {}
+        for volume in await self._world.all(Volume):
+            (term,) = volume.spec["nodeAffinity"]["required"]["nodeSelectorTerms"]
+            ((zones[volume.metadata.name],),) = [one["values"] for one in term["matchExpressions"]]
+        return {
+            claim.metadata.name.removeprefix("disk-"): zones[claim.spec["volumeName"]]
+            for claim in await self._world.all(Claim)
+            if claim.spec.get("volumeName") in zones
+        }
+
+
+def _end(slots: Slots, now_s: int) -> dict[str, Any]:
+    if slots.ends_s is None:
+        return {}
+    if slots.block:
+        return {"kind": "capacity-block", "end_s": now_s + slots.ends_s + oracle.DRAINS_S}
+    return {"end_s": now_s + slots.ends_s}
 
 
 def _is_write(request: Request) -> bool:

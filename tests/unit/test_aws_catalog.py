@@ -192,6 +192,7 @@ def test_a_target_in_direct_mode_leaves_no_spot() -> None:
 # --- Health and count ---------------------------------------------------------------------------------
 
 
+@pytest.mark.fact("R-5", "aws-14.1")
 @pytest.mark.parametrize(
     ("fields", "healthy"),
     [
@@ -215,6 +216,7 @@ def test_health_follows_from_state_and_dates_and_the_count_stays(
     assert (offering.healthy, offering.count) == (healthy, seen.available)
 
 
+@pytest.mark.fact("R-5", "aws-14.1")
 def test_a_reservation_is_not_healthy_where_the_class_has_no_subnet() -> None:
     found = reserved(
         reservation("cr-1"),
@@ -260,7 +262,7 @@ def test_a_full_market_or_an_unknown_price_does_not_touch_a_reservation() -> Non
     assert offering.price_nano_usd_per_hour is None
 
 
-@pytest.mark.fact("aws-7.1.3")
+@pytest.mark.fact("aws-7.1.3", "R-5")
 @pytest.mark.parametrize(
     ("spec", "name", "healthy"),
     [

@@ -128,7 +128,7 @@ def test_interruptible_reservations_are_a_set_of_their_own_and_last_on_a_tie() -
     assert choose(cheaper).market is Market.INTERRUPTIBLE
 
 
-@pytest.mark.fact("aws-5.2.3")
+@pytest.mark.fact("aws-5.2.3", "AW-09")
 def test_one_request_holds_one_capacity_block() -> None:
     blocks = types(
         reservation("cr-b2", available=1, zone="us-west-2b", **BLOCK), reservation("cr-b1", **BLOCK)

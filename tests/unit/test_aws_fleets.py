@@ -189,7 +189,7 @@ ICE = Failure("InsufficientInstanceCapacity", "none", "m5.large", "us-west-2b")
 SLOWER = Failure("RequestLimitExceeded", "slower")
 
 
-@pytest.mark.fact("aws-5.8.8", "Q-24")
+@pytest.mark.fact("aws-5.8.8", "Q-24", "aws-14.6")
 @pytest.mark.parametrize(
     ("failures", "kind"),
     [

@@ -36,7 +36,7 @@ def test_one_that_cannot_be_used_is_named_and_the_others_are_kept(fields: dict[s
     assert why in problem
 
 
-@pytest.mark.fact("aws-2.4.3")
+@pytest.mark.fact("aws-2.4.3", "aws-14.2")
 @pytest.mark.parametrize(("minutes_left", "state"), [(61, "active"), (60, "expiring"), (30, "expiring")])
 def test_ultraservers_are_taken_back_half_an_hour_earlier(minutes_left: int, state: str) -> None:
     block = reservation(kind="capacity-block", ultraserver=True, end_s=NOW_S + minutes_left * 60)

@@ -344,7 +344,7 @@ def test_tags_of_a_term(field: str) -> None:
         assert refused_at(**{field: [{"tags": wrong}]}) == [f".spec.{field}[0].tags"]
 
 
-@pytest.mark.fact("aws-1.2.7")
+@pytest.mark.fact("aws-1.2.7", "AW-17")
 def test_one_bad_term_is_enough_where_reservations_are_selected() -> None:
     good, bad = {"tags": {"team": "web"}}, {"id": ID, "tags": {"team": "web"}}
     assert refused_at(**reservations(good, bad)) == [".spec.capacityReservationSelectorTerms"]
@@ -360,7 +360,7 @@ def test_subnets_and_security_groups_are_refused_when_every_term_is_bad() -> Non
     assert refused_at(securityGroupSelectorTerms=[tags | {"id": "sg-1"}])
 
 
-@pytest.mark.fact("aws-1.2.7")
+@pytest.mark.fact("aws-1.2.7", "AW-17")
 def test_no_terms_and_an_empty_list_of_them_select_no_reservation() -> None:
     assert accepted(**reservations())
     with_null = nodeclass()

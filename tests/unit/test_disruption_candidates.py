@@ -130,7 +130,7 @@ def test_a_running_node_costs_what_its_type_costs_in_its_zone_and_capacity_type(
     assert cost(machine("n1", MEDIUM, zone="z9")) == Cost(0)
 
 
-@pytest.mark.fact("Q-27", "D-22")
+@pytest.mark.fact("Q-27", "D-22", "W-8")
 def test_a_slot_costs_nothing_more_and_slots_are_ordered_by_their_types() -> None:
     kept = [
         reservation("cr-1", LARGE, available=0, total=1),

@@ -319,7 +319,7 @@ def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
     assert decide(asked, Settings(), decision.memory).command is not None
 
 
-@pytest.mark.fact("D-28", "D-35")
+@pytest.mark.fact("D-28", "D-35", "W-2")
 def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]

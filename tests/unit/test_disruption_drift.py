@@ -292,6 +292,8 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
     assert (given_up.claim, given_up.reservation) == ("new", "cr-1")
     free = replace(later.snapshot, reservations=(replace(FULL, available=1),))
     assert holds.overdue(replace(later, snapshot=free), decision.memory.freed_s, bound_s) == ()
+    in_vain = replace(later, snapshot=replace(free, taken_s=NOW_S + 2 * bound_s))
+    assert [one.claim for one in holds.overdue(in_vain, decision.memory.freed_s, bound_s)] == ["new"]
 
 
 def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:

@@ -226,7 +226,7 @@ def test_a_reserved_node_is_rebooted_before_it_is_replaced() -> None:
     assert "slot" in found.why
 
 
-@pytest.mark.fact("NC-38c")
+@pytest.mark.fact("NC-38c", "W-24")
 def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
     rebooted = sick(ILL, reboots_s=(NOW_S - HOUR_S,))
     found = repaired(reserved(rebooted))
@@ -236,6 +236,19 @@ def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
     assert shut.command is None
     drift_alone = Settings(node_repair=True, terminate_first_drift=False)
     assert repaired(reserved(rebooted, drift_alone)).action is Action.TERMINATE_FIRST
+
+
+def test_a_reserved_node_that_is_not_back_from_its_reboot_is_replaced_at_once() -> None:
+    lately = NodeCondition("Ready", "Unknown", "NodeStatusUnknown", NOW_S - 60)
+    gone = sick(lately, ready=False, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
+    assert repaired(reserved(gone)).action is Action.TERMINATE_FIRST
+    assert reserved(replace(gone, ready=True)).command is None  # it came back after all
+
+
+def test_a_node_that_is_just_back_from_its_reboot_is_given_time() -> None:
+    back = sick(ILL, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S - 299)
+    assert reserved(back).command is None
+    assert repaired(reserved(replace(back, rebooted_s=NOW_S - 300))).action is Action.TERMINATE_FIRST
 
 
 @pytest.mark.fact("NC-39a")

@@ -87,7 +87,7 @@ def test_a_slot_is_never_left_for_something_that_is_bought() -> None:
     assert any(why.code is Code.NOT_CHEAPER for one in decision.kept for why in one.whys)
 
 
-@pytest.mark.fact("D-32", "Q-27")
+@pytest.mark.fact("D-32", "Q-27", "W-7")
 def test_slots_are_filled_first_and_emptied_last() -> None:
     kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
     slot, bought = machine("a", MEDIUM, load("a", HALF), slot="cr-1"), paid("b", MEDIUM, 1900)
@@ -116,7 +116,7 @@ def test_two_nodes_move_into_two_slots_in_one_command() -> None:
     assert found.command.saves_nano_usd_per_hour == round(0.4 * NANO)
 
 
-@pytest.mark.fact("D-34")
+@pytest.mark.fact("D-34", "W-7")
 def test_one_node_moves_into_several_slots() -> None:
     """Karpenter replaces a node by one node or none."""
     kept = [reservation("cr-1", SMALL, available=4)]
@@ -124,6 +124,7 @@ def test_one_node_moves_into_several_slots() -> None:
     assert moves(found) == ({"a"}, [(SMALL, "cr-1")] * 3)
 
 
+@pytest.mark.fact("W-7", "D-34")
 def test_three_nodes_move_into_two_slots_of_different_kinds() -> None:
     kept = [reservation("cr-1", LARGE), reservation("cr-2", MEDIUM)]
     nodes = [paid("a", MEDIUM, 3800), paid("b", MEDIUM, 3800), paid("c", MEDIUM, 3600)]

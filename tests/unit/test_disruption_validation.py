@@ -93,7 +93,7 @@ def test_more_types_that_would_do_are_no_reason_to_stop() -> None:
     assert kind(decided(BIG), asked(BIG, types=more)) is None
 
 
-@pytest.mark.fact("D-43")
+@pytest.mark.fact("D-43", "W-9")
 def test_a_slot_that_is_gone_ends_the_command() -> None:
     node = machine("a", MEDIUM, load("a", shape(3500)))
     free, taken = reservation("cr-1", MEDIUM), reservation("cr-1", MEDIUM, available=0, total=1)

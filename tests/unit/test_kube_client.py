@@ -1,6 +1,7 @@
 """What the client makes of answers that no healthy server gives: throttling, broken connections, half bodies, nulls."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -88,6 +89,28 @@ def test_requests_beyond_the_burst_wait_for_their_turn() -> None:
         return asyncio.get_running_loop().time()
 
     assert time.run(program()) == pytest.approx(2.0)
+
+
+def test_no_more_requests_than_there_is_room_for_wait_for_an_answer() -> None:
+    waiting, most = 0, 0
+
+    class Slow(Script):
+        async def request(
+            self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+        ) -> Said:
+            nonlocal waiting, most
+            waiting += 1
+            most = max(most, waiting)
+            await asyncio.sleep(1)
+            waiting -= 1
+            return await super().request(method, path, query, headers, body)
+
+    async def program() -> None:
+        kube = client(Slow(*[said(200, NODE)] * 10), at_once=3)
+        await asyncio.gather(*(kube.get(Node, "n") for _ in range(10)))
+
+    time.run(program())
+    assert most == 3
 
 
 def test_a_name_with_a_slash_never_reaches_the_server() -> None:

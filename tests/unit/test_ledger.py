@@ -49,7 +49,7 @@ def test_a_claim_that_is_not_launched_holds_its_slot() -> None:
     assert entry(reservation("cr-1", "m5.large", available=3, total=3), claim("a"), claim("b")).free == 1
 
 
-@pytest.mark.fact("aws-3.2", "aws-3.4", "R-11")
+@pytest.mark.fact("aws-3.2", "aws-3.4", "R-11", "AW-24", "aws-14.7")
 @pytest.mark.parametrize(("launched_s", "free"), [(1001, 2), (1000, 2), (881, 2), (880, 3), (500, 3)])
 def test_a_launch_counts_against_every_count_that_may_not_show_it_yet(launched_s: int, free: int) -> None:
     of = reservation("cr-1", "m5.large", available=3, total=4)

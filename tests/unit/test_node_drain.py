@@ -6,7 +6,7 @@ import pytest
 
 import objects
 from holdfast.api.pods import Pod
-from holdfast.controllers.node import drain
+from holdfast.controllers import drain
 from objects import NOW_S, owned
 
 MINUTE_S = 60

@@ -20,6 +20,7 @@ from planner_builders import (
     pool,
     reasons,
     request,
+    reservation,
     shape,
 )
 
@@ -84,6 +85,18 @@ def test_a_limit_on_nodes_is_exact_within_one_plan(used: int, opened: int, packi
     plan = plan_for(5, limits=resources.of({"nodes": 3}), used=resources.of({"nodes": used}), packing=packing)
     assert len(plan.claims) == opened
     assert len(plan.unplaced) == 5 - opened
+
+
+@pytest.mark.fact("W-19")
+@BOTH_PACKINGS
+def test_a_node_in_a_slot_is_charged_with_the_type_of_the_slot_however_large_others_are(
+    packing: Packing,
+) -> None:
+    kept = [reservation("cr-1", "fake-it-1", available=2, total=2)]
+    of = pool("default", fake_types(9, kept), limits=cores(4, nodes=2))
+    plan = solve(request([of], pods(3, APART), kept, packing=packing))
+    assert [claim.slot for claim in plan.claims] == ["cr-1", "cr-1"]
+    assert reasons(plan) == {"pod-000002": [ReasonCode.LIMITS]}
 
 
 def test_a_full_pool_holds_back_no_other() -> None:

@@ -110,7 +110,7 @@ def test_min_values_holds_for_the_types_that_are_listed_not_for_those_that_are_c
     assert claim.requirements.get(names.INSTANCE_TYPE).min_values == 4
 
 
-@pytest.mark.fact("S-69")
+@pytest.mark.fact("S-69", "W-17")
 def test_types_count_though_the_claim_is_pinned_to_the_one_type_of_its_slot() -> None:
     kept = [reservation("cr-1", "fake-it-5")]
     wanted = pool("default", fake_types(9, kept), at_least(names.INSTANCE_TYPE, 5))

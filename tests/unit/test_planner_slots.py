@@ -57,7 +57,7 @@ def test_the_others_wait_where_nothing_else_is_allowed() -> None:
     assert len(plan.unplaced) == 99
 
 
-@pytest.mark.fact("Q-6", "R-50", "W-1")
+@pytest.mark.fact("Q-6", "R-50", "W-1", "AW-19")
 @BOTH_PACKINGS
 def test_three_zones_with_ten_slots_each_take_thirty_nodes_in_one_run(packing: Packing) -> None:
     kept = [reservation(f"cr-{zone}", "fake-it-5", zone, 10) for zone in ("z1", "z2", "z3")]

@@ -207,6 +207,7 @@ def interruptible(region: Region) -> Any:
     return region.world.reservations[region.world.reservations[source.id].lent_to]
 
 
+@pytest.mark.fact("aws-15.3")
 def test_an_interruptible_reservation_is_used_as_karpenter_asks_for_it() -> None:
     region = Region()
     lent = interruptible(region)

@@ -289,6 +289,7 @@ def test_lent_slots_are_a_reservation_of_their_own_and_no_longer_free_where_they
     assert shown["InterruptionInfo"]["SourceCapacityReservationId"] == source.id
 
 
+@pytest.mark.fact("aws-15.4")
 def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
     region = Region()
     source, lent = lend(region, total=2, count=1)
@@ -334,7 +335,7 @@ def test_lent_slots_can_become_more() -> None:
     assert refused.code == "InvalidParameterValue"
 
 
-@pytest.mark.fact("aws-15.2")
+@pytest.mark.fact("aws-15.2", "aws-15.4")
 def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
     region = Region(shutdown_s=10, release_lag_s=5)
     source, lent = lend(region, total=2, count=2)

@@ -13,6 +13,7 @@ from holdfast.sim.ec2.entities import Instance, Reservation, Spec
 from storms import oracle
 from storms.generate import App, Pool, Slots, Storm
 from storms.oracle import Scene
+from storms.watch import Watch
 
 SLOTS = Slots("slots", "m5.large", "us-west-2a", 1, 0, 0, open=False)
 POOL = Pool("pool", ("m5.large",), ("reserved",), ("slots",), 0, None, tainted=False)
@@ -20,19 +21,25 @@ APP = App("app", 1, 1400, (), tolerates=False)
 PROVIDER_ID = "aws:///us-west-2a/i-1"
 
 
-def pod(*, running: bool = True) -> Pod:
+def pod(*, running: bool = True, node: str = "") -> Pod:
     status = {"conditions": [{"type": "Ready", "status": "True" if running else "False"}]}
-    return Pod(metadata=ObjectMeta(name="a", labels={"app": "app"}), status=status)
+    spec = {"nodeName": node} if node else {}
+    return Pod(metadata=ObjectMeta(name="a", labels={"app": "app"}), spec=spec, status=status)
 
 
-def claim(capacity_type: str = "reserved", *, ready: str = "True") -> NodeClaim:
+def claim(
+    capacity_type: str = "reserved", *, ready: str = "True", going: bool = False, reason: str = "Ready"
+) -> NodeClaim:
     labels = {
         "karpenter.sh/nodepool": "pool",
         "karpenter.sh/capacity-type": capacity_type,
         "node.kubernetes.io/instance-type": "m5.large",
     }
-    said = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R"}
-    return objects.nodeclaim("c", {"labels": labels}, {"providerID": PROVIDER_ID, "conditions": [said]})
+    now = "2026-01-01T00:00:00Z"
+    said = {"type": reason, "status": ready, "lastTransitionTime": now, "reason": "R"}
+    meta = {"labels": labels} | ({"deletionTimestamp": now} if going else {})
+    status = {"providerID": PROVIDER_ID, "nodeName": "n", "conditions": [said]}
+    return objects.nodeclaim("c", meta, status)
 
 
 def machine(reservation: str = "cr-1") -> Instance:
@@ -86,6 +93,8 @@ def test_a_world_in_which_all_is_well_has_no_problems() -> None:
         ({"machines": ()}, "claim c has no machine"),
         ({"nodes": ()}, "machine i-1 has no node"),
         ({"claims": (claim(ready="Unknown"),)}, "claim c is not Ready"),
+        ({"claims": (claim(going=True),)}, "claim c is still being deleted"),
+        ({"claims": (claim(going=True),), "held": frozenset({"app"})}, "claim c is still being deleted"),
         ({"claims": (claim("on-demand"),)}, "wrong about being reserved: cr-1"),
         ({"machines": (machine(""),)}, "wrong about being reserved: it is not"),
         ({"reservations": {"slots": reservation(elsewhere=1)}}, "1 machines and 1 others in 1 slots"),
@@ -118,3 +127,39 @@ def test_a_pod_that_waits_is_a_problem_if_it_could_run(
     made = storm(dataclasses.replace(POOL, **pool), dataclasses.replace(APP, **app))
     scene = dataclasses.replace(EMPTY, storm=made, reservations=reservations)
     assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
+
+
+def test_a_node_that_a_disruption_budget_holds_may_be_on_its_way_out() -> None:
+    going = dataclasses.replace(WELL, claims=(claim(going=True),), pods=(pod(node="n"),))
+    assert oracle.problems(dataclasses.replace(going, held=frozenset({"app"}))) == []
+
+
+@pytest.mark.parametrize(("zone", "can_run"), [("us-west-2a", True), ("us-west-2b", False)])
+def test_a_disk_holds_its_pod_in_its_zone(zone: str, *, can_run: bool) -> None:
+    scene = dataclasses.replace(EMPTY, reservations=FREE, disks={"a": zone})
+    assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
+
+
+@pytest.mark.parametrize(("now_s", "can_run"), [(599, True), (600, False)])
+def test_a_block_that_is_drained_is_no_place(now_s: int, *, can_run: bool) -> None:
+    made = dataclasses.replace(storm(), slots=(dataclasses.replace(SLOTS, block=True),))
+    there = {"slots": reservation(available=1, kind="capacity-block", end_s=3000)}
+    scene = dataclasses.replace(EMPTY, storm=made, reservations=there, now_s=now_s)
+    assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
+
+
+def test_nodes_that_are_disrupted_are_counted_by_pool() -> None:
+    watch = Watch(storm(dataclasses.replace(POOL, away_max=0)))
+    watch.see(claim(), is_gone=False)
+    assert watch.problems([]) == []
+    watch.see(claim(reason="DisruptionReason"), is_gone=False)
+    watch.see(claim(), is_gone=True)
+    assert watch.problems([]) == ["1 nodes of pool were being disrupted at once, of at most 0"]
+
+
+def test_a_pod_that_is_deleted_without_being_evicted_is_a_problem_unless_a_block_ends() -> None:
+    evicted, deleted = "POST /namespaces/default/pods/a/eviction", "DELETE /namespaces/default/pods/a"
+    (problem,) = Watch(storm()).problems([evicted, deleted])
+    assert problem == f"a pod was deleted instead of evicted: {deleted}"
+    block = dataclasses.replace(storm(), slots=(dataclasses.replace(SLOTS, block=True),))
+    assert Watch(block).problems([deleted]) == []

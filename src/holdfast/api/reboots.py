@@ -10,11 +10,18 @@ from holdfast.api import conditions
 from holdfast.api.claim_conditions import REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 
+FAILED: Final = "RebootFailed"  # why one is over
 _REMEMBERED: Final = 4
 
 
 def is_on(claim: NodeClaim) -> bool:
     return conditions.holds(claim.status.conditions, REBOOTING)
+
+
+def has_failed(claim: NodeClaim) -> bool:
+    """Whether the last one is over and the node did not come back."""
+    found = conditions.find(claim.status.conditions, REBOOTING)
+    return found is not None and (found.status, found.reason) == (conditions.FALSE, FAILED)
 
 
 def of(claim: NodeClaim) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ class Machine:
     zone: str
     capacity: str
     slot: str
-    nano_usd: int  # an hour, on top of what is paid anyway
+    nano_usd: int  # an hour, on top of what is paid anyway; 0 until it runs, as EC2 charges
     state: str  # wanted, launching, booting, ready or ending
     pods: tuple[str, ...]
 

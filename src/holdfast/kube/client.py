@@ -6,6 +6,7 @@ tried again only when the server said that it did not look at it (429); everythi
 who knows whether doing it twice does it once.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
@@ -41,8 +42,9 @@ _SERVER_OWNED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    per_second: float = 200  # as Karpenter's --kube-client-qps
-    burst: int = 300  # and --kube-client-burst
+    per_second: float = 1000  # against a loop of ours; what the server can bear it says itself
+    burst: int = 1000
+    at_once: int = 64  # requests that wait for an answer, watches apart: each has a connection
     page_size: int = 500
     attempts: int = 5
     longest_wait_s: float = 60  # a server that asks for more than this between attempts is an error at once
@@ -58,6 +60,7 @@ class Client:
         self._clock = clock
         self._ids = ids
         self._settings = settings
+        self._room = asyncio.Semaphore(settings.at_once)
         self._limit = RateLimit(clock=clock, per_second=settings.per_second, burst=settings.burst)
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
@@ -106,7 +109,7 @@ class Client:
             "timeoutSeconds": str(seconds),
         }
         path = paths.all_of(kind)
-        answer = await self._ask("GET", path, query)
+        answer = await self._send("GET", path, query)
         if isinstance(answer.body, bytes):
             raise statuses.error_of(answer.status, answer.headers, answer.body, f"watch {path}")
         try:
@@ -226,6 +229,12 @@ class Client:
             await self._clock.sleep(wait_s)
 
     async def _ask(
+        self, method: str, path: str, query: Mapping[str, str], content_type: str = "", body: bytes = b""
+    ) -> Answer:
+        async with self._room:
+            return await self._send(method, path, query, content_type, body)
+
+    async def _send(
         self, method: str, path: str, query: Mapping[str, str], content_type: str = "", body: bytes = b""
     ) -> Answer:
         await self._limit.take()

@@ -7,6 +7,7 @@ calls things (its label keys) is part of the snapshot.
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -149,6 +150,14 @@ class CloudLabels:
 
 
 @dataclass(frozen=True, slots=True)
+class CountBefore:
+    """What the reading of the reservations' counts before this one was good for."""
+
+    read_s: int  # when it began
+    free: Mapping[str, int]  # by reservation: slots that certainly were free then
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     taken_s: int
     cloud_labels: CloudLabels
@@ -160,4 +169,5 @@ class Snapshot:
     budgets: tuple[BudgetView, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     counts_read_s: int = 0  # when the reading of the reservations' counts began
+    count_before: CountBefore | None = None  # None: there was none, or it is forgotten
     instances: tuple[Instance, ...] = ()  # every machine of this cluster, as the cloud last said

@@ -20,6 +20,8 @@ from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.reflector import Reflector
 
 _GRACE_S: Final = 20.0  # kubelet kills after 30
+_LATE_S: Final = 30.0  # by then everything should have been read
+_TOLD_EVERY_S: Final = 10.0
 
 
 class Manager:
@@ -42,6 +44,7 @@ class Manager:
         self._reflectors = [
             Reflector(cache, kube=kube, clock=clock, ids=ids, recorder=recorder) for cache in caches
         ]
+        self._began_s = clock.monotonic_s()
         self._log = structlog.get_logger()
 
     async def run(self, stop: asyncio.Event, *, after_sync: Callable[[], None] = lambda: None) -> None:
@@ -63,12 +66,26 @@ class Manager:
         missing = self._caches.unsynced()
         return f"not read yet: {', '.join(missing)}" if missing else ""
 
+    @property
+    def unsynced_s(self) -> float:
+        """How long it has been running without having read everything; 0: it has."""
+        return self._clock.monotonic_s() - self._began_s if self._caches.unsynced() else 0.0
+
+    async def _tell_what_is_missing(self) -> None:
+        """Until it is cancelled (ST-3)."""
+        await self._clock.sleep(_LATE_S)
+        while True:
+            self._log.warning("not synced", missing=self._caches.unsynced(), seconds=round(self.unsynced_s))
+            await self._clock.sleep(_TOLD_EVERY_S)
+
     async def _lead(self, stop: asyncio.Event, after_sync: Callable[[], None]) -> None:
         stopping = asyncio.create_task(stop.wait())
+        telling = asyncio.create_task(self._tell_what_is_missing())
         try:
             for cache in self._caches:
                 if not await _before(stopping, cache.until_synced()):
                     return
+            telling.cancel()
             after_sync()
             self._log.info("synced", objects=sum(len(cache) for cache in self._caches))
             if self._election is None:
@@ -76,6 +93,7 @@ class Manager:
             elif await _before(stopping, self._election.acquire()):
                 await self._control(stopping, self._election)
         finally:
+            telling.cancel()
             stopping.cancel()
             if self._election is not None:
                 await self._election.release()

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 from typing import Final
 
 from holdfast import names
-from holdfast.api import conditions
+from holdfast.api import conditions, reboots
 from holdfast.api.claim_conditions import DRIFTED, INITIALIZED, INSTANCE_TERMINATING, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import Budget, NodePool
@@ -50,6 +50,8 @@ def facts(halves: Halves, *, queued: Container[str] = (), reboots_s: Iterable[in
             for c in (node.status.conditions if node is not None else ())
         ),
         reboots_s=tuple(reboots_s),
+        rebooted_s=_since_s(claim, REBOOTING, conditions.FALSE),
+        reboot_failed=claim is not None and reboots.has_failed(claim),
     )
 
 
@@ -72,10 +74,10 @@ def _holds(claim: NodeClaim | None, type_: str) -> bool:
     return _since_s(claim, type_) is not None
 
 
-def _since_s(claim: NodeClaim | None, type_: str) -> int | None:
-    """Since when a condition of the claim is True; None: it is not."""
+def _since_s(claim: NodeClaim | None, type_: str, status: str = conditions.TRUE) -> int | None:
+    """Since when a condition of the claim is True, or that; None: it is not."""
     found = conditions.find(claim.status.conditions, type_) if claim is not None else None
-    if found is None or found.status != conditions.TRUE:
+    if found is None or found.status != status:
         return None
     return times.epoch_s(found.last_transition_time)
 

@@ -30,7 +30,7 @@ from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
-from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
+from holdfast.model.snapshot import CountBefore, NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
 from holdfast.state import (
@@ -75,7 +75,7 @@ MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spr
     StatefulSet,
 )
 # Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
-_AGE_S: Final = 90.0
+_MAX_AGE_S: Final = 90.0
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
     PersistentVolume,
@@ -123,6 +123,7 @@ class Live:
         self._converter = _RememberingConverter(LabelRules(cloud.labels.well_known, key_aliases))
         self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read
+        self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
         self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
@@ -139,28 +140,35 @@ class Live:
         await self._convert_new_pods()
         return self._taken(supplied, counts, instances)
 
-    async def counts(self) -> ReservationCounts:
+    async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
         """The newest counts; those of before, where they cannot be read now."""
-        try:
-            self._counts = await self._cloud.reservations()
-        except errors.HoldfastError:
-            return self._counts
+        with contextlib.suppress(errors.HoldfastError):
+            newest = await self._cloud.reservations(max_age_s=max_age_s)
+            if newest.read_began_s > self._counts.read_began_s:
+                seen = self._bare(self._counts, self._machines)
+                self._count_before = ledger.count_before(seen, self._ledger_lag_s)
+            self._counts = newest
         return self._counts
 
     async def ledger(self) -> dict[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
-        counts = await self.counts()
-        instances = await self._instances(counts)
-        now_s = self._clock.now_s()
-        bare = Snapshot(
-            taken_s=now_s,
+        return ledger.ledger(await self.slots(), self._ledger_lag_s)
+
+    async def slots(self, max_age_s: float | None = None) -> Snapshot:
+        """The world as far as slots are counted by it."""
+        counts = await self.counts(max_age_s)
+        return self._bare(counts, await self._instances(counts))
+
+    def _bare(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Snapshot:
+        return Snapshot(
+            taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
             claims=tuple(claims.view(c, self._cloud.labels) for c in self._of(NodeClaim)),
             reservations=counts.reservations,
             counts_read_s=counts.read_began_s,
+            count_before=self._count_before,
             instances=instances,
         )
-        return ledger.ledger(bare, self._ledger_lag_s)
 
     def pool(self, name: str) -> NodePoolView | None:
         """A NodePool as it is now, with what its nodes have now; None: it is gone, or going."""
@@ -204,7 +212,12 @@ class Live:
         self._read_surroundings()
         cluster = self._cluster(self._of(Pod), self._to_come(supplied))
         supply = Supply(
-            self._cloud.labels, supplied.types, counts.reservations, counts.read_began_s, instances
+            self._cloud.labels,
+            supplied.types,
+            counts.reservations,
+            counts.read_began_s,
+            instances,
+            self._count_before,
         )
         taken = snapshot.take(
             cluster,
@@ -329,7 +342,9 @@ class Live:
         well while nothing comes or goes: who looks every few seconds costs one call a minute."""
         if counts.reservations:
             with contextlib.suppress(errors.HoldfastError):
-                self._machines = await self._cloud.instances(age_s=0 if self._is_in_motion() else _AGE_S)
+                self._machines = await self._cloud.instances(
+                    max_age_s=0 if self._is_in_motion() else _MAX_AGE_S
+                )
         return self._machines if counts.reservations else ()
 
     def _is_in_motion(self) -> bool:

@@ -25,7 +25,7 @@ from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
-from holdfast.model.snapshot import CloudLabels, NodeView, Snapshot
+from holdfast.model.snapshot import CloudLabels, CountBefore, NodeView, Snapshot
 from holdfast.state import budgets, claims, daemonsets, nodepools, nodes, pod_states
 from holdfast.state.nodes import Halves, Limits
 from holdfast.state.pods import PodConverter
@@ -54,6 +54,7 @@ class Supply:
     reservations: tuple[Reservation, ...] = ()
     counts_read_s: int = 0
     instances: tuple[Instance, ...] = ()
+    count_before: CountBefore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def take(
         budgets=tuple(sorted(map(budgets.view, cluster.budgets), key=lambda b: (b.namespace, b.name))),
         reservations=tuple(sorted(supply.reservations, key=lambda r: r.id)),
         counts_read_s=supply.counts_read_s,
+        count_before=supply.count_before,
         instances=tuple(sorted(supply.instances, key=lambda i: i.provider_id)),
     )
     return Taken(snapshot, rejected)

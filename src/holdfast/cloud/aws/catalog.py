@@ -65,6 +65,8 @@ class Built:
     change every minute, and touch a few types of a thousand."""
 
     def __init__(self) -> None:
+        self.asked: object = None  # what the whole answer of before was made of
+        self.types: tuple[InstanceType, ...] = ()
         self._of: object = None
         self._by_type: dict[str, tuple[_Makings, InstanceType]] = {}
 

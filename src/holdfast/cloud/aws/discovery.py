@@ -80,6 +80,7 @@ class Discovery:
         self._memory = LearnedMemory()
         self._asked_s: float | None = None  # when counts were first wanted
         self._selecting: set[str] = set()  # classes that have reservation terms
+        self._occupied = False  # whether machines of ours are in capacity blocks
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
@@ -139,18 +140,18 @@ class Discovery:
         seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
-            types = await self._aws.executor.run(
-                lambda: catalog.build(
-                    supply,
-                    node_class,
-                    seen,
-                    now_s=self._clock.now_s(),
-                    settings=self._setup.settings,
-                    built=built,
+            now_s = self._clock.now_s()
+            # Claims of one plan ask one after the other, and time alone changes only what reservations offer.
+            asked = (supply, node_class, seen, now_s if seen else 0)
+            if built.asked != asked:
+                built.types = await self._aws.executor.run(
+                    lambda: catalog.build(
+                        supply, node_class, seen, now_s=now_s, settings=self._setup.settings, built=built
+                    )
                 )
-            )
-        self._types_of[node_class.metadata.name] = {known.name: known for known in types}
-        return types
+                built.asked = asked
+                self._types_of[node_class.metadata.name] = {known.name: known for known in built.types}
+        return built.types
 
     async def types_seen(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
         """By name, as they were last built: for who asks what a type is, not what there is of it now."""
@@ -158,12 +159,18 @@ class Discovery:
             await self.instance_types(node_class)
         return self._types_of[node_class.metadata.name]
 
-    async def reservations(self, *, occupied: bool = False) -> ReservationCounts:
-        """Where no class has terms nobody may use any, and EC2 is not asked; unless machines of ours are in some all
-        the same, whose end has to be known (aws-6.2.7)."""
-        if not self._selecting and not occupied:
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
+        """Where no class has terms and no machine is in a block nobody needs to know any, and EC2 is not asked."""
+        if not self._reservations.wanted:
             return ReservationCounts((), self._clock.now_s())
-        return self._counts(await self._newest())
+        return self._counts(await self._newest(max_age_s))
+
+    def occupied(self, blocks: AbstractSet[str]) -> None:
+        """Machines of ours are in these capacity blocks. Selected by a class or not, and with the gate shut or not, a
+        block takes its machines with it (aws-6.2.7)."""
+        self._occupied = bool(blocks)
+        self._reader.want(blocks)
+        self._want_reservations()
 
     async def count_again(self) -> ReservationCounts:
         """From a reading that begins now: for whoever was told that a reservation is full."""
@@ -220,12 +227,15 @@ class Discovery:
             self._forget(node_class.metadata.name)
             return
         self._selecting.add(node_class.metadata.name)
-        self._reservations.wanted = True
+        self._want_reservations()
         self._reader.want(term.id for term in terms if term.id)
 
     def _forget(self, name: str) -> None:
         self._selecting.discard(name)
-        self._reservations.wanted = bool(self._selecting)
+        self._want_reservations()
+
+    def _want_reservations(self) -> None:
+        self._reservations.wanted = bool(self._selecting) or self._occupied
 
     async def _supply(self, learned: Mapping[str, int] = MappingProxyType({})) -> Supply:
         listing, now_s = await self._types.get(), self._clock.monotonic_s()
@@ -277,10 +287,10 @@ class Discovery:
             reading = await self._reservations.read()
         return self._named(reading)
 
-    async def _newest(self) -> Reading:
+    async def _newest(self, max_age_s: float | None = None) -> Reading:
         """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
         another minute. Nor of one that is to be drained: it may have got a new end."""
-        reading, now_s = await self._reservations.fresh(), self._clock.now_s()
+        reading, now_s = await self._reservations.fresh(max_age_s), self._clock.now_s()
         turned_s = reading.last_turn_s(now_s)
         if turned_s is None or turned_s <= reading.read_began_s:
             return reading

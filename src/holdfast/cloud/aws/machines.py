@@ -14,7 +14,7 @@ from holdfast import errors, ports
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import calls, drift, instances, reservations, template_data
+from holdfast.cloud.aws import calls, drift, instances, template_data
 from holdfast.cloud.aws.batching import Batcher
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.cluster import Cluster
@@ -29,7 +29,6 @@ A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond t
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
 _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
-_IN_BLOCK: Final = (aws.CAPACITY_RESERVATION_TYPE, reservations.CAPACITY_BLOCK)
 
 
 class Machines:
@@ -79,20 +78,15 @@ class Machines:
     async def instance(self, provider_id: str) -> Instance:
         return (await self.machine(provider_id)).instance
 
-    async def all(self, age_s: float = 0) -> tuple[Instance, ...]:
+    async def all(self, max_age_s: float = 0) -> tuple[Instance, ...]:
         """Every machine of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
         so that calls do not grow with nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / instances.PAGE)
-        if now_s - self._listed_s >= max(age_s, (pages - 1) * A_PAGE_S):
+        if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
             found = await self._read(instances.all_of(self._cluster))
             found.sort(key=lambda machine: machine.instance.provider_id)
             self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
         return tuple(machine.instance for machine in self._listed.values())
-
-    @property
-    def in_blocks(self) -> bool:
-        """Whether any of them, as they were last listed, goes with its capacity block."""
-        return any(_IN_BLOCK in machine.instance.labels for machine in self._listed.values())
 
     async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
         """What calls with these tokens launched, oldest first."""

@@ -13,7 +13,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws import class_hash, labels, preflight, repair
+from holdfast.cloud.aws import class_hash, instances, labels, preflight, repair
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
@@ -110,8 +110,8 @@ class Aws:
         self._note(node_class)
         return await self.discovery.instance_types(node_class)
 
-    async def reservations(self) -> ReservationCounts:
-        return await self.discovery.reservations(occupied=self._machines.in_blocks)
+    async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
+        return await self.discovery.reservations(max_age_s=max_age_s)
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         self._note(node_class)
@@ -132,8 +132,10 @@ class Aws:
     async def instance(self, provider_id: str) -> Instance:
         return await self._machines.instance(provider_id)
 
-    async def instances(self, *, age_s: float = 0) -> tuple[Instance, ...]:
-        return await self._machines.all(age_s)
+    async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
+        found = await self._machines.all(max_age_s)
+        self.discovery.occupied(instances.blocks(found))
+        return found
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)

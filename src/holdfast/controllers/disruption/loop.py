@@ -29,7 +29,6 @@ from holdfast.core.disruption.commands import Action, Command, Decision, Memory,
 from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.validation import Invalid
 from holdfast.core.scheduling import columns
-from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
@@ -59,7 +58,6 @@ class Disruption:
     def __init__(self, *, live: Live, caches: Caches, doors: Doors, queue: Queue, settings: Settings) -> None:
         self._live = live
         self._claims = caches.of(NodeClaim)
-        self._by_machine = self._claims.index(indexes.by_machine)
         self._nodes = caches.of(Node)
         self._pools = caches.of(NodePool)
         self._treatments = doors.cloud.treatments
@@ -154,7 +152,7 @@ class Disruption:
                 await self._reboot(command, claims)
             else:
                 await self._queue.start(command, claims)
-        except (errors.NotReady, errors.NotFound, errors.AlreadyExists, errors.Conflict) as error:
+        except (errors.Terminal, errors.NotReady, errors.NotFound, errors.Conflict) as error:
             self._log.info("not done", why=str(error), command=command.why)
             return RequeueAfter(_EVERY_S, f"not done: {error}")
         self._telling.acts(command, claims)
@@ -165,7 +163,11 @@ class Disruption:
         """When it was asked for is on the claim before that it was: a crash between costs one of its reboots."""
         now_s = self._clock.now_s()
         for claim in claims:
-            written = {names.REBOOTS: reboots.and_one(claim, now_s)}
+            bound_s = command.drain_bound_s
+            written = {
+                names.REBOOTS: reboots.and_one(claim, now_s),
+                names.REBOOT_TERMINATION_GRACE_PERIOD: None if bound_s is None else f"{bound_s}s",
+            }
             marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
             found = Verdicts(marked, now_s=now_s)
             found.put(claim_conditions.REBOOTING, conditions.TRUE, "RebootRequested", command.why)
@@ -177,13 +179,11 @@ class Disruption:
         return tuple(one for one in found if one is not None and one.metadata.deletion_timestamp is None)
 
     async def _clean_up(self) -> None:
-        """Taints that nobody stands behind: those of another autoscaler, which had a queue in its memory (D-1)."""
-        for node in tuple(self._nodes):
-            if not any(taint.key == names.DISRUPTED_TAINT for taint in node.spec.taints):
-                continue
-            claim = next(iter(self._by_machine.get(node.spec.provider_id)), None)
-            going = node.metadata.deletion_timestamp or (claim and claim.metadata.deletion_timestamp)
-            if claim is not None and not going and orders.of(claim) is None:
+        """Marks that nobody stands behind: those of another autoscaler, which had a queue in its memory (D-1)."""
+        for claim in tuple(self._claims):
+            node = self._marks.node_of(claim)
+            going = claim.metadata.deletion_timestamp or (node and node.metadata.deletion_timestamp)
+            if not going and orders.of(claim) is None and _is_marked(claim, node):
                 await self._marks.take_off(claim)
 
     async def _give_up_waiting(self, world: World) -> None:
@@ -192,3 +192,8 @@ class Disruption:
             if claim is not None:
                 self._recorder.event(claim, "SlotTaken", one.why, warning=True)
                 await self._end.end(claim, "insufficient_capacity")
+
+
+def _is_marked(claim: NodeClaim, node: Node | None) -> bool:
+    tainted = node is not None and any(taint.key == names.DISRUPTED_TAINT for taint in node.spec.taints)
+    return tainted or conditions.holds(claim.status.conditions, claim_conditions.DISRUPTION_REASON)

@@ -16,10 +16,10 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.pods import Pod
 from holdfast.api.storage import PersistentVolumeClaim, VolumeAttachment
-from holdfast.controllers import claim_end
+from holdfast.controllers import claim_end, drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
-from holdfast.controllers.node import drain
+from holdfast.controllers.drain import Evictions
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -30,11 +30,10 @@ from holdfast.state import times, volumes
 
 DRAINED: Final = "karpenter_nodes_drained_total"
 TERMINATED: Final = "karpenter_nodes_terminated_total"
-EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
 METRICS: Final = (
     Metric(DRAINED, "counter", "Nodes that were emptied.", ("nodepool",)),
     Metric(TERMINATED, "counter", "Nodes that ended.", ("nodepool",)),
-    Metric(EVICTIONS, "counter", "Evictions asked for, by the answer.", ("code",)),
+    *drain.METRICS,
 )
 
 _CHECK_S: Final = 5.0
@@ -54,6 +53,7 @@ class NodeTermination:
         self._claims = caches.of(NodeClaim).index(indexes.by_machine)
         self._attachments = caches.of(VolumeAttachment)
         self._volume_claims = caches.of(PersistentVolumeClaim)
+        self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)
         self._kube = doors.kube
         self._cloud = doors.cloud
         self._clock = doors.clock
@@ -135,7 +135,7 @@ class NodeTermination:
             said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
             self._recorder.event(pod, "Disrupted", said)
         for pod in decided.evict:
-            await self._evict(node, pod)
+            await self._evictions.evict(node, pod)
         if draft is not None and draft.condition(claim_conditions.DRAINED) is None:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
@@ -147,22 +147,6 @@ class NodeTermination:
             draft.say(claim_conditions.DRAINED, conditions.TRUE)
         self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return None
-
-    async def _evict(self, node: Node, pod: Pod) -> None:
-        try:
-            await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
-        except errors.NotFound:
-            code = "404"
-        except (errors.Throttled, errors.Rejected) as error:
-            code = "429"
-            said = f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be evicted: {error}"
-            self._recorder.event(node, "FailedDraining", said, warning=True)
-        except errors.Conflict:
-            code = "409"
-        else:
-            code = "200"
-            self._recorder.event(pod, "Evicted", f"node {node.metadata.name} is being emptied")
-        self._recorder.count(EVICTIONS, {"code": code})
 
     # --- Volumes --------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 Run by `lifecycle` while the claim is not Launched. The rules: a claim that holds a slot is launched into it; when that
 reservation turns out to be full, another one that the claim lists and the ledger calls free is taken at once, by
 moving the annotation first (decision 13); when there is none the claim ends, and its pods are planned again. A claim
-that waits for an instance to leave its slot is not launched before the count says that it has (decision 22).
+that waits for an instance to leave its slot is not launched before the count says that it has, and one whose slot
+somebody else was quicker to take goes on waiting: it is the hold (decision 22).
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.stage import End, Wait
+from holdfast.core.disruption import holds
 from holdfast.model import requirements, resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
@@ -31,6 +33,7 @@ from holdfast.state.live import Live
 _MOVES_MAX: Final = 8  # from slot to slot in one go
 _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
+_COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
 _REMEMBERED: Final = 10_000  # claims that failed
 
 
@@ -66,11 +69,8 @@ class Launch:
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
             return Wait(left_s, "its launch failed a moment ago")
-        if _waits(draft) and not await self._slot_is_free(draft.claim):
-            draft.say(
-                claim_conditions.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", "its slot is not free yet"
-            )
-            return Wait(_SLOT_CHECK_S, "its slot is not free yet")
+        if _waits(draft) and not await self._is_its_turn(draft.name):
+            return _waiting(draft, "its slot is not free yet")
         node_class = self._live.node_class(draft.claim.spec.node_class_ref)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return End("nodeclass_not_ready", "its node class is not there, or is being deleted")
@@ -83,7 +83,7 @@ class Launch:
 
     async def _launched(
         self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
-    ) -> Instance | _Failed | End:
+    ) -> Instance | _Failed | Wait | End:
         for _ in range(_MOVES_MAX):
             slot = draft.annotations.get(names.SLOT)
             request = LaunchRequest(draft.claim, node_class, "", slot, types)
@@ -92,6 +92,9 @@ class Launch:
             match outcome:
                 case Instance():
                     return outcome
+                case errors.InsufficientCapacity() if names.WAITS_FOR_INSTANCE in draft.annotations:
+                    await self._spend_token(draft)
+                    return _waiting(draft, str(outcome))
                 case errors.ReservationExhausted() if slot is not None:
                     if not await self._move(draft, slot):
                         return _full(draft, outcome)
@@ -109,13 +112,13 @@ class Launch:
         return End("insufficient_capacity", "every slot it moved to was taken meanwhile")
 
     def _answered(
-        self, draft: Draft, types: tuple[InstanceType, ...], outcome: Instance | _Failed | End
+        self, draft: Draft, types: tuple[InstanceType, ...], outcome: Instance | _Failed | Wait | End
     ) -> Wait | End | None:
         match outcome:
             case Instance():
                 _fill(draft, outcome, types)
                 return None
-            case End():
+            case Wait() | End():
                 return outcome
             case _Failed(error):
                 draft.say(claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error))
@@ -159,21 +162,22 @@ class Launch:
         change = {"metadata": {"annotations": {names.LAUNCH_TOKEN: None}}}
         draft.refresh(await self._kube.patch(draft.claim, change, only_if_unchanged=True))
 
-    async def _slot_is_free(self, claim: NodeClaim) -> bool:
-        """Whether the instance it waits for has left, and the count shows a slot for everybody who holds one."""
-        annotations = claim.metadata.annotations
-        try:
-            await self._cloud.instance(annotations[names.WAITS_FOR_INSTANCE])
-        except errors.NotFound:
-            entry = (await self._live.ledger()).get(annotations.get(names.SLOT, ""))
-            return entry is None or entry.reservation.available >= entry.held
-        return False
+    async def _is_its_turn(self, name: str) -> bool:
+        """Once its machine is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
+        if all(one.name != name for one in holds.freed(await self._live.slots())):
+            return False
+        return holds.goes_now(await self._live.slots(max_age_s=_COUNT_AGE_S), name)
 
 
 def _waits(draft: Draft) -> bool:
     """Whether it may have to wait for its slot. One that was asked for may be the very one that is in it: a crash hid
     the answer, and the token finds it."""
     return names.WAITS_FOR_INSTANCE in draft.annotations and names.LAUNCH_TOKEN not in draft.annotations
+
+
+def _waiting(draft: Draft, why: str) -> Wait:
+    draft.say(claim_conditions.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", why)
+    return Wait(_SLOT_CHECK_S, why)
 
 
 def _requirements(claim: NodeClaim) -> Requirements:

@@ -1,22 +1,26 @@
 """nodeclaim.reboot: a node that is ill is restarted in place, which keeps its machine and the slot it is in.
 
-Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. Pods are not evicted first. The rules
-(NC-39a): the node is tainted, and what it was before is on the claim before the cloud is asked, under a name that is the
-same after a crash; back is a node that booted anew and is ready; one that is not back in time is deleted.
+Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. The rules (NC-39a): the
+node is tainted, and emptied by eviction alone; who may not be evicted by the bound rides along. What the node was before
+is on the claim before the cloud is asked, under a name that is the same after a crash. Back is a node that booted anew
+and is ready. One that is not back in time is not simply deleted, which would leave its slot to anybody: it is said to
+have failed, and then repair replaces it, with the slot held.
 """
 
 from typing import Any, Final
 
 import msgspec
 
-from holdfast import names
+from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions, reboots
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
+from holdfast.api.pods import Pod
 from holdfast.controllers import conditions as verdicts
-from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.controllers import drain
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.doors import Doors
+from holdfast.controllers.drain import Evictions
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
@@ -25,7 +29,9 @@ from holdfast.state import nodes as node_states
 from holdfast.state import times
 
 _BACK_S: Final = 20 * 60
+_DRAIN_S: Final = 5 * 60  # where nobody says how long it may take
 _CHECK_S: Final = 15.0
+_SOON_S: Final = 1.0
 _TAINT: Final = NodeTaint(key=names.REBOOTING_TAINT, effect="NoSchedule")
 
 
@@ -37,7 +43,8 @@ class Reboot:
         self._by_machine = self._claims.index(indexes.by_machine)
         self._all_nodes = caches.of(Node)
         self._nodes: Index[Node] = self._all_nodes.index(indexes.by_machine)
-        self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._pods = caches.of(Pod).index(indexes.by_node)
+        self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)
         self._kube = doors.kube
         self._cloud = doors.cloud
         self._clock = doors.clock
@@ -55,32 +62,58 @@ class Reboot:
         if claim is None or claim.metadata.deletion_timestamp is not None or not reboots.is_on(claim):
             return Done()
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
-        found = conditions.find(claim.status.conditions, claim_conditions.REBOOTING)
-        assert found is not None, "it is rebooting"
-        if self._clock.now_s() >= times.epoch_s(found.last_transition_time) + _BACK_S or node is None:
-            self._recorder.event(claim, "RebootFailed", "its node is not back in time", warning=True)
-            await self._end.end(claim, "unhealthy")
-            return Done("deleted: it did not come back")
+        if node is None:
+            return await self._failed(claim, None, "its node is gone")
+        left_s = _drained_by_s(claim) - self._clock.now_s()
+        if left_s + _BACK_S <= 0:
+            return await self._failed(claim, node, f"its node was not back {_BACK_S // 60} minutes later")
         before = claim.metadata.annotations.get(names.REBOOT_PRE_BOOT_ID)
         if before is None:
-            before = node.status.node_info.boot_id
             await self._tainted(node, there=True)
+            if left_s > 0 and (waiting := await self._drain(node)):
+                return RequeueAfter(_SOON_S, f"{waiting} pods are still there")
+            before = node.status.node_info.boot_id
             claim = await self._annotated(claim, before)
         if node.status.node_info.boot_id != before and node_states.is_ready(node):
             return await self._back(claim, node)
+        return await self._issued(claim, node)
+
+    async def _drain(self, node: Node) -> int:
+        """How many pods are still to go."""
+        decided = drain.drain(self._pods.get(node.metadata.name), now_s=self._clock.now_s(), until_s=None)
+        for pod in decided.evict:
+            await self._evictions.evict(node, pod)
+        return decided.waiting
+
+    async def _issued(self, claim: NodeClaim, node: Node) -> Done | RequeueAfter:
         operation = f"{claim.metadata.uid}-{(reboots.of(claim) or (0,))[-1]}"
-        await self._cloud.reboot(claim.status.provider_id or "", operation)
+        try:
+            await self._cloud.reboot(claim.status.provider_id or "", operation)
+        except (errors.NotFound, errors.Terminal) as error:
+            return await self._failed(claim, node, f"its machine could not be rebooted: {error}")
+        await self._say(claim, conditions.TRUE, "RebootIssued")
         return RequeueAfter(_CHECK_S, "whether it is back")
 
     async def _back(self, claim: NodeClaim, node: Node) -> Done:
-        """The taint goes first and the condition last, so a crash between leaves a reboot that is found to be over."""
-        await self._tainted(node, there=False)
-        claim = await self._annotated(claim, None)
-        found = Verdicts(claim, now_s=self._clock.now_s())
-        found.put(claim_conditions.REBOOTING, conditions.FALSE, "RebootSucceeded")
-        await verdicts.write(self._kube, claim, found.changes)
+        await self._over(claim, node, "RebootSucceeded")
         self._recorder.event(claim, "RebootObserved", "its node is back, on the same machine")
         return Done("rebooted")
+
+    async def _failed(self, claim: NodeClaim, node: Node | None, why: str) -> Done:
+        await self._over(claim, node, reboots.FAILED, why)
+        self._recorder.event(claim, "RebootFailed", why, warning=True)
+        return Done(f"the reboot failed: {why}")
+
+    async def _over(self, claim: NodeClaim, node: Node | None, reason: str, why: str = "") -> None:
+        """The taint goes first and the condition last, so a crash between leaves a reboot that is found to be over."""
+        if node is not None:
+            await self._tainted(node, there=False)
+        await self._say(await self._annotated(claim, None), conditions.FALSE, reason, why)
+
+    async def _say(self, claim: NodeClaim, status: str, reason: str, why: str = "") -> None:
+        found = Verdicts(claim, now_s=self._clock.now_s())
+        found.put(claim_conditions.REBOOTING, status, reason, why)
+        await verdicts.write(self._kube, claim, found.changes)
 
     async def _annotated(self, claim: NodeClaim, boot_id: str | None) -> NodeClaim:
         return await self._kube.patch(
@@ -94,3 +127,11 @@ class Reboot:
         wanted = [*others, _TAINT] if there else others
         change: dict[str, Any] = {"spec": {"taints": [msgspec.to_builtins(one) for one in wanted]}}
         await self._kube.patch(node, change, only_if_unchanged=True)
+
+
+def _drained_by_s(claim: NodeClaim) -> int:
+    """When the machine is rebooted, whoever is still on it."""
+    found = conditions.find(claim.status.conditions, claim_conditions.REBOOTING)
+    assert found is not None, "it is rebooting"
+    bound_s = times.duration_s(claim.metadata.annotations.get(names.REBOOT_TERMINATION_GRACE_PERIOD, ""))
+    return times.epoch_s(found.last_transition_time) + (_DRAIN_S if bound_s is None else bound_s)

@@ -13,9 +13,10 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
+from holdfast.controllers.nodepool.classes import PoolClasses
 from holdfast.controllers.nodepool.registration import RegistrationHealth
 from holdfast.ports import Clock, Cloud, Kube, Recorder
-from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key
 from holdfast.state import nodepools
@@ -35,27 +36,22 @@ class Status:
         self._cloud = cloud
         self._clock = clock
         self._recorder = recorder
-        self._terms = terms = cloud.node_classes
-        self._classes = caches.of(terms.kind)
-        self._pools = caches.of(NodePool)
-        self._of_class = self._pools.index(lambda pool: terms.names(pool.spec.template.spec.node_class_ref))
-        self._registrations = RegistrationHealth(pools=self._pools, claims=caches.of(NodeClaim))
+        self._classes = PoolClasses(cloud, caches)
+        self._registrations = RegistrationHealth(pools=caches.of(NodePool), claims=caches.of(NodeClaim))
 
     def watch(self, controller: Controller) -> None:
-        controller.watch(self._pools, lambda pool: (key_of(pool),))
-        controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
+        self._classes.watch(controller)
         self._registrations.subscribe(controller.add)
 
     async def reconcile(self, key: Key) -> Done:
-        pool = self._pools.get(key)
-        class_names = self._terms.names(pool.spec.template.spec.node_class_ref) if pool is not None else ()
-        if pool is None or not class_names:
+        known = self._classes.find(key)
+        if known is None:
             self._registrations.forget(key)
             return Done()
-        node_class = self._classes.get(("", class_names[0]))
+        pool, class_name, node_class = known
         found = Verdicts(pool, now_s=self._clock.now_s())
         self._validate(found, pool)
-        _judge_class(found, class_names[0], node_class)
+        _judge_class(found, class_name, node_class)
         self._registrations.judge(found, pool, node_class)
         found.summarize(READY_NEEDS)
         did = await verdicts.write(self._kube, pool, found.changes | _seen(pool, node_class))

@@ -38,9 +38,13 @@ from holdfast.state.live import Live, Seen
 KEY: Final[Key] = ("", "provisioning")
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
 UNSCHEDULABLE: Final = "karpenter_scheduler_unschedulable_pods_count"
+DECISION_SECONDS: Final = "karpenter_pods_scheduling_decision_duration_seconds"
 METRICS: Final = (
     Metric(SOLVE_SECONDS, "histogram", "Time a plan took.", ("controller",)),
     Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan had no place for.", ("controller",)),
+    Metric(
+        DECISION_SECONDS, "histogram", "From a pod's being seen to the first plan that has an answer for it."
+    ),
 )
 
 _AGAIN_S: Final = 10.0  # pods that are not on a node yet are looked at again this often (P-1)
@@ -82,6 +86,9 @@ class Provisioner:
         self._settings = settings
         self._memory = Memory()
         self._batch = Batch(batching.idle_s, batching.longest_s)
+        self._seen_s: dict[
+            str, float | None
+        ] = {}  # since when a pod waits for its first plan; None: it had one
         self._again_s: float | None = None  # when pods that are not on a node yet are looked at again
         self._wake: Callable[[Key], None] = lambda _: None
         self._room = asyncio.Semaphore(_CREATES_AT_ONCE)
@@ -102,16 +109,19 @@ class Provisioner:
         self._batch.hurry(self._clock.monotonic_s())
         self._wake(KEY)
 
-    def _on_pod(self, _before: Pod | None, after: Pod | None) -> None:
+    def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
         """kube-scheduler says again and again that there is no place; a pod that was promised one is no news, unless
         it went elsewhere: then it has taken somebody's place."""
         if after is None:
+            self._seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
         place = self._live.nominations.place_of(after.metadata.uid)
         if after.spec.node_name:
+            self._seen_s.pop(after.metadata.uid, None)
             if place is not None and not self._is_at(after.spec.node_name, place):
                 self._add(after.metadata.uid)
         elif place is None and pod_states.is_provisionable(after):
+            self._seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
             self._add(after.metadata.uid)
 
     def _is_at(self, node: str, place: str) -> bool:
@@ -152,6 +162,7 @@ class Provisioner:
         self._again_s = now_s  # until this run has come to its end
         seen = await self._live.take()
         plan = await self._decide(seen)
+        self._answered((*(pod.uid for pod in seen.snapshot.pending), *(one.pod for one in seen.rejected)))
         wrote = await self._act(plan, seen)
         self._again_s = None
         left = len(plan.unplaced) + len(seen.rejected)
@@ -227,6 +238,14 @@ class Provisioner:
             return None
 
     # --- What the outside is told ---------------------------------------------------------------------
+
+    def _answered(self, uids: Iterable[str]) -> None:
+        now_s = self._clock.monotonic_s()
+        for uid in uids:
+            since_s = self._seen_s.get(uid)
+            if since_s is not None:
+                self._recorder.observe(DECISION_SECONDS, {}, now_s - since_s)
+                self._seen_s[uid] = None
 
     def _report(self, plan: Plan, seen: Seen) -> None:
         told = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))

@@ -8,12 +8,12 @@ theirs from the cloud, NodeClaims from whoever launches them.
 from typing import Final
 
 from holdfast import errors
-from holdfast.api.nodepool import NodePool
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
+from holdfast.controllers.nodepool.classes import PoolClasses
 from holdfast.core.reservations import selected
 from holdfast.ports import Clock, Cloud, Kube, Recorder
-from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state import nodepools, reservation_condition
@@ -29,23 +29,18 @@ class Availability:
         self._cloud = cloud
         self._clock = clock
         self._recorder = recorder
-        self._terms = terms = cloud.node_classes
-        self._classes = caches.of(terms.kind)
-        self._pools = caches.of(NodePool)
-        self._of_class = self._pools.index(lambda pool: terms.names(pool.spec.template.spec.node_class_ref))
+        self._classes = PoolClasses(cloud, caches)
 
     def watch(self, controller: Controller) -> None:
-        controller.watch(self._pools, lambda pool: (key_of(pool),))
-        controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
+        self._classes.watch(controller)
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
-        pool = self._pools.get(key)
-        class_names = self._terms.names(pool.spec.template.spec.node_class_ref) if pool is not None else ()
-        node_class = self._classes.get(("", class_names[0])) if class_names else None
-        if pool is None or node_class is None:
+        known = self._classes.find(key)
+        if known is None or known.node_class is None:
             return Done()
+        pool = known.pool
         try:
-            types = await self._cloud.instance_types(node_class)
+            types = await self._cloud.instance_types(known.node_class)
         except errors.NotReady:
             return Done()  # until the class has its status, which is watched
         slots = selected.slots(nodepools.template_requirements(pool), types, self._cloud.labels.well_known)

@@ -99,7 +99,7 @@ def parse(text: str) -> Schedule:
 
 
 def is_open(schedule: Schedule, duration_s: int, now_s: int) -> bool:
-    """Whether it began less than so long ago (D-11)."""
+    """Whether it began less than so long ago: from its first second on, and not in the one after its last (D-11)."""
     latest_s = schedule.latest_s(now_s)
     return latest_s is not None and now_s - duration_s < latest_s
 

@@ -1,9 +1,10 @@
 """Replacements that wait for the slot of a machine that ends.
 
-Called by drift and repair before another node is given up, and by whoever ends a wait. The hold is the replacement
-NodeClaim itself: it names its slot and the machine it waits for, so a restart loses nothing. The rules: while such a
-claim finds its machine gone and no slot free, somebody else took the slot, and no second node of that reservation is
-given up; and the wait has a bound.
+Called by drift and repair before another node is given up, by whoever launches, and by whoever ends a wait. The hold is
+the replacement NodeClaim itself: it names its slot and the machine it waits for, so a restart loses nothing. The rules:
+while such a claim finds its machine gone and no slot free, somebody else took the slot, and no second node of that
+reservation is given up; those that wait are served in the order of their age, so a slot that was taken keeps one of them
+waiting and not all; and the wait has a bound.
 """
 
 from collections.abc import Mapping
@@ -45,17 +46,46 @@ def taken(snapshot: Snapshot, reservation: str) -> ClaimView | None:
     return waits[0] if len(waits) > available else None
 
 
+def goes_now(snapshot: Snapshot, name: str) -> bool:
+    """Whether it is the turn of a claim that waits: its machine is gone, and the count has a slot for it beside those of
+    claims that do not wait, of what was launched since, and of whoever has waited longer.
+
+    A launch from before the count may be missing from it too, but is not held against anybody: then the cloud refuses,
+    and the claim goes on waiting.
+    """
+    claim = next((one for one in freed(snapshot) if one.name == name), None)
+    if claim is None:
+        return False
+    others = [one for one in snapshot.claims if one.slot == claim.slot and not one.deleting]
+    ahead = sum(
+        one.launched_s >= snapshot.counts_read_s if one.launched_s is not None else not one.waits_for_instance
+        for one in others
+    )
+    ahead += sum(
+        (one.created_s, one.name) < (claim.created_s, name)
+        for one in freed(snapshot)
+        if one.slot == claim.slot
+    )
+    available = next((one.available for one in snapshot.reservations if one.id == claim.slot), 0)
+    return available > ahead
+
+
 def since(snapshot: Snapshot, known_s: Mapping[str, int]) -> dict[str, int]:
     """By claim: since when its machine is known to be gone."""
     return {claim.name: known_s.get(claim.name, snapshot.taken_s) for claim in freed(snapshot)}
 
 
 def overdue(world: World, freed_s: Mapping[str, int], bound_s: int) -> tuple[Overdue, ...]:
-    """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes."""
+    """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes. Where
+    the slot came free again it is as long once more: a launch may fail for a while."""
     found = []
     for claim in freed(world.snapshot):
         waited_s = world.now_s - freed_s.get(claim.name, world.now_s)
-        if waited_s >= bound_s and claim.slot is not None and taken(world.snapshot, claim.slot) is not None:
-            why = f"the slot of {claim.slot} went to somebody else; it waited {waited_s} s for another"
+        if claim.slot is None or waited_s < bound_s:
+            continue
+        is_taken = taken(world.snapshot, claim.slot) is not None
+        if is_taken or waited_s >= 2 * bound_s:
+            went = "went to somebody else" if is_taken else "is free, and nothing can be launched into it"
+            why = f"the slot of {claim.slot} {went}; it waited {waited_s} s"
             found.append(Overdue(claim.name, claim.slot, why))
     return tuple(found)

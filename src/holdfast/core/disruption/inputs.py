@@ -83,6 +83,8 @@ class NodeFacts:
     drifted: Drifted | None = None
     conditions: tuple[NodeCondition, ...] = ()
     reboots_s: tuple[int, ...] = ()  # when it was rebooted for its repair
+    rebooted_s: int | None = None  # since when the last of these is over
+    reboot_failed: bool = False  # and it did not come back
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 Called first of all methods, when the gate is open. The rules are Karpenter's (NC-38 to NC-39a): a condition must have
 lasted longer than it is tolerated; one node a pass, within budgets; nothing at all while more than a fifth of the pool is
 ill, for then the fault is elsewhere. One is ours: a reserved node is rebooted before it is replaced, since a reboot keeps
-the slot (decisions 18); when that did not help, it is replaced, with the slot held.
+the slot (decisions 18); when that did not help, it is replaced, with the slot held: at once when it is not back in time,
+and else when it is still ill after a while, for whoever says that it is ill has been rebooted too.
 """
 
 import enum
@@ -26,6 +27,7 @@ _REBOOTS_MAX: Final = 2
 _DAY_S: Final = 24 * 60 * 60
 _BREAKER_PERCENT: Final = 20
 _PRIORITY_MAX: Final = 100
+_SETTLES_S: Final = 5 * 60  # after a reboot
 
 
 class Mend(enum.StrEnum):
@@ -46,6 +48,9 @@ class Treatment:
     drain_bound_s: int | None = None  # 0: it is not drained at all
     priority: int = 0
     mend: Mend = Mend.REPLACE
+
+
+_NOT_BACK: Final = Treatment("Rebooting", "False", 0)
 
 
 def check(treatments: Sequence[Treatment]) -> None:
@@ -114,18 +119,14 @@ class Repair:
 
     def command(self, purse: Purse, whys: Whys) -> Command | None:
         snapshot = self.survey.world.snapshot
-        ill = {
-            node.name: found
-            for node in snapshot.nodes
-            if (found := illnesses(self.survey.facts(node).conditions, self.treatments))
-        }
+        ill = {node.name: found for node in snapshot.nodes if (found := self._illnesses(node))}
         if not ill:
             return None
         broken = self._pools_that_are_ill(ill)
         ready: list[tuple[Candidate, list[Illness]]] = []
         for node in snapshot.nodes:
             if node.name in ill:
-                due = [one for one in ill[node.name] if one.eligible_s <= self.survey.world.now_s]
+                due = self._due(node, ill[node.name])
                 why = self._why_not(node, due, broken, purse)
                 if why is None:
                     ready.append((self.survey.candidate(node), due))
@@ -137,6 +138,19 @@ class Repair:
                 return result
             whys.add(one.name, result)
         return None
+
+    def _illnesses(self, node: NodeView) -> tuple[Illness, ...]:
+        facts = self.survey.facts(node)
+        found = illnesses(facts.conditions, self.treatments)
+        if not facts.reboot_failed or facts.ready:
+            return found
+        since_s = facts.rebooted_s or 0
+        return *found, Illness(NodeCondition("Rebooting", "False", "RebootFailed", since_s), _NOT_BACK)
+
+    def _due(self, node: NodeView, ill: tuple[Illness, ...]) -> list[Illness]:
+        facts, now_s = self.survey.facts(node), self.survey.world.now_s
+        settles_s = 0 if facts.rebooted_s is None or facts.reboot_failed else facts.rebooted_s + _SETTLES_S
+        return [one for one in ill if max(one.eligible_s, settles_s) <= now_s]
 
     def _pools_that_are_ill(self, ill: dict[str, tuple[Illness, ...]]) -> set[str]:
         """Pools of which more than a fifth matches any treatment, tolerated or not (NC-39)."""
@@ -171,7 +185,8 @@ class Repair:
 
     def _ordered(self, ready: list[tuple[Candidate, list[Illness]]]) -> list[tuple[Candidate, list[Illness]]]:
         """Most urgent first: the rank of the priority, and one more for every half hour past what is tolerated."""
-        ranks = {p: i for i, p in enumerate(sorted({t.priority for t in self.treatments}))}
+        known = (*self.treatments, _NOT_BACK)
+        ranks = {p: i for i, p in enumerate(sorted({t.priority for t in known}))}
         now_s = self.survey.world.now_s
 
         def key(item: tuple[Candidate, list[Illness]]) -> tuple[int, float, str]:

@@ -78,7 +78,8 @@ class Rolling:
         answer = self.simulator.ask([one.node], Question(forced=need.forced))
         bought = [claim for claim in answer.claims if claim.slot is None]
         if answer.stuck is None and not (bought and one.is_reserved):
-            return self._replaced(one, need, answer)
+            held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
+            return held if isinstance(held, Command) else self._replaced(one, need, answer)
         can_wait = answer.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
         why = self.terminate_first(one, need) if can_wait else None
         if isinstance(why, Command):
@@ -88,8 +89,9 @@ class Rolling:
             return why if why is not None and why.code is not Code.PODS_WITHOUT_PLACE else stuck
         return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
 
-    def terminate_first(self, one: Candidate, need: Need) -> Command | Why:
-        """The node goes, and its slot is held for its replacement; or why not."""
+    def terminate_first(self, one: Candidate, need: Need, *, for_pending: bool = False) -> Command | Why:
+        """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
+        before and wait for a place, so the slot is held for whoever of those who wait would get it."""
         snapshot = self.survey.world.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
@@ -98,13 +100,15 @@ class Rolling:
             return no
         thief = holds.taken(snapshot, id_)
         if thief is not None:
-            text = f"{thief.name} still waits for a slot of {id_} that somebody else took; no second node is given up"
+            text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
             return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
         away = self._too_many_away(one, need, id_)
         if away is not None:
             return away
-        answer = self.simulator.ask([one.node], Question(credited=id_, alone=True, forced=need.forced))
-        slots = [claim.slot for claim in answer.claims]
+        question = Question(credited=id_, alone=not for_pending, forced=need.forced)
+        answer = self.simulator.ask([one.node], question)
+        claims = tuple(c for c in answer.plan.claims if c.slot == id_) if for_pending else answer.claims
+        slots = [claim.slot for claim in claims]
         if answer.stuck is not None or None in slots or id_ not in slots:
             return no
         endless = self._drain_never_ends(one, need, answer)
@@ -114,7 +118,7 @@ class Rolling:
             Replacement(prices_of.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
             if claim.slot == id_
             else Replacement(claim)
-            for claim in answer.claims
+            for claim in claims
         )
         return Command(
             method=need.method,

@@ -116,22 +116,24 @@ class Simulator:
 
 
 def _credited(snapshot: Snapshot, id_: str) -> Snapshot:
-    found = tuple(
-        replace(one, available=min(one.total, one.available + 1)) if one.id == id_ else one
-        for one in snapshot.reservations
-    )
-    return replace(snapshot, reservations=found)
+    """With the one slot that the node leaves, and no other: whoever else holds one, this one is not theirs."""
+    found = tuple(replace(one, available=1) if one.id == id_ else one for one in snapshot.reservations)
+    claims = tuple(claim for claim in snapshot.claims if claim.slot != id_)
+    return replace(snapshot, reservations=found, claims=claims)
 
 
 def _alone(snapshot: Snapshot, names: set[str]) -> Snapshot:
-    """Without anybody else who looks for a place: what is held for some pods is not for others to take (D-19c)."""
-    nodes = tuple(
-        replace(node, pods=tuple(replace(pod, reschedulable=False) for pod in node.pods))
-        if node.deleting and node.name not in names
-        else node
-        for node in snapshot.nodes
-    )
-    return replace(snapshot, nodes=nodes, pending=())
+    """Without anybody else who looks for a place: what is held for some pods is not for others to take (D-19c). Nor is
+    a node that is not up yet: the pods it comes for may still be on theirs."""
+
+    def others(node: NodeView) -> NodeView:
+        if not node.initialized:
+            return replace(node, allocatable=node.allocatable.subtract(node.free))
+        if node.deleting and node.name not in names:
+            return replace(node, pods=tuple(replace(pod, reschedulable=False) for pod in node.pods))
+        return node
+
+    return replace(snapshot, nodes=tuple(map(others, snapshot.nodes)), pending=())
 
 
 def _forced(snapshot: Snapshot, names: set[str]) -> Snapshot:

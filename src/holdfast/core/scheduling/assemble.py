@@ -1,9 +1,9 @@
-"""The world of one run before its first pod: nodes that exist, what runs on them, free slots, empty lists.
+"""The world before its first pod: nodes that exist, what runs on them, free slots, empty lists.
 
-Called by `run`.
+Called by `run`, once a solve; every run begins with a copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
     EMPTY,
     FREE_SLOTS,
+    NO,
     NODES,
     REGISTERS,
     RESERVED,
@@ -42,10 +43,8 @@ KINDS = 3
 SMALLEST_ROOM = 256
 
 
-def world(
-    p: Problem, variants: Variants, shapes: Shapes, bases: Sequence[int], *, fill: bool = False
-) -> World:
-    """The world; `fill`: what is paid for is filled before a node gets dearer."""
+def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
+    """The world, with every template closed and no stage to go through yet: those are the run's to choose."""
     existing = len(p.nodes)
     pods = sum(len(c.pods) for c in p.classes)
     room = existing + max(SMALLEST_ROOM, pods // 4)
@@ -81,7 +80,7 @@ def world(
         n_pods=np.zeros(room, dtype=np.int64),
         n_slot=np.full(room, -1, dtype=np.int64),
         n_ports=_padded(_existing_ports(p, words), room),
-        n_paid=np.zeros((room if fill else 0, p.resources.size), dtype=np.int64),
+        n_paid=np.zeros((0, p.resources.size), dtype=np.int64),
         n_template=np.full(room, -1, dtype=np.int64),
         n_rejects=np.full(room, -1, dtype=np.int64),
         listed=np.zeros((KINDS, room), dtype=np.int64),
@@ -89,8 +88,8 @@ def world(
         bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
         verdicts=np.full((SMALLEST_ROOM, 5), EMPTY, dtype=np.int64),
-        stages=_stages(p, fill=fill),
-        t_shape=np.array(bases, dtype=np.int64),
+        stages=np.zeros((0, 3), dtype=np.int64),
+        t_shape=np.full(len(p.templates), NO, dtype=np.int64),
         t_kind=np.array([t.kind for t in p.templates], dtype=np.int64),
         t_pool=np.array([t.pool for t in p.templates], dtype=np.int64),
         t_rejects=np.full(len(p.templates), -1, dtype=np.int64),
@@ -107,6 +106,13 @@ def world(
         **variants.arrays(),
         **shapes.arrays(),
     )
+
+
+def copied(w: World, shapes: Shapes, shared: Iterable[str]) -> World:
+    """The same world for another run, which may write to all but the arrays that are shared."""
+    shapes.s_judged[:] = 0  # in which search, counted by each run anew
+    mine = {name: array.copy() for name, array in w._asdict().items() if name not in shared}
+    return refreshed(w._replace(**mine), shapes)
 
 
 def refreshed(w: World, shapes: Shapes) -> World:
@@ -157,18 +163,21 @@ def _widened(array: NDArray[A], room: int) -> NDArray[A]:
     return wider
 
 
-def _stages(p: Problem, *, fill: bool) -> Ints:
-    """Nodes that exist, then slots, then what is bought; or, weight before slots, in Karpenter's order."""
+def stages(p: Problem, *, fill: bool) -> Ints:
+    """Nodes that exist, then slots, then what is bought; or, weight before slots, in Karpenter's order.
+
+    `fill`: what is paid for is filled before a node gets dearer.
+    """
     count = len(p.templates)
     bought = [(STAGE_PAID, 0, 0), (STAGE_BOUGHT, 0, 0)] if fill else [(STAGE_BOUGHT, 0, 0)]
     if not p.settings.reserved_before_weight:
-        stages = [(STAGE_EXISTING, 0, 0), (STAGE_RESERVED, 0, 0), *bought, (STAGE_OPEN, 0, count)]
-        return np.array(stages, dtype=np.int64)
+        by_weight = [(STAGE_EXISTING, 0, 0), (STAGE_RESERVED, 0, 0), *bought, (STAGE_OPEN, 0, count)]
+        return np.array(by_weight, dtype=np.int64)
     slots = sum(t.kind == RESERVED for t in p.templates)
-    stages = [(STAGE_EXISTING, 0, 0)]
+    found = [(STAGE_EXISTING, 0, 0)]
     if slots:
-        stages += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
-    return np.array([*stages, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
+        found += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
+    return np.array([*found, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
 
 
 def _filters(p: Problem, variants: Variants) -> Ints:

@@ -12,8 +12,10 @@ from holdfast.core.scheduling import pins, types_left
 from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.shapes import Shapes
 from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
 from holdfast.model import resources
+from holdfast.model.requirements import Requirements
 
 _AT_ONCE = 512  # nodes that are compared with all types together
 
@@ -39,22 +41,23 @@ class Nodes:
 
 
 @dataclass
-class _Chooser:
-    """Remembers, for a shape and what fits, the rows in order: most nodes of a plan are alike."""
+class Chooser:
+    """Remembers, for a shape and what fits, the rows in order: most nodes of all packings are alike."""
 
     problem: Problem
-    outcome: Outcome
-    _masks: dict[tuple[int, int], Mask] = field(default_factory=dict)
-    _ordered: dict[tuple[int, int, bytes], tuple[int, ...]] = field(default_factory=dict)
+    shapes: Shapes
+    _masks: list[Mask] = field(default_factory=list)
+    _mask_of: dict[tuple[int, int], int] = field(default_factory=dict)  # by template and shape, in `_masks`
+    _mask_for: dict[tuple[int, Requirements], int] = field(default_factory=dict)
+    _ordered: dict[tuple[int, bytes], tuple[int, ...]] = field(default_factory=dict)
 
     def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
         """The rows of a template that a node of this shape and load can be, cheapest first."""
         fits = self.problem.templates[template].rows.fitting_rooms(load)
         return self._of(template, shape, fits, np.packbits(fits).tobytes())
 
-    def rows_of_all(self) -> list[tuple[int, ...]]:
+    def rows_of_all(self, outcome: Outcome) -> list[tuple[int, ...]]:
         """The rows of every new node, of the template it was opened with."""
-        outcome = self.outcome
         templates = outcome.n_template[outcome.existing :]
         shapes = outcome.n_shape[outcome.existing :].tolist()
         loads = outcome.n_load[outcome.existing :]
@@ -71,38 +74,39 @@ class _Chooser:
         return found
 
     def _of(self, template: int, shape: int, fits: Mask, packed: bytes) -> tuple[int, ...]:
-        known = self._ordered.get((template, shape, packed))
+        mask = self._mask_of.get((template, shape))
+        if mask is None:
+            mask = self._mask_of[template, shape] = self._mask(template, shape)
+        known = self._ordered.get((mask, packed))
         if known is None:
             of = self.problem.templates[template].rows
-            found = np.flatnonzero(self._mask(template, shape) & fits[of.room_of])
-            known = self._ordered[template, shape, packed] = tuple(of.ordered(found))
+            found = np.flatnonzero(self._masks[mask] & fits[of.room_of])
+            known = self._ordered[mask, packed] = tuple(of.ordered(found))
         return known
 
-    def _mask(self, template: int, shape: int) -> Mask:
+    def _mask(self, template: int, shape: int) -> int:
         """All rows that satisfy the shape, those that a packing left out included.
 
         A pool with limits keeps to the rows it was opened with: larger ones might break the limit.
         """
-        known = self._masks.get((template, shape))
-        if known is None:
-            p, of_shape = self.problem, self.outcome.shapes.all[shape]
-            limited = p.pools[p.templates[template].pool].limits.amounts
-            if limited and of_shape.template == template and of_shape.mask is not None:
-                known = of_shape.mask
-            else:
-                known = types_left.satisfying(
-                    p.templates[template].rows, pins.pinned(p, self.outcome.shapes, shape)
-                )
-            self._masks[template, shape] = known
-        return known
+        p, of_shape = self.problem, self.shapes.all[shape]
+        limited = p.pools[p.templates[template].pool].limits.amounts
+        if limited and of_shape.template == template and of_shape.mask is not None:
+            self._masks.append(of_shape.mask)
+            return len(self._masks) - 1
+        wanted = pins.pinned(p, self.shapes, shape)
+        if (template, wanted) not in self._mask_for:
+            self._mask_for[template, wanted] = len(self._masks)
+            self._masks.append(types_left.satisfying(p.templates[template].rows, wanted))
+        return self._mask_for[template, wanted]
 
 
-def choose(p: Problem, outcome: Outcome) -> Nodes:
+def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
     """Every new node with its row, slots first."""
-    chooser = _Chooser(p, outcome)
+    p = chooser.problem
     free = outcome.r_free.copy()
     template = outcome.n_template[outcome.existing :].tolist()
-    found = chooser.rows_of_all()
+    found = chooser.rows_of_all(outcome)
     assert all(found), "a node that was packed has a row that fits"
     row = [rows[0] for rows in found]
     nodes = Nodes(template, row, found, free, 0, 0)
@@ -138,7 +142,7 @@ def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
                     break
 
 
-def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: _Chooser) -> None:
+def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser) -> None:
     """Moves nodes that would be bought into slots of their pool that are still free, the dearest first."""
     if not nodes.free.any():
         return

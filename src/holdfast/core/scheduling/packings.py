@@ -26,7 +26,7 @@ class Candidate:
     """A way to pack. The default is first fit: biggest pods first, every row."""
 
     name: str
-    masks: list[Mask]  # by template, the rows that may be used
+    masks: list[Mask] | None = None  # by template, the rows that may be used; None: all
     by_price: bool = False  # free pods are packed by what nodes cost
     order: Ints | None = None  # of classes; None: biggest first
     fill: bool = False  # what is paid for is filled before a node gets dearer
@@ -43,9 +43,9 @@ def again(candidate: Candidate) -> Candidate:
 def candidates(p: Problem, whole: list[Mask], largest_millis: int, most: int) -> Iterator[Candidate]:
     """Up to `most` packings beside first fit, whose largest node is so large: larger caps would change nothing."""
     if most > 0:
-        yield Candidate("by-price", whole, by_price=True, order=_by_worth(p, whole), fill=True)
+        yield Candidate("by-price", by_price=True, order=_by_worth(p, whole), fill=True)
     if most > 1:
-        yield Candidate("fill", whole, order=_by_worth(p, whole), fill=True)
+        yield Candidate("fill", order=_by_worth(p, whole), fill=True)
     sizes = [_sizes(p, t) for t in range(len(p.templates))]
     for cap in _caps(p, sizes, largest_millis, most - 2):
         masks = [

@@ -1,7 +1,7 @@
 """One packing run: the kernel driven to its end, and the nodes that come out.
 
-Called by `solve` for first fit, and again for each packing that may be cheaper: a run differs from another only in
-which rows its templates may use.
+Called by `solve` for first fit, and again for each packing that may be cheaper. What runs have in common is worked out
+once: the world they begin with, and the shapes that nodes can have.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from holdfast.core.scheduling import assemble, compiled, opening, pins, settling
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.request import MinValuesPolicy
+from holdfast.core.scheduling.request import MinValuesPolicy, Packing
 from holdfast.core.scheduling.shapes import Extent, Shapes
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import (
@@ -40,6 +40,17 @@ from holdfast.core.scheduling.world import (
 
 
 @dataclass
+class Start:
+    """What every run of a solve begins with. Runs share its shapes, and add to them."""
+
+    problem: Problem
+    variants: Variants
+    whole: list[Mask]  # by template, every row that goes together with what its pool requires
+    shapes: Shapes
+    world: World  # copied by each run
+
+
+@dataclass
 class Outcome:
     """What a run did. Indexes are those of the problem; nodes from `existing` on are new."""
 
@@ -56,36 +67,42 @@ class Outcome:
     r_free: Ints
 
 
-def place(
-    p: Problem, variants: Variants, candidate: Candidate, whole: Sequence[Mask], waits: NDArray[np.uint8]
-) -> Outcome:
-    """Places every pod that has a place.
-
-    What finds no place with the rows of the candidate tries again with the `whole`. `waits` are the classes that take
-    a slot or nothing new.
-    """
-    shapes = Shapes(
-        p.templates,
-        variants.ops,
-        p.domains,
-        p.well_known,
-        Extent(len(p.limited), p.resources.size, len(p.reservation_ids)),
-        priced=candidate.fill,
-    )
-    masks = list(candidate.masks)
-    bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
-    w = assemble.world(p, variants, shapes, bases, fill=candidate.fill)
+def start(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> Start:
+    """`waits` are the classes that take a slot or nothing new."""
+    extent = Extent(len(p.limited), p.resources.size, len(p.reservation_ids))
+    priced = p.settings.packing is Packing.COST
+    shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, extent, priced=priced)
+    w = assemble.world(p, variants, shapes)
     w.c_waits[:] = waits
-    w.reg[OLDEST_FIRST] = candidate.oldest_first
-    if candidate.order is not None:
-        w.order[:] = candidate.order
+    whole = [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
+    return Start(p, variants, whole, shapes, w)
+
+
+def place(begin: Start, candidate: Candidate) -> Outcome:
+    """Places every pod that has a place. What finds none with the rows of the candidate tries again with all."""
+    p, variants, shapes = begin.problem, begin.variants, begin.shapes
+    masks = list(begin.whole if candidate.masks is None else candidate.masks)
+    w = _begun(begin, candidate, masks)
     if candidate.by_price:
         w = _priced(p, w, shapes, masks, variants)
     w = _to_the_end(p, w, shapes, masks, variants)
-    if w.c_left.any() and any((a != b).any() for a, b in zip(candidate.masks, whole, strict=True)):
-        masks = list(whole)
+    if candidate.masks is not None and w.c_left.any():
+        masks = list(begin.whole)
         w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
     return _outcome(p, w, shapes)
+
+
+def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> World:
+    """The world with what the candidate has to say."""
+    p, shapes = begin.problem, begin.shapes
+    bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
+    w = assemble.copied(begin.world, shapes, begin.variants.arrays())
+    w.reg[OLDEST_FIRST] = candidate.oldest_first
+    w.t_shape[:] = bases
+    if candidate.order is not None:
+        w.order[:] = candidate.order
+    paid = np.zeros((len(w.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
+    return w._replace(stages=assemble.stages(p, fill=candidate.fill), n_paid=paid)
 
 
 def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
@@ -125,16 +142,21 @@ def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
     """Opens templates and the nodes of this run to all rows again, as far as limits allow."""
     for t, mask in enumerate(masks):
         w.t_shape[t] = shapes.base(t, mask)
-    w = assemble.refreshed(w, shapes)
+    known: dict[tuple[int, bytes], int] = {}  # by shape and the limits that are left
     for n in range(len(p.nodes), int(w.reg[NODES])):
-        t, pool = int(w.n_template[n]), p.templates[int(w.n_template[n])].pool
-        charged = w.s_most[w.n_shape[n]]
-        within = (p.templates[t].rows.capacity <= charged + w.limits[pool]).all(axis=1)
-        wider = shapes.of(t, pins.pinned(p, shapes, int(w.n_shape[n])), within)
-        w.limits[pool] -= shapes.s_most[wider] - charged
+        t, shape = int(w.n_template[n]), int(w.n_shape[n])
+        pool = p.templates[t].pool
+        left = w.limits[pool]
+        charged = shapes.s_most[shape]
+        wider = known.get((shape, left.tobytes()))
+        if wider is None:
+            within = (p.templates[t].rows.capacity <= charged + left).all(axis=1)
+            wider = shapes.of(t, pins.pinned(p, shapes, shape), within)
+            known[shape, left.tobytes()] = wider
+        if w.p_limited[pool]:
+            left -= shapes.s_most[wider] - charged
         w.n_shape[n] = wider
-        w = assemble.refreshed(w, shapes)
-    return _again(w, np.flatnonzero(w.c_left))
+    return _again(assemble.refreshed(w, shapes), np.flatnonzero(w.c_left))
 
 
 def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Callable[[World], int]) -> World:

@@ -16,8 +16,8 @@ from holdfast.core.scheduling.world import NEED, NO, NODES, World
 
 def settle(p: Problem, w: World, shapes: Shapes) -> tuple[World, bool]:
     """The world with one domain for each node and key that pods would count in, and whether there was any."""
-    found = False
-    for n in range(len(p.nodes), int(w.reg[NODES])):
+    found, first = False, len(p.nodes)
+    for n in (first + np.flatnonzero(w.uncertain[:, first : w.reg[NODES]].any(axis=0))).tolist():
         groups = np.flatnonzero(w.uncertain[:, n])
         for key in sorted({int(w.g_key[g]) for g in groups}):
             shape = _cheapest(p, w, shapes, n, key)

@@ -304,16 +304,14 @@ class Shapes:
     def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
         """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
         rooms = rows.rooms[list(dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()))]
-        kept = np.empty_like(rooms)
-        count = 0
-        for room in rooms:
-            if not (kept[:count] >= room).all(axis=1).any():
-                kept[count] = room
-                count += 1
-        first, end = self._priced_rows, self._priced_rows + count
+        as_large = np.ones((len(rooms), len(rooms)), dtype=bool)  # [a, b] whether a holds all that b does
+        for of_rooms in rooms.T:
+            as_large &= of_rooms[:, None] >= of_rooms
+        kept = rooms[~np.triu(as_large, 1).any(axis=0)]
+        first, end = self._priced_rows, self._priced_rows + len(kept)
         while end > len(self.priced_room):
             self.priced_room = _doubled(self.priced_room)
-        self.priced_room[first:end] = kept[:count]
+        self.priced_room[first:end] = kept
         self._priced_rows = end
         return first, end
 

@@ -18,20 +18,18 @@ from holdfast.core.scheduling import (
     problem,
     reasons,
     run,
-    types_left,
     variants,
     weights,
 )
 from holdfast.core.scheduling import waiting as waits
-from holdfast.core.scheduling.columns import Mask, Memory
-from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.finalize import Chooser, Nodes
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import Packing, SolveRequest
-from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.run import Outcome, Start
 from holdfast.core.scheduling.suitability import Suitability
-from holdfast.core.scheduling.variants import Variants
 
 FIRST_FIT = "first-fit"
 
@@ -62,12 +60,13 @@ def solve(
     p = problem.build(request, entries, memory or Memory())
     of_pods = variants.build(p)
     waiting = waits.waits(p)
-    whole = _whole(p)
-    tried = [_pack(p, of_pods, Candidate(FIRST_FIT, whole), whole, waiting)]
+    begin = run.start(p, of_pods, waits.flags(p, waiting))
+    chooser = Chooser(p, begin.shapes)
+    tried = [_pack(begin, chooser, Candidate(FIRST_FIT))]
     if request.settings.packing is Packing.COST:
-        others = _others(p, whole, tried, request.settings.packing_candidates)
+        others = _others(begin, tried, request.settings.packing_candidates)
         for candidate in itertools.takewhile(lambda _: not hurried(), others):
-            tried.append(_pack(p, of_pods, candidate, whole, waiting))  # noqa: PERF401 - the last asks what was tried
+            tried.append(_pack(begin, chooser, candidate))  # noqa: PERF401 - the last asks what was tried
     best = _best(p, tried)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
@@ -85,16 +84,15 @@ def solve(
     return plan
 
 
-def _pack(
-    p: Problem, of_pods: Variants, candidate: Candidate, whole: list[Mask], waiting: dict[int, waits.Wait]
-) -> Packed:
-    outcome = run.place(p, of_pods, candidate, whole, waits.flags(p, waiting))
-    return Packed(candidate, outcome, finalize.choose(p, outcome))
+def _pack(begin: Start, chooser: Chooser, candidate: Candidate) -> Packed:
+    outcome = run.place(begin, candidate)
+    return Packed(candidate, outcome, finalize.choose(chooser, outcome))
 
 
-def _others(p: Problem, whole: list[Mask], tried: list[Packed], most: int) -> Iterator[Candidate]:
+def _others(begin: Start, tried: list[Packed], most: int) -> Iterator[Candidate]:
     """Packings to try beside first fit, then the best of all that were `tried` by then in one more way."""
-    yield from packings.candidates(p, whole, tried[0].nodes.largest_millis(p), most)
+    p = begin.problem
+    yield from packings.candidates(p, begin.whole, tried[0].nodes.largest_millis(p), most)
     if len(tried) <= most:
         yield packings.again(_best(p, tried).candidate)
 
@@ -103,11 +101,6 @@ def _best(p: Problem, tried: list[Packed]) -> Packed:
     """The best of those that respect weights as first fit does, which was tried first."""
     fair = [packed for packed in tried if weights.respected(p, tried[0].outcome, packed.outcome)]
     return min(fair, key=lambda packed: packed.rank)
-
-
-def _whole(p: Problem) -> list[Mask]:
-    """Every row of every template that goes together with what its pool requires."""
-    return [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
 
 
 def _slots_left(p: Problem, nodes: Nodes) -> tuple[tuple[str, int], ...]:

@@ -20,7 +20,9 @@ Which = Callable[[Request], bool]
 class Refuse:
     """The request is answered with a Status and has no effect."""
 
-    reason: Literal["TooManyRequests", "InternalError", "Conflict", "Timeout", "Expired"] = "InternalError"
+    reason: Literal["TooManyRequests", "InternalError", "Conflict", "Timeout", "Expired", "Forbidden"] = (
+        "InternalError"
+    )
     retry_after_s: int = 0
 
 

@@ -4,6 +4,8 @@ Called by `Cluster`. It stands for the provisioner, the binder and the attacher 
 fail or move; a claim whose class is not known waits.
 """
 
+from typing import Final
+
 from holdfast import errors, names
 from holdfast.api.meta import ObjectMeta
 from holdfast.runtime.cache import key_of
@@ -11,6 +13,8 @@ from holdfast.runtime.results import Key
 from holdfast.sim.cluster import kinds, pods, scheduling_volumes
 from holdfast.sim.cluster.engine import Engine, Worker
 from holdfast.sim.cluster.kinds import Attachment, Claim, Node, Pod, StorageClass, Volume
+
+_BOUND: Final = "pv.kubernetes.io/bind-completed"
 
 
 class Volumes:
@@ -58,7 +62,8 @@ class Volumes:
             await self._engine.kube.patch(made, {"status": {"phase": "Bound"}}, status=True)
         except errors.AlreadyExists:
             pass
-        claim = await self._engine.kube.patch(claim, {"spec": {"volumeName": name}})
+        bound = {"metadata": {"annotations": {_BOUND: "yes"}}, "spec": {"volumeName": name}}
+        claim = await self._engine.kube.patch(claim, bound)
         status = {"phase": "Bound", "capacity": wanted, "accessModes": modes}
         await self._engine.kube.patch(claim, {"status": status}, status=True, only_if_unchanged=True)
         return None

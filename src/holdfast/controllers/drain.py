@@ -1,6 +1,6 @@
-"""Which pods of a node that is being emptied are to go now, and how; pure.
+"""Which pods of a node that is being emptied are to go now, and how; and the one way to ask for it.
 
-Called by `termination`. The rules: pods leave tier by tier, ordinary ones first and those the node itself needs last
+Called when a node ends, and before one is rebooted. `drain` is pure. The rules: pods leave tier by tier, ordinary ones first and those the node itself needs last
 (NC-30); a pod that must not be disrupted is waited for (NC-29); when the node's time is nearly up, a pod whose own
 grace period would outlast it is deleted, whatever anybody says (NC-32).
 """
@@ -10,10 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import errors, names
+from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.model.taints import Effect, Taint
+from holdfast.ports import Kube, Recorder
+from holdfast.runtime.metrics import Metric
 from holdfast.state import pod_shapes, pod_states, times
 
+EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
+METRICS: Final = (Metric(EVICTIONS, "counter", "Evictions asked for, by the answer.", ("code",)),)
 _DISRUPTED: Final = Taint(names.DISRUPTED_TAINT, Effect.NO_SCHEDULE)
 _STUCK_S: Final = 60
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
@@ -52,6 +57,29 @@ def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
     return Drain(
         tuple(sorted(evict, key=_name)), tuple(sorted(delete, key=lambda d: _name(d[0]))), len(leaving)
     )
+
+
+class Evictions:
+    def __init__(self, *, kube: Kube, recorder: Recorder) -> None:
+        self._kube = kube
+        self._recorder = recorder
+
+    async def evict(self, node: Node, pod: Pod) -> None:
+        """Asks for the end of a pod, as far as its disruption budgets allow it now."""
+        try:
+            await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        except errors.NotFound:
+            code = "404"
+        except (errors.Throttled, errors.Rejected) as error:
+            code = "429"
+            said = f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be evicted: {error}"
+            self._recorder.event(node, "FailedDraining", said, warning=True)
+        except errors.Conflict:
+            code = "409"
+        else:
+            code = "200"
+            self._recorder.event(pod, "Evicted", f"node {node.metadata.name} is being emptied")
+        self._recorder.count(EVICTIONS, {"code": code})
 
 
 def is_drainable(pod: Pod, now_s: int) -> bool:

@@ -1,0 +1,39 @@
+"""NodePools with the node class each names: found together, and looked at again when either changes.
+
+Used by the controllers whose verdict on a pool depends on its class. A pool whose class is of another cloud is not ours.
+"""
+
+from typing import NamedTuple
+
+from holdfast.api.meta import Object
+from holdfast.api.nodepool import NodePool
+from holdfast.ports import Cloud
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Key
+
+
+class Found(NamedTuple):
+    pool: NodePool
+    class_name: str
+    node_class: Object | None
+
+
+class PoolClasses:
+    def __init__(self, cloud: Cloud, caches: Caches) -> None:
+        self._terms = terms = cloud.node_classes
+        self._classes = caches.of(terms.kind)
+        self._pools = caches.of(NodePool)
+        self._of_class = self._pools.index(lambda pool: terms.names(pool.spec.template.spec.node_class_ref))
+
+    def watch(self, controller: Controller) -> None:
+        controller.watch(self._pools, lambda pool: (key_of(pool),))
+        controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
+
+    def find(self, key: Key) -> Found | None:
+        """None when the pool is gone, or not ours."""
+        pool = self._pools.get(key)
+        class_names = self._terms.names(pool.spec.template.spec.node_class_ref) if pool is not None else ()
+        if pool is None or not class_names:
+            return None
+        return Found(pool, class_names[0], self._classes.get(("", class_names[0])))

@@ -1,0 +1,141 @@
+"""Two hundred pods that want to be alone, two of them in reserved slots, on a real control plane: seconds, processor time, memory.
+
+Run by `make bench-live`, which builds the peers. Prints tables; asserts nothing, since machines differ. The program,
+etcd, kube-apiserver, kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this
+script are one more, called `world`, whose time is not the product's. Machines boot as in `live_world.QUICK`.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import live_world
+from holdfast.api import claim_conditions, conditions
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.pods import Pod
+from holdfast.runtime.cache import Cache
+from holdfast.runtime.reflector import Reflector
+from holdfast.sandbox import ControlPlane
+from holdfast.state import pod_states
+from live_world import LiveWorld
+from recorders import KeepingRecorder
+
+PODS = 200
+WITHIN_S = 600
+FLAGS = ("--log-level=error", "--batch-idle-duration=1s")  # as it is by default
+SETTLED_S = 35  # kube-controller-manager and kube-apiserver take in new kinds for half a minute
+QUIET_S = 15  # after the last pod runs
+STAGES = (
+    "claim written",
+    *(claim_conditions.LAUNCHED, claim_conditions.REGISTERED, claim_conditions.INITIALIZED),
+    "pod bound",
+    "pod running",
+)
+
+
+@dataclass
+class Seen:
+    """When each claim and each pod came to a stage."""
+
+    at_s: dict[str, dict[str, float]] = field(default_factory=lambda: {stage: {} for stage in STAGES})
+
+    def claim(self, _before: NodeClaim | None, after: NodeClaim | None) -> None:
+        if after is not None:
+            self._at("claim written", after)
+            for one in after.status.conditions:
+                if one.type in self.at_s and one.status == conditions.TRUE:
+                    self._at(one.type, after)
+
+    def pod(self, _before: Pod | None, after: Pod | None) -> None:
+        if after is not None and after.spec.node_name:
+            self._at("pod bound", after)
+            if pod_states.is_ready(after):
+                self._at("pod running", after)
+
+    def _at(self, stage: str, obj: Object) -> None:
+        self.at_s[stage].setdefault(obj.metadata.name, time.perf_counter())
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else PODS
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(count, Path(folder)))
+
+
+async def measure(count: int, folder: Path) -> None:
+    async with live_world.serving(folder, control_plane=ControlPlane.REAL) as world:
+        await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
+        await world.node_pool()
+        replica = await world.start(*FLAGS)
+        await world.until(world.pool_is_ready, "the NodePool is ready")
+        await asyncio.sleep(SETTLED_S)
+        seen = Seen()
+        async with watching(world, seen):
+            before, began_s = used(), time.perf_counter()
+            await world.deploy("web", replicas=count, cpu="1500m", affinity=live_world.apart("web"))
+            async with asyncio.timeout(WITHIN_S):
+                while len(seen.at_s["pod running"]) < count:
+                    assert replica.is_running, replica.lines[-1]
+                    await asyncio.sleep(0.05)
+            stages(seen, began_s)
+            print(f"\n{'process':<18}{'cpu, s':>10}{'quiet, s':>10}{'peak, MiB':>12}")
+            after = used()
+            await asyncio.sleep(QUIET_S)
+            later = used()
+        for name in before:
+            cpu_s, quiet_s = after[name] - before[name], later[name] - after[name]
+            print(f"{name[1]:<18}{cpu_s:>10.1f}{quiet_s:>10.1f}{peak_mib(name[0]):>12.0f}")
+
+
+@contextlib.asynccontextmanager
+async def watching(world: LiveWorld, seen: Seen) -> AsyncIterator[None]:
+    claims, theirs = Cache(NodeClaim, clock=world.clock), Cache(Pod, clock=world.clock)
+    claims.subscribe(seen.claim)
+    theirs.subscribe(seen.pod)
+    doors: dict[str, Any] = {"kube": world.kube, "clock": world.clock, "ids": world.ids}
+    watches = [
+        asyncio.create_task(Reflector(cache, recorder=KeepingRecorder(), **doors).run())
+        for cache in (claims, theirs)
+    ]
+    try:
+        yield
+    finally:
+        for watch in watches:
+            watch.cancel()
+
+
+def stages(seen: Seen, began_s: float) -> None:
+    print(f"{'stage':<18}{'first, s':>10}{'half, s':>10}{'last, s':>10}")
+    for stage, times in seen.at_s.items():
+        at_s = sorted(one - began_s for one in times.values()) or [0.0]  # a watch may be behind
+        print(f"{stage:<18}{at_s[0]:>10.1f}{at_s[len(at_s) // 2]:>10.1f}{at_s[-1]:>10.1f}")
+
+
+def used() -> dict[tuple[int, str], float]:
+    """Processor time of this process and of those it started, in seconds."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            head, _, tail = (folder / "stat").read_text(encoding="utf-8").rpartition(")")
+            fields, pid = tail.split(), int(folder.name)
+            if int(fields[1]) == os.getpid() or pid == os.getpid():
+                name = {os.getpid(): "world"}.get(pid, head.partition("(")[2])
+                found[pid, name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return dict(sorted(found.items()))
+
+
+def peak_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    main()

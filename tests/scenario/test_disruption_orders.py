@@ -1,0 +1,257 @@
+"""From a decision to the end of its nodes: what is looked at twice, how it is carried out, and how it is taken back."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+import app_world
+from app_world import AppWorld
+from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
+from holdfast import names
+from holdfast.api.claim_conditions import DISRUPTION_REASON
+from holdfast.api.cluster import PodDisruptionBudget
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.sim.api import faults as api_faults
+from holdfast.sim.api.front import Request
+from holdfast.sim.ec2 import faults
+from holdfast.state import times
+
+FAILURES = "karpenter_voluntary_disruption_queue_failures_total"
+OF_DRIFT = {"reason": "drifted", "consolidation_type": ""}
+
+
+async def one_node(world: AppWorld) -> NodeClaim:
+    """A pod on a bought node; the node's claim."""
+    await pool(world, kinds=("on-demand",))
+    await world.deploy("web", 1, **ONE_PER_NODE)
+    await world.until_running(1)
+    (claim,) = await world.claims()
+    return claim
+
+
+def replacing(world: AppWorld, old: NodeClaim) -> Callable[[], Awaitable[bool]]:
+    async def there() -> bool:
+        return any(claim.metadata.name != old.metadata.name for claim in await world.claims())
+
+    return there
+
+
+def replaced(world: AppWorld, old: NodeClaim) -> Callable[[], Awaitable[bool]]:
+    async def done() -> bool:
+        nodes = await world.nodes()
+        return await world.gone(NodeClaim, old.metadata.name) and len(nodes) == 1 and is_new(nodes[0])
+
+    return done
+
+
+async def marks(world: AppWorld, claim: NodeClaim) -> tuple[bool, Any]:
+    """What is on a node that is to go: whether it is tainted, and what its claim says."""
+    found = await world.kube.get(NodeClaim, claim.metadata.name)
+    (node,) = [one for one in await world.nodes() if one.metadata.name == found.status.node_name]
+    return tainted(node), said(found, DISRUPTION_REASON)
+
+
+NO_MARKS = (False, None)
+
+
+# --- What is looked at twice --------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-39", "D-44")
+def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is_done_instead() -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, types=("m5.xlarge",), kinds=("on-demand",))
+        await world.deploy("web", 4, cpu="1700m")
+        await world.until_running(4)
+        await world.scale("web", 2)
+        before = {claim.metadata.name for claim in await world.claims()}
+        assert len(before) == 2
+
+        async def ripe() -> bool:
+            return all(said(claim, "Consolidatable") for claim in await world.claims())
+
+        await world.until(ripe)
+        await world.sleep(11)  # it is decided by now, and not yet looked at again
+        await world.create(
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            {
+                "metadata": {"name": "web"},
+                "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+            },
+        )
+        await world.sleep(120)
+        assert await world.events("ConsolidationRejected")
+        assert {claim.metadata.name for claim in await world.claims()} == before
+        assert not any(map(tainted, await world.nodes()))
+        assert len(world.all_machines()) == 2
+        await world.kube.delete((await world.kube.list(PodDisruptionBudget)).items[0])
+
+        async def fewer() -> bool:
+            return len(await world.claims()) == 1
+
+        await world.until(fewer)
+        await world.until_running(2)
+
+    app_world.run(program)
+
+
+# --- How it is carried out ----------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-45", "D-46")
+def test_a_node_is_marked_its_replacement_is_waited_for_and_only_then_it_goes() -> None:
+    async def program(world: AppWorld) -> None:
+        old = await one_node(world)
+        await drift_all(world)
+        await world.until(replacing(world, old))
+        waited = 0
+        while (await world.kube.get(NodeClaim, old.metadata.name)).metadata.deletion_timestamp is None:
+            assert await marks(world, old) == (True, ("True", "Drifted"))
+            assert len(await world.claims()) == 2  # a node that is dealt with is not taken up again
+            assert len(await world.running()) == 1
+            waited += 1
+            await world.sleep(1)
+        assert waited > 5  # for its machine to boot
+        (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
+        assert said(new, "Initialized") == ("True", "Initialized")
+        for reason in ("DisruptionLaunching", "DisruptionWaitingReadiness"):
+            assert {e.involved_object.name for e in await world.events(reason)} == {new.metadata.name}
+        assert {e.involved_object.kind for e in await world.events("DisruptionTerminating")} == {
+            "Node",
+            "NodeClaim",
+        }
+        await world.until(replaced(world, old))
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("D-48")
+def test_a_drain_that_takes_long_keeps_no_other_node_from_being_replaced() -> None:
+    async def program(world: AppWorld) -> None:
+        old = await one_node(world)
+        slow = {"annotations": {"sim.holdfast.dev/stops-after": "900"}, "terminationGracePeriodSeconds": 900}
+        await world.deploy("slow", 1, **ONE_PER_NODE, **slow)
+        await world.until_running(1, "slow")
+        (other,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
+        await drift_all(world)
+
+        async def draining() -> bool:
+            return bool(
+                (await world.kube.get(NodeClaim, other.metadata.name)).metadata.deletion_timestamp
+            ) and await world.gone(NodeClaim, old.metadata.name)
+
+        await world.until(draining, within_s=600)
+        await world.until_running(1)
+        assert not await world.gone(NodeClaim, other.metadata.name)  # its pod is still there
+        await world.sleep(900)
+        assert await world.gone(NodeClaim, other.metadata.name)
+
+    app_world.run(program)
+
+
+# --- How it is taken back -----------------------------------------------------------------------------
+
+
+@pytest.mark.fact("D-46", "D-47")
+def test_when_a_replacement_is_gone_the_marks_are_taken_off_and_it_is_tried_again() -> None:
+    async def program(world: AppWorld) -> None:
+        old = await one_node(world)
+        await drift_all(world)
+        await world.until(replacing(world, old))
+        (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
+        await world.kube.delete(new)
+
+        async def taken_back() -> bool:
+            return await marks(world, old) == NO_MARKS
+
+        await world.until(taken_back, within_s=30)
+        assert world.app.metrics.value(FAILURES, OF_DRIFT) == 1
+        assert await world.events("DisruptionFailed")
+        await world.until(replaced(world, old))
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("D-45")
+def test_when_a_replacement_cannot_be_written_the_node_is_neither_marked_for_long_nor_deleted() -> None:
+    async def program(world: AppWorld) -> None:
+        old = await one_node(world)
+        refused = api_faults.Refuse("Forbidden")
+        world.line.add(refused, _creates_a_claim, times=1000)
+        await drift_all(world)
+
+        async def failed() -> bool:
+            return bool(await world.events("DisruptionFailed"))
+
+        await world.until(failed)
+        for _ in range(60):
+            await world.sleep(1)
+            found = await world.kube.get(NodeClaim, old.metadata.name)
+            assert found.metadata.deletion_timestamp is None
+        assert len(await world.claims()) == 1 == len(await world.running())
+        world.line.clear()
+        await world.until(replaced(world, old))
+        assert len(world.all_machines()) == 2
+
+    app_world.run(program)
+
+
+def _creates_a_claim(request: Request) -> bool:
+    return request.method == "POST" and request.path.endswith("/nodeclaims")
+
+
+@pytest.mark.fact("D-47")
+def test_a_replacement_that_is_not_up_after_ten_minutes_is_not_waited_for_any_longer() -> None:
+    async def program(world: AppWorld) -> None:
+        old = await one_node(world)
+        world.ec2.world.faults.add(faults.Silent(times=1))
+        await drift_all(world)
+        await world.until(replacing(world, old))
+        (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
+        for _ in range(9):
+            await world.sleep(60)
+            assert await marks(world, old) == (True, ("True", "Drifted"))
+        await world.sleep(75)
+        assert world.app.metrics.value(FAILURES, OF_DRIFT) == 1
+        assert len(await world.running()) == 1
+        assert not await world.gone(NodeClaim, new.metadata.name)  # a machine that was launched stays
+        await world.until(replaced(world, old), within_s=1200)
+        await world.until_running(1)
+        assert await world.gone(NodeClaim, new.metadata.name)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("D-1")
+def test_marks_that_nobody_stands_behind_are_taken_off() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_node(world)
+        (node,) = await world.nodes()
+        taint = {"key": names.DISRUPTED_TAINT, "effect": "NoSchedule"}
+        await world.kube.patch(node, {"spec": {"taints": [taint]}}, only_if_unchanged=True)
+        await say_disrupted(world, claim)
+        assert await marks(world, claim) == (True, ("True", "Underutilized"))
+        await world.restart()
+        await world.sleep(60)
+        assert await marks(world, claim) == NO_MARKS
+        await say_disrupted(world, claim)  # the program of before was killed between its two writes
+        await world.restart()
+        await world.sleep(60)
+        assert await marks(world, claim) == NO_MARKS
+        assert len(world.all_machines()) == 1
+
+    app_world.run(program)
+
+
+async def say_disrupted(world: AppWorld, claim: NodeClaim) -> None:
+    found = await world.kube.get(NodeClaim, claim.metadata.name)
+    now = times.text(world.clock.now_s())
+    mark = {"type": DISRUPTION_REASON, "status": "True", "reason": "Underutilized", "lastTransitionTime": now}
+    others = msgspec.to_builtins(found.status.conditions)
+    await world.kube.patch(
+        found, {"status": {"conditions": [*others, mark]}}, status=True, only_if_unchanged=True
+    )
