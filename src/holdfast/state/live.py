@@ -75,7 +75,7 @@ MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spr
     StatefulSet,
 )
 # Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
-_AGE_S: Final = 90.0
+_MAX_AGE_S: Final = 90.0
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
     PersistentVolume,
@@ -342,7 +342,9 @@ class Live:
         well while nothing comes or goes: who looks every few seconds costs one call a minute."""
         if counts.reservations:
             with contextlib.suppress(errors.HoldfastError):
-                self._machines = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _AGE_S)
+                self._machines = await self._cloud.instances(
+                    max_age_s=0 if self._is_in_motion() else _MAX_AGE_S
+                )
         return self._machines if counts.reservations else ()
 
     def _is_in_motion(self) -> bool:
