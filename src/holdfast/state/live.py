@@ -153,10 +153,15 @@ class Live:
         with contextlib.suppress(errors.HoldfastError):
             newest = await self._cloud.reservations(max_age_s=max_age_s)
             if newest.read_began_s > self._counts.read_began_s:
-                seen = self._bare(self._counts, self._machines)
-                self._count_before = ledger.count_before(seen, self._ledger_lag_s)
+                self._count_before = self._left_by(self._counts)
             self._counts = newest
         return self._counts
+
+    def _left_by(self, counts: ReservationCounts) -> CountBefore | None:
+        """What counts are good for once there are newer ones."""
+        if not counts.reservations:
+            return None
+        return ledger.count_before(self._bare(counts, self._machines), self._ledger_lag_s)
 
     async def ledger(self) -> dict[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
