@@ -222,8 +222,8 @@ class Cloud(Protocol):
         """It was acted on. Twice is once."""
 
     async def instance_statuses(self) -> Sequence[InstanceStatus]:
-        """Machines that fail, or that the cloud has plans for, ours among them; complete or an error. Unauthorized
-        where nobody allowed us to ask."""
+        """Machines that fail, or that the cloud has plans for, ours among them. Where there are very many, each answer
+        is about some of what there is to ask, in turn. Unauthorized where nobody allowed us to ask."""
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
         """Removes what was made for classes and is used neither by one of these nor by one of these claims,

@@ -63,7 +63,7 @@ def test_one_call_tells_of_everything_that_fails_or_is_scheduled_and_of_no_volum
 
 
 @pytest.mark.fact("aws-6.5.1")
-def test_in_a_large_account_questions_with_short_answers_tell_the_same(
+def test_in_a_large_account_questions_with_short_answers_take_turns(
     world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instance_status, "PAGE", 5)
@@ -72,9 +72,10 @@ def test_in_a_large_account_questions_with_short_answers_tell_the_same(
     asked = world.asked(ASKED)
     expected = ail(world, ids)
     readings = [told(world) for _ in range(5)]
-    assert world.asked(ASKED) == asked + 5 * 2 + 1
-    failing = [one for one in expected if one[1] != "event_status"]
-    assert readings == [failing] * 4 + [expected]  # what is scheduled is known days ahead
+    assert world.asked(ASKED) == asked + 5
+    assert {one for reading in readings for one in reading} == set(expected)
+    failing = [one for one in expected if one[1] == "instance_status"]
+    assert sum(set(failing) <= set(reading) for reading in readings) == 2  # of five
 
 
 @pytest.mark.parametrize(
