@@ -117,6 +117,7 @@ class Live:
         self._cloud = cloud
         self._clock = clock
         self._terms = cloud.node_classes
+        self._ours = (self._terms.kind.api_version.partition("/")[0], self._terms.kind.kind)
         self._ledger_lag_s = ledger_lag_s
         self.nominations = Nominations(clock)
         self._views = Views()
@@ -176,7 +177,7 @@ class Live:
         return Snapshot(
             taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
-            claims=tuple(claims.view(c, self._cloud.labels) for c in self._of(NodeClaim)),
+            claims=tuple(self._views.claim(c, self._cloud.labels) for c in self._of(NodeClaim)),
             reservations=counts.reservations,
             counts_read_s=counts.read_began_s,
             count_before=self._count_before,
@@ -199,7 +200,7 @@ class Live:
         return self._caches.of(self._terms.kind).get(("", found[0])) if found else None
 
     def is_ours(self, reference: NodeClassReference) -> bool:
-        return bool(self._terms.names(reference))
+        return (reference.group, reference.kind) == self._ours
 
     # --- Inside ---------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class Live:
         return Marks(deleting=orders.going(cluster.node_claims), nominated=self.nominations.places())
 
     async def _see_nodes(self) -> None:
-        """Those that are new, or whose pods changed: a few at a time, with others running in between."""
+        """Nodes that are new, or whose pods changed, and claims: a few at a time, with others running in between."""
         cluster = self._cluster(())
         see = snapshot.Seeing(
             cluster,
@@ -238,6 +239,10 @@ class Live:
             await self._clock.sleep(0)
             for halves in unseen[start : start + _SEEN_AT_ONCE]:
                 see.view(halves)
+        for start in range(0, len(cluster.node_claims), _SEEN_AT_ONCE):
+            await self._clock.sleep(0)
+            for claim in cluster.node_claims[start : start + _SEEN_AT_ONCE]:
+                self._views.claim(claim, self._cloud.labels)
         await self._clock.sleep(0)
 
     def _taken(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:

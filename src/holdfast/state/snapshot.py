@@ -25,8 +25,8 @@ from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
-from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView, Snapshot
-from holdfast.state import budgets, claims, daemonsets, nodepools, nodes, pod_states
+from holdfast.model.snapshot import CloudLabels, CountBefore, NodeView, Snapshot
+from holdfast.state import budgets, daemonsets, nodepools, nodes, pod_states
 from holdfast.state.nodes import Halves, Limits
 from holdfast.state.pods import PodConverter
 from holdfast.state.views import Views
@@ -121,10 +121,6 @@ def assembled(
     there = Seeing(cluster, supply, pods.on_node, marks, views).all()
     seen = tuple(sorted((*there, *cluster.to_come), key=lambda node: node.name))
     daemon_sets = [daemonsets.view(d, pods.newest(d), converter)[0] for d in cluster.daemon_sets]
-
-    def claim_view(claim: NodeClaim) -> ClaimView:
-        return views.claims.get(claim.metadata.name, (claim,), lambda: claims.view(claim, supply.labels))
-
     snapshot = Snapshot(
         taken_s=now_s,
         cloud_labels=supply.labels,
@@ -138,7 +134,9 @@ def assembled(
             if pool.metadata.name in supply.instance_types
         ),
         nodes=seen,
-        claims=tuple(sorted((claim_view(c) for c in cluster.node_claims), key=lambda c: c.name)),
+        claims=tuple(
+            sorted((views.claim(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
+        ),
         pending=pods.pending,
         daemon_sets=tuple(sorted(daemon_sets, key=lambda d: (d.namespace, d.name))),
         budgets=tuple(sorted(map(budgets.view, cluster.budgets), key=lambda b: (b.namespace, b.name))),

@@ -7,7 +7,9 @@ a value is the same object again only where everything that it is made of equals
 from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
 
-from holdfast.model.snapshot import ClaimView, NodeView
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
+from holdfast.state import claims
 
 V = TypeVar("V")
 
@@ -48,3 +50,6 @@ class Views:
         self.nodes: Remembered[NodeView] = Remembered()
         self.claims: Remembered[ClaimView] = Remembered()
         self.to_come: Remembered[NodeView] = Remembered()
+
+    def claim(self, claim: NodeClaim, labels: CloudLabels) -> ClaimView:
+        return self.claims.get(claim.metadata.name, (claim,), lambda: claims.view(claim, labels))
