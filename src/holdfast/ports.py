@@ -191,7 +191,7 @@ class Cloud(Protocol):
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
         """Every machine that carries this cluster's tags, complete or an error. A list that was read for somebody else
-        and is younger than `max_age_s` will do."""
+        will do, if it is younger than that."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the machine of a claim is no longer what its class would launch; None: it still is."""
