@@ -72,7 +72,9 @@ def test_nobody_waits_in_a_simulation_of_what_would_be_if_a_node_went() -> None:
 def test_labels_of_a_type_that_no_pool_knows_keep_nobody_from_waiting_for_its_slot() -> None:
     kept = [reservation("cr-1", "odd", available=1, total=4)]
     odd = instance_type("odd", 4, 16, 1.0, kept, labels={"vendor.example/sandbox": "true"})
-    plan = solve(request([pool("default", [odd])], pods(1, shape()), kept, claims=(HELD,), reservation_wait_s=300))
+    plan = solve(
+        request([pool("default", [odd])], pods(1, shape()), kept, claims=(HELD,), reservation_wait_s=300)
+    )
     assert [one.waits_for for one in plan.unplaced] == ["cr-1"]
 
 
