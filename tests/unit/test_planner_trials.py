@@ -72,8 +72,9 @@ def test_where_a_sample_promises_too_much_the_others_are_tried_as_well(
     assert gullible.price_nano_usd_per_hour > 1.5 * all_tried.price_nano_usd_per_hour
 
 
-def test_a_sample_is_of_what_has_to_be_bought_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes that exist would hold a whole sample, and every packing of it would cost nothing."""
+def test_with_nodes_that_exist_a_plan_costs_as_little_where_packings_are_compared_on_a_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     there = tuple(node(f"n{i}", 16, 64) for i in range(10))
     pending = mixed(600)
     all_tried = planned(pending, monkeypatch, 10_000, nodes=there)

@@ -26,7 +26,7 @@ SAMPLE_PODS: Final = 1000
 SAMPLE_STEP: Final = (
     4  # where a sample would be more than one in so many pods, all packings are tried in full
 )
-NEAR: Final = 1.03  # who is no more than this above the best on the sample may be the better one in full
+NEAR: Final = 1.02  # who is no more than this above the best on the sample may be the better one in full
 KEPT: Final = 1.02  # what costs no more than this times what the sample promised is as good as promised
 
 
