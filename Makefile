@@ -50,12 +50,14 @@ sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run m
 bench: $(STAMP) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_live.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_packing.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_disruption.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_kube.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/bench_idle.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_app.py
 

@@ -196,8 +196,7 @@ class AppWorld(cluster_world.World):
         await self.create("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", document)
 
     async def node_pool(self, name: str = "default", **template: Any) -> None:
-        """Nodes are not consolidated unless `disruption` says so."""
-        template = {"disruption": {"consolidateAfter": "Never"}} | template
+        """Disrupted as the API's defaults say, unless `disruption` says otherwise: consolidated at once, a tenth at a time."""
         outside = {key: template.pop(key) for key in ("limits", "weight", "disruption") if key in template}
         document = builders.nodepool_document(name, **template)
         document["spec"] |= outside
@@ -215,6 +214,11 @@ class AppWorld(cluster_world.World):
 
     async def claims(self) -> list[NodeClaim]:
         return list((await self.kube.list(NodeClaim)).items)
+
+    def claims_ever(self) -> set[str]:
+        """The names of all that there ever were."""
+        bucket = self.server.registry.store.bucket("karpenter.sh/nodeclaims")
+        return {change.after.key[1] for change in bucket.changes(0)}
 
     async def nodes(self) -> list[Node]:
         return list((await self.kube.list(Node)).items)

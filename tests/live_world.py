@@ -14,17 +14,20 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aws_world
 import builders
 import cluster_world
 from holdfast import sandbox
 from holdfast.api import conditions
+from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
 from holdfast.ports import Clock
+from holdfast.runtime.cache import Cache, Handler
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
+from holdfast.runtime.reflector import Reflector
 from holdfast.sandbox import ControlPlane
 from holdfast.sim.api.front import Front, Request, Response
 from holdfast.sim.cloud_setup import CloudSetup, Reserved
@@ -32,6 +35,9 @@ from holdfast.sim.cluster import pods
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup
+from recorders import KeepingRecorder
+
+K = TypeVar("K", bound=Object)
 
 NAME = ec2_setup.CLUSTER
 ROLE = f"KarpenterNodeRole-{NAME}"
@@ -106,6 +112,14 @@ class LiveWorld:
                 for replica in self.replicas:
                     assert replica.is_running, f"a replica ended while waiting until {what}: {replica.lines}"
                 await self.clock.sleep(0.1)
+
+    def watch(self, kind: type[K], changed: Handler[K]) -> "asyncio.Task[None]":
+        """Calls on every change of an object of that kind, until the task is cancelled."""
+        cache = Cache(kind, clock=self.clock)
+        cache.subscribe(changed)
+        recorder = KeepingRecorder()
+        reflector = Reflector(cache, kube=self.kube, clock=self.clock, ids=self.ids, recorder=recorder)
+        return asyncio.create_task(reflector.run())
 
     async def start(self, *flags: str, program: Sequence[str] = ("-m", "holdfast")) -> "Replica":
         """The real program; what it writes to standard error is read as it comes."""

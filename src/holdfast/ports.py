@@ -189,8 +189,9 @@ class Cloud(Protocol):
     async def instance(self, provider_id: str) -> Instance:
         """One machine, or NotFound when it is gone for good."""
 
-    async def instances(self) -> tuple[Instance, ...]:
-        """Every machine that carries this cluster's tags, complete or an error."""
+    async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
+        """Every machine that carries this cluster's tags, complete or an error. A list that was read for somebody else
+        will do, if it is younger than that."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the machine of a claim is no longer what its class would launch; None: it still is."""
@@ -221,8 +222,8 @@ class Cloud(Protocol):
         """It was acted on. Twice is once."""
 
     async def instance_statuses(self) -> Sequence[InstanceStatus]:
-        """Machines that fail, or that the cloud has plans for, ours among them; complete or an error. Unauthorized
-        where nobody allowed us to ask."""
+        """Machines that fail, or that the cloud has plans for, ours among them. Where there are very many, each answer
+        is about some of what there is to ask, in turn. Unauthorized where nobody allowed us to ask."""
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
         """Removes what was made for classes and is used neither by one of these nor by one of these claims,

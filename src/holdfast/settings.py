@@ -39,6 +39,8 @@ GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapac
 V = TypeVar("V")
 
 _PORTS: Final = 65_536
+# Karpenter lists 600. A launch names at most 60, and each is decoded, checked and sent to every watch with every change.
+_TYPES_A_CLAIM: Final = 100
 
 
 # --- What the settings become -------------------------------------------------------------------------
@@ -59,7 +61,7 @@ class Settings:
     interruption_queue: str = ""  # its name; empty: there is none
     dry_runs: bool = True  # whether a node class is tried out before it is Ready
     batching: BatchSettings = field(default_factory=BatchSettings)
-    planning: PlanSettings = field(default_factory=PlanSettings)
+    planning: PlanSettings = field(default_factory=lambda: PlanSettings(max_instance_types=_TYPES_A_CLAIM))
     disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
     capacity: CapacitySettings = field(default_factory=CapacitySettings)
     client: ClientSettings = field(default_factory=ClientSettings)
@@ -312,6 +314,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         dry_runs=not found["disable-dry-run"],
         batching=BatchSettings(found["batch-idle-duration"], found["batch-max-duration"]),
         planning=PlanSettings(
+            max_instance_types=_TYPES_A_CLAIM,
             packing=found["packing"],
             packing_candidates=found["packing-candidates"],
             reserved_capacity=reserved,

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,11 @@ import builders
 import cluster_world
 import live_world
 from holdfast.api import conditions
+from holdfast.api.cluster import Lease
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.runtime.cache import Cache
-from holdfast.runtime.reflector import Reflector
+from holdfast.runtime import lease
 from holdfast.sim.cluster.timings import Timings
 from live_world import LiveWorld
-from recorders import KeepingRecorder
 
 PODS = (10, 100, 1_000, 10_000)
 AT_ONCE = Timings(
@@ -38,7 +38,7 @@ AT_ONCE = Timings(
     heartbeat_s=60,
     grace_s=180,
 )
-FLAGS = ("--batch-idle-duration=1s", "--log-level=error", "--disable-leader-election")
+FLAGS = ("--batch-idle-duration=1s", "--log-level=error")
 PODS_A_NODE = 17  # of 0.9 processors on an m5.4xlarge
 WITHIN_S = 600
 AT_A_TIME = 100
@@ -62,10 +62,26 @@ class Seen:
             self.ready.setdefault(after.metadata.name, now_s)
 
 
+@dataclass
+class Kept:
+    """When the Lease was renewed, in its own words; it is lost when that is ten seconds ago."""
+
+    renewed_s: list[float] = field(default_factory=list)
+
+    def change(self, _before: Lease | None, after: Lease | None) -> None:
+        if after is not None and after.metadata.name == lease.NAME and after.spec.renew_time is not None:
+            self.renewed_s.append(after.spec.renew_time.timestamp())
+
+    @property
+    def longest_s(self) -> float:
+        return max((after - before for before, after in pairwise(self.renewed_s)), default=0.0)
+
+
 def main() -> None:
     wanted = [int(arg) for arg in sys.argv[1:]] or PODS
     print(
-        "pods     nodes   first claim   all claims   all nodes ready   program's cpu   its memory   API calls   AWS calls"
+        "pods     nodes   first claim   all claims   all nodes ready   program's cpu   its memory   API calls   AWS calls   "
+        "renewals of its Lease, the longest wait for one"
     )
     for count in wanted:
         with tempfile.TemporaryDirectory() as folder:
@@ -80,13 +96,8 @@ async def measure(count: int, folder: Path) -> None:
             requirements=[builders.requirement("node.kubernetes.io/instance-type", "In", "m5.4xlarge")]
         )
         await world.until(world.pool_is_ready, "the NodePool is ready")
-        seen = Seen()
-        cache = Cache(NodeClaim, clock=world.clock)
-        cache.subscribe(seen.change)
-        reflector = Reflector(
-            cache, kube=world.kube, clock=world.clock, ids=world.ids, recorder=KeepingRecorder()
-        )
-        watching = asyncio.create_task(reflector.run())
+        seen, kept = Seen(), Kept()
+        watching = [world.watch(NodeClaim, seen.change), world.watch(Lease, kept.change)]
         asked = len(world.front.asked), world.cloud.endpoint.counts.total()
         began_s = time.perf_counter()
         await write_pods(world, count)
@@ -94,10 +105,12 @@ async def measure(count: int, folder: Path) -> None:
             while len(seen.claims) * PODS_A_NODE < count or len(seen.ready) < len(seen.claims):
                 assert replica.is_running, replica.lines[-1]
                 await asyncio.sleep(0.05)
-        watching.cancel()
+        for one in watching:
+            one.cancel()
         row(count, seen, began_s, (replica.cpu_s, replica.memory_mib))
         print(
-            f"{len(world.front.asked) - asked[0]:>12,}{world.cloud.endpoint.counts.total() - asked[1]:>12,}",
+            f"{len(world.front.asked) - asked[0]:>12,}{world.cloud.endpoint.counts.total() - asked[1]:>12,}"
+            f"{len(kept.renewed_s):>12}{kept.longest_s:>8.0f} s",
             flush=True,
         )
 

@@ -98,8 +98,8 @@ def idle() -> None:
 
 
 def idle_calls(nodes: int, reservations: int, classes: int) -> Counter[str]:
-    """Each minute every class is resolved, dry runs included, all machines are listed once, every claim is asked
-    for drift, and everybody wants the counts."""
+    """Each minute every class is resolved, dry runs included, all machines are listed once and asked for their health,
+    every claim is asked for drift, and everybody wants the counts."""
     world = LaunchWorld()
     for _ in range(reservations):
         world.reserve(tags={"team": "ml"})
@@ -127,6 +127,7 @@ def launched(world: LaunchWorld, node_class: EC2NodeClass, nodes: int) -> list[N
 def minute(world: LaunchWorld, classes: list[EC2NodeClass], claims: list[NodeClaim]) -> list[EC2NodeClass]:
     classes = [resolved(world, node_class) for node_class in classes]
     run(world.cloud.instances())
+    run(world.cloud.instance_statuses())
     for claim in claims[:: max(1, len(claims) // 100)]:  # the others would be answered the same way
         assert run(world.cloud.drift(claim, classes[0])) is None
         run(world.cloud.reservations())

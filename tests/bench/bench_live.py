@@ -14,19 +14,15 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import live_world
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
-from holdfast.runtime.cache import Cache
-from holdfast.runtime.reflector import Reflector
 from holdfast.sandbox import ControlPlane
 from holdfast.state import pod_states
 from live_world import LiveWorld
-from recorders import KeepingRecorder
 
 PODS = 200
 WITHIN_S = 600
@@ -97,19 +93,12 @@ async def measure(count: int, folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def watching(world: LiveWorld, seen: Seen) -> AsyncIterator[None]:
-    claims, theirs = Cache(NodeClaim, clock=world.clock), Cache(Pod, clock=world.clock)
-    claims.subscribe(seen.claim)
-    theirs.subscribe(seen.pod)
-    doors: dict[str, Any] = {"kube": world.kube, "clock": world.clock, "ids": world.ids}
-    watches = [
-        asyncio.create_task(Reflector(cache, recorder=KeepingRecorder(), **doors).run())
-        for cache in (claims, theirs)
-    ]
+    watches = [world.watch(NodeClaim, seen.claim), world.watch(Pod, seen.pod)]
     try:
         yield
     finally:
-        for watch in watches:
-            watch.cancel()
+        for one in watches:
+            one.cancel()
 
 
 def stages(seen: Seen, began_s: float) -> None:

@@ -63,18 +63,19 @@ def test_one_call_tells_of_everything_that_fails_or_is_scheduled_and_of_no_volum
 
 
 @pytest.mark.fact("aws-6.5.1")
-def test_in_a_large_account_three_questions_with_short_answers_tell_the_same(
+def test_in_a_large_account_questions_with_short_answers_take_turns(
     world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instance_status, "PAGE", 5)
     ids = machines(world, 12)
     assert told(world) == []
     asked = world.asked(ASKED)
-    for _ in range(4):
-        assert told(world) == []
-    assert world.asked(ASKED) == asked + 4 * 3
     expected = ail(world, ids)
-    assert told(world) == expected
+    readings = [told(world) for _ in range(5)]
+    assert world.asked(ASKED) == asked + 5
+    assert {one for reading in readings for one in reading} == set(expected)
+    failing = [one for one in expected if one[1] == "instance_status"]
+    assert sum(set(failing) <= set(reading) for reading in readings) == 2  # of five
 
 
 @pytest.mark.parametrize(

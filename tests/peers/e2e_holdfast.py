@@ -24,41 +24,31 @@ Program = Callable[[LiveWorld], Awaitable[None]]
 def run(program: Program, folder: Path) -> None:
     async def main() -> None:
         async with live_world.serving(folder, control_plane=ControlPlane.REAL) as world:
-            await world.node_class(capacityReservationSelectorTerms=[{"id": slots(world)}])
+            await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
             await world.node_pool()
             await program(world)
 
     asyncio.run(main())
 
 
-def slots(world: LiveWorld) -> str:
-    return next(iter(world.cloud.ec2.world.reservations)).id
-
-
-def apart(name: str) -> dict[str, Any]:
-    """No two pods on one node."""
-    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-async def until_running(world: LiveWorld, count: int) -> None:
+async def until_running(world: LiveWorld, count: int, within_s: float = live_world.WITHIN_S) -> None:
     async def holds() -> bool:
         found = [pod for pod in (await world.kube.list(Pod)).items if not pods.leaving(pod)]
         return len(found) == count and all(pods.ready(pod) for pod in found)
 
-    await world.until(holds, f"{count} pods run")
+    await world.until(holds, f"{count} pods run", within_s=within_s)
 
 
 def test_pods_come_and_go_and_nodes_are_emptied_by_real_evictions(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         replica = await world.start()
-        await world.deploy("web", replicas=3, cpu="1500m", affinity=apart("web"))
+        await world.deploy("web", replicas=3, cpu="1500m", affinity=live_world.apart("web"))
         await world.world.create(budget("web", at_least=2))
         await until_running(world, 3)
         nodes = (await world.kube.list(Node)).items
         kinds = sorted(n.metadata.labels["karpenter.sh/capacity-type"] for n in nodes)
         assert (len(nodes), kinds.count("reserved")) == (3, 2)
-        assert world.cloud.ec2.world.reservations[slots(world)].available == 0
+        assert world.cloud.ec2.world.reservations[world.slots].available == 0
 
         # A claim is deleted: its pod is evicted and runs elsewhere, and the budget holds all the while.
         doomed = (await world.kube.list(NodeClaim)).items[0]
@@ -88,6 +78,28 @@ def test_pods_come_and_go_and_nodes_are_emptied_by_real_evictions(tmp_path: Path
 
         await world.until(nothing_left, "no node and no machine is left")
         assert await replica.stop() == 0
+
+    run(program, tmp_path)
+
+
+def test_two_hundred_pods_that_want_to_be_alone_all_run_and_two_of_them_in_slots(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def program(world: LiveWorld) -> None:
+        replica = await world.start("--batch-idle-duration=1s")
+        await world.deploy("web", replicas=200, cpu="1500m", affinity=live_world.apart("web"))
+        await until_running(world, 200, within_s=600)
+        record_property("memory_mib", round(replica.memory_mib))
+        reservation = world.cloud.ec2.world.reservations[world.slots]
+        machines = [one for one in world.cloud.ec2.world.instances if one.live]
+        in_slots = {one.id for one in machines if one.reservation_id == reservation.id}
+        assert (len(machines), len(in_slots), reservation.available) == (200, 2, 0)
+        nodes = (await world.kube.list(Node)).items
+        reserved = [n for n in nodes if n.metadata.labels["karpenter.sh/capacity-type"] == "reserved"]
+        assert len(nodes) == 200
+        assert {node.spec.provider_id.rpartition("/")[2] for node in reserved} == in_slots
+        assert len((await world.kube.list(NodeClaim)).items) == 200
+        assert len({pods.node_of(pod) for pod in (await world.kube.list(Pod)).items}) == 200
 
     run(program, tmp_path)
 

@@ -1,23 +1,29 @@
-"""What holds of every command, whatever the cluster looks like: budgets, slots, cost, and a home for every pod."""
+"""What holds of every command, whatever the cluster looks like: budgets, slots, cost, and a home for every pod.
+
+Clusters have pods with volumes and disruption budgets, NodePools whose budgets have schedules, reservations that have
+begun, are being drained or are over.
+"""
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, at_most, catalog, load, machine, pdb, world
+from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, pdb, world
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Command, Decision
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Drifted, NodeFacts, Reason, Settings, World
+from holdfast.core.disruption.inputs import Budget, Drifted, NodeFacts, PoolRules, Reason, Settings, World
 from holdfast.core.disruption.validation import still_valid
 from holdfast.core.scheduling import displaced
-from holdfast.model import resources
-from holdfast.model.pods import PodView
+from holdfast.model import requirements, resources
+from holdfast.model.pods import PodView, Volumes
+from holdfast.model.reservations import State
 from holdfast.model.snapshot import NodeView
-from planner_builders import NANO, is_in, one_per_node, pods, pool, reservation, shape
+from planner_builders import NANO, ZONES, is_in, one_per_node, pods, pool, reservation, shape
 
 APPS = ("web", "db", "batch")
 PRICES = {SMALL: 0.1, MEDIUM: 0.2, LARGE: 0.4}
@@ -26,6 +32,24 @@ RARELY = st.sampled_from((False,) * 19 + (True,))
 SOMETIMES = st.sampled_from((False, False, True))
 KINDS = (names.ON_DEMAND, names.SPOT, "cr-small", "cr-medium", "cr-large")
 SLOTS = {"cr-small": SMALL, "cr-medium": MEDIUM, "cr-large": LARGE}
+USABLE: dict[str, Any] = {}
+BLOCK = {"kind": "block", "drain_lead_s": 2400, "reclaim_lead_s": 1800}
+TIMES = (  # of reservations: whether one may be launched into, and what makes it so
+    *((True, USABLE),) * 6,
+    (True, {"end_s": NOW_S + 1}),
+    (True, BLOCK | {"end_s": NOW_S + 2401}),
+    (False, BLOCK | {"end_s": NOW_S + 2400}),
+    (False, {"end_s": NOW_S}),
+    (False, {"start_s": NOW_S + 60}),
+    (False, {"state": State.GONE}),
+)
+WINDOWS = (  # of a budget of 0 nodes: whether it counts now, and its schedule
+    *((False, None),) * 4,
+    (True, ("* * * * *", 60)),
+    (True, ("40 13 12 1 *", 6 * 60 + 41)),  # began 400 s ago
+    (False, ("40 13 12 1 *", 6 * 60 + 40)),
+    (False, ("@yearly", 60)),
+)
 
 
 @st.composite
@@ -46,7 +70,8 @@ def clusters(draw: st.DrawFn) -> World:
     kept = []
     for id_, type_ in SLOTS.items():
         free = draw(st.sampled_from((0, 0, 1, 2)))
-        kept.append(reservation(id_, type_, available=free, total=free + used[id_]))
+        _, times = draw(st.sampled_from(TIMES))
+        kept.append(reservation(id_, type_, available=free, total=free + used[id_], **times))
     wanted = draw(
         st.sampled_from([(), (names.RESERVED,), (names.RESERVED,), (names.RESERVED, names.ON_DEMAND)])
     )
@@ -59,14 +84,24 @@ def clusters(draw: st.DrawFn) -> World:
         facts=facts,
         reservations=kept,
         pools=[pool("default", catalog(kept), *only)],
-        rules=at_most(str(draw(st.sampled_from((0, 1, 2, 4, 6))))),
+        rules=_rules(draw),
         budgets=budgets,
         pending=pods(draw(st.integers(0, 1)), shape(draw(st.sampled_from([500, 3000, 7000])), app="new")),
     )
 
 
+def _rules(draw: st.DrawFn) -> PoolRules:
+    plain = Budget(str(draw(st.sampled_from((0, 1, 2, 4, 6)))))
+    _, window = draw(st.sampled_from(WINDOWS))
+    if window is None:
+        return PoolRules(budgets=(plain,))
+    schedule, duration_s = window
+    return PoolRules(budgets=(plain, Budget("0", schedule=schedule, duration_s=duration_s)))
+
+
 def _node(draw: st.DrawFn, name: str) -> NodeView:
     kind = draw(st.sampled_from(KINDS))
+    zone = "z1" if kind in SLOTS else draw(st.sampled_from(ZONES))
     type_ = SLOTS.get(kind) or draw(st.sampled_from(list(CORES)))
     left = CORES[type_] * 1000 - 100
     found: list[PodView] = []
@@ -75,8 +110,10 @@ def _node(draw: st.DrawFn, name: str) -> NodeView:
         if size <= left:
             left -= size
             app = draw(st.sampled_from(APPS))
-            apart = one_per_node(app) if draw(RARELY) else {}
-            of = shape(size, 256, app, **apart)
+            more: dict[str, Any] = one_per_node(app) if draw(RARELY) else {}
+            if draw(SOMETIMES):
+                more["volumes"] = Volumes(alternatives=(requirements.of(is_in(names.ZONE, zone)),))
+            of = shape(size, 256, app, **more)
             found += load(f"{name}-{i}", of, do_not_disrupt=draw(RARELY))
     return machine(
         name,
@@ -84,6 +121,7 @@ def _node(draw: st.DrawFn, name: str) -> NodeView:
         found,
         capacity_type=kind if kind not in SLOTS else names.ON_DEMAND,
         slot=kind if kind in SLOTS else None,
+        zone=zone,
         deleting=draw(RARELY),
         nominated=draw(RARELY),
     )
@@ -111,7 +149,9 @@ def check(asked: World, decision: Decision) -> None:
 
 
 def budgets_hold(asked: World, gone: list[NodeView]) -> None:
-    limit = int(asked.pools["default"].budgets[0].nodes)
+    plain, *windows = asked.pools["default"].budgets
+    closed = any((True, (one.schedule, one.duration_s)) in WINDOWS for one in windows)
+    limit = 0 if closed else int(plain.nodes)
     down = [n for n in asked.snapshot.nodes if n.deleting or not asked.facts[n.name].ready]
     assert len(gone) <= max(0, limit - len(down))
     assert not any(node.deleting or node.nominated or asked.facts[node.name].do_not_disrupt for node in gone)
@@ -135,11 +175,18 @@ def evictions_are_allowed(asked: World, command: Command, gone: list[NodeView]) 
 
 
 def slots_are_not_oversold(asked: World, command: Command, gone: list[NodeView]) -> None:
-    free = {one.id: one.available for one in asked.snapshot.reservations}
+    over = [times for usable, times in TIMES if not usable]
+    free = {
+        one.id: 0
+        if any(all(getattr(one, k) == v for k, v in times.items()) for times in over)
+        else one.available
+        for one in asked.snapshot.reservations
+    }
     taken = Counter(one.claim.slot for one in command.replacements if one.waits_for_instance is None)
     assert all(count <= free[id_] for id_, count in taken.items() if id_ is not None)
     waits = [one for one in command.replacements if one.waits_for_instance is not None]
     assert bool(waits) is (command.action is Action.TERMINATE_FIRST)
+    assert all(one.claim.slot in free for one in waits)
     left = {node.provider_id: dict(node.labels).get("cloud.example/reservation-id") for node in gone}
     for one in waits:
         assert left.pop(one.waits_for_instance) == one.claim.slot  # each slot is given to one
@@ -163,6 +210,15 @@ def everybody_has_a_home(asked: World, command: Command, gone: list[NodeView]) -
         assert not nodes[one.node].deleting
         added = resources.add(*(by_uid[uid].shape.requests for uid in one.pods))
         assert added.fits(nodes[one.node].free)
+        volumes_are_near(dict(nodes[one.node].labels)[names.ZONE], [by_uid[uid] for uid in one.pods])
+    for new in command.replacements:
+        volumes_are_near(new.claim.zone, [by_uid[uid] for uid in new.claim.pods if uid in by_uid])
+
+
+def volumes_are_near(zone: str, pods: list[PodView]) -> None:
+    for pod in pods:
+        places = pod.shape.volumes.alternatives
+        assert not places or any(one.get(names.ZONE).has(zone) for one in places)
 
 
 def it_pays(command: Command, gone: list[NodeView]) -> None:
@@ -199,7 +255,12 @@ def test_the_same_world_gives_the_same_decision_and_its_command_is_valid_at_once
 @given(clusters(), st.integers(1, 10))
 def test_a_settled_cluster_comes_to_rest(asked: World, seconds: int) -> None:
     """With the memory of the passes before, an unchanged world gives nothing new for ever."""
-    calm = replace(asked, facts={name: replace(f, drifted=None) for name, f in asked.facts.items()})
+    always = PoolRules(budgets=asked.pools["default"].budgets[:1])  # windows open and close by themselves
+    calm = replace(
+        asked,
+        facts={name: replace(f, drifted=None) for name, f in asked.facts.items()},
+        pools={"default": always},
+    )
     first = decide(calm)
     if first.command is None:
         later = replace(calm, snapshot=replace(calm.snapshot, taken_s=NOW_S + seconds))

@@ -1,5 +1,7 @@
 """Rolling a full reservation in the running program: a node goes first, and its slot is held for its replacement."""
 
+from typing import Any
+
 import pytest
 
 import app_world
@@ -11,11 +13,11 @@ from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 
 
-async def full(world: AppWorld, total: int = 8, budget: str = "2") -> Reservation:
+async def full(world: AppWorld, total: int = 8, budget: str = "2", **pods: Any) -> Reservation:
     """A reservation all of whose slots are nodes of ours, and nothing else is allowed."""
     slots = world.reserve(total=total)
     await pool(world, slots, kinds=("reserved",), budgets=[{"nodes": budget}])
-    await world.deploy("web", total, **ONE_PER_NODE)
+    await world.deploy("web", total, **ONE_PER_NODE, **pods)
     await world.until_running(total)
     assert world.in_reservation(slots) == total
     return slots
@@ -137,5 +139,35 @@ def test_a_slot_that_is_taken_between_the_count_and_the_launch_is_still_waited_f
             return world.in_reservation(slots) == 2
 
         await world.until(launched, within_s=60)
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize(("of_pods", "gets_in"), [({}, 1), ({"priorityClassName": "above"}, 0)])
+def test_a_bigger_pod_that_waited_before_takes_no_slot_and_room_only_where_kube_scheduler_gives_it(
+    of_pods: dict[str, Any], gets_in: int
+) -> None:
+    """The slot is the replacement's. Who is bound to its node is for kube-scheduler to say: by priority, then by age."""
+
+    async def program(world: AppWorld) -> None:
+        above = {"metadata": {"name": "above"}, "value": 100}
+        await world.create("/apis/scheduling.k8s.io/v1/priorityclasses", above)
+        slots = await full(world, total=2, budget="1", **of_pods)
+        await world.deploy("bigger", 1, cpu="1800m")
+        await world.sleep(30)
+        await drift_all(world)
+
+        async def rolled() -> bool:
+            assert len(world.machines) <= 2 == len(await world.pods())
+            nodes = await world.nodes()
+            running = len(await world.running()) + len(await world.running("bigger"))
+            return len(nodes) == 2 == running and all(map(is_new, nodes))
+
+        await world.until(rolled, within_s=600)
+        assert world.in_reservation(slots) == 2
+        assert len(world.all_machines()) == 4  # one replacement a node, and nothing for the bigger one
+        assert len(await world.running("bigger")) == gets_in
+        await world.scale("bigger", 0)
+        await world.until_running(2)  # who lost a place has one again
 
     app_world.run(program)

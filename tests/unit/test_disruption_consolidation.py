@@ -340,6 +340,24 @@ def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
     assert became(found) == [(MEDIUM, names.RESERVED, "cr-1")]
 
 
+def test_nodes_that_gave_nothing_together_are_looked_at_again_when_time_lets_another_in() -> None:
+    """Each of them is too full to go by itself, and two of them make one that is cheaper."""
+    nodes = [
+        machine("a", LARGE, load("a", shape(7500))),
+        machine("b", LARGE, load("b", shape(3000), count=1)),
+        machine("c", LARGE, load("c", shape(3000), count=1), last_pod_event_s=NOW_S - 50),
+    ]
+    only_large = is_in(names.INSTANCE_TYPE, LARGE)
+    pools = on_demand(only_large, consolidate_after_s=60)
+    first = decide(world(*nodes, pools=pools, now_s=NOW_S))
+    assert first.command is None
+    memo = first.memory.memos[Method.MULTI_NODE]
+    assert (memo.done, memo.tried) == (True, {"a", "b"})  # nothing is asked twice while it is young
+    found = decide(world(*nodes, pools=pools, now_s=NOW_S + 10), Settings(), first.memory).command
+    assert found is not None
+    assert set(found.candidates) <= {"b", "c"}
+
+
 # --- Balanced ------------------------------------------------------------------------------------------
 
 BALANCED = PoolRules(Policy.BALANCED, ())

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from disruption_builders import MEDIUM, load, machine, world
+from holdfast.core.disruption import simulation
 from holdfast.core.scheduling.plan import ReasonCode
-from holdfast.core.scheduling.request import ReservedMode, SolveRequest
+from holdfast.core.scheduling.request import ReservedMode, Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.requirements import NO_REQUIREMENTS
-from holdfast.model.snapshot import ClaimView
-from planner_builders import fake_types, one_per_node, pods, pool, request, reservation, shape
+from holdfast.model.snapshot import ClaimView, Snapshot
+from planner_builders import fake_types, instance_type, one_per_node, pods, pool, request, reservation, shape
 
 HELD = ClaimView("other-claim", "default", NO_REQUIREMENTS, 0, slot="cr-1")
 
@@ -44,6 +46,36 @@ def test_nobody_waits_for_a_slot_that_others_simply_use() -> None:
         request([pool("default", fake_types(9, kept))], pods(1, shape()), kept, reservation_wait_s=300)
     )
     assert len(plan.claims) == 1
+
+
+def going(*, deleting: bool = True) -> Snapshot:
+    """A node in the only slot, and its pod, of a pool with patience."""
+    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    there = machine("a", MEDIUM, load("a", shape(3000)), slot="cr-1", deleting=deleting)
+    claim = ClaimView("claim-a", "default", NO_REQUIREMENTS, 0, slot="cr-1", launched_s=5, deleting=deleting)
+    asked = world(there, reservations=kept, claims=(claim,)).snapshot
+    patient = tuple(dataclasses.replace(one, reservation_wait_s=60) for one in asked.node_pools)
+    return dataclasses.replace(asked, node_pools=patient)
+
+
+def test_a_pod_on_a_node_that_goes_waits_for_the_slot_of_its_own_node() -> None:
+    snapshot = going()
+    (waiting,) = solve(SolveRequest(snapshot, Settings())).unplaced
+    assert (waiting.waits_for, waiting.waits_until_s) == ("cr-1", snapshot.taken_s + 60)
+
+
+def test_nobody_waits_in_a_simulation_of_what_would_be_if_a_node_went() -> None:
+    asked = simulation.without(going(deleting=False), ["a"])
+    assert [claim.slot for claim in solve(SolveRequest(asked, Settings())).claims] == [None]
+
+
+def test_labels_of_a_type_that_no_pool_knows_keep_nobody_from_waiting_for_its_slot() -> None:
+    kept = [reservation("cr-1", "odd", available=1, total=4)]
+    odd = instance_type("odd", 4, 16, 1.0, kept, labels={"vendor.example/sandbox": "true"})
+    plan = solve(
+        request([pool("default", [odd])], pods(1, shape()), kept, claims=(HELD,), reservation_wait_s=300)
+    )
+    assert [one.waits_for for one in plan.unplaced] == ["cr-1"]
 
 
 def test_a_pool_may_have_a_patience_of_its_own() -> None:

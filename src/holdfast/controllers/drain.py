@@ -1,8 +1,8 @@
 """Which pods of a node that is being emptied are to go now, and how; and the one way to ask for it.
 
-Called when a node ends, and before one is rebooted. `drain` is pure. The rules: pods leave tier by tier, ordinary ones first and those the node itself needs last
-(NC-30); a pod that must not be disrupted is waited for (NC-29); when the node's time is nearly up, a pod whose own
-grace period would outlast it is deleted, whatever anybody says (NC-32).
+Called when a node ends, and before one is rebooted. `drain` is pure. The rules: pods leave tier by tier, ordinary ones
+first and those the node itself needs last (NC-30); a pod that must not be disrupted is waited for (NC-29); when the
+node's time is nearly up, a pod whose own grace period would outlast it is deleted, whatever anybody says (NC-32).
 """
 
 from collections.abc import Iterable

@@ -43,7 +43,7 @@ class InstanceStatuses:
         self._clock = doors.clock
         self._recorder = doors.recorder
         self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
-        self._counted: frozenset[tuple[str, str]] = frozenset()  # machines and categories
+        self._counted: set[tuple[str, str]] = set()  # machines that are there, and categories
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
@@ -67,11 +67,11 @@ class InstanceStatuses:
         return (c for c in self._claims.get(status.machine) if self._live.is_ours(c.spec.node_class_ref))
 
     def _count(self, ours: list[tuple[InstanceStatus, NodeClaim]]) -> None:
-        """Each once, for as long as it lasts."""
-        found = frozenset((status.machine, status.category) for status, _ in ours)
+        """Each once."""
+        found = {(status.machine, status.category) for status, _ in ours}
         for _, category in sorted(found - self._counted):
             self._recorder.count(UNHEALTHY, {"category": category})
-        self._counted = found
+        self._counted = {one for one in found | self._counted if any(self._claims.get(one[0]))}
 
     async def _heed(self, status: InstanceStatus, claim: NodeClaim) -> bool:
         """Whether it ended the claim."""

@@ -44,7 +44,7 @@ _SERVER_OWNED: Final = (
 class ClientSettings:
     per_second: float = 1000  # against a loop of ours; what the server can bear it says itself
     burst: int = 1000
-    at_once: int = 64  # requests that wait for an answer, watches apart: each has a connection
+    at_once: int = 32  # requests that wait for an answer, watches apart: each has a connection
     page_size: int = 500
     attempts: int = 5
     longest_wait_s: float = 60  # a server that asks for more than this between attempts is an error at once

@@ -29,6 +29,12 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
     )
 
 
+def has_slot(claim: NodeClaim) -> bool:
+    """Whether it holds a slot, or sits in one."""
+    meta = claim.metadata
+    return names.SLOT in meta.annotations or meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
+
+
 def _occupied(claim: NodeClaim, labels: CloudLabels) -> str | None:
     """The reservation of a claim that another autoscaler launched: its labels say where it ended up."""
     if claim.metadata.labels.get(names.CAPACITY_TYPE) != names.RESERVED or labels.reservation_id is None:

@@ -9,8 +9,7 @@ others.
 
 import contextlib
 import dataclasses
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -25,7 +24,7 @@ from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling.plan import Reason, Unplaced
+from holdfast.core.scheduling.plan import Unplaced
 from holdfast.model import resources
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
@@ -42,7 +41,6 @@ from holdfast.state import (
     nodes,
     orders,
     pod_shapes,
-    pod_states,
     snapshot,
     volumes,
 )
@@ -50,8 +48,9 @@ from holdfast.state.default_spreads import Defaults, Maker
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
 from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.pods import PodConverter
 from holdfast.state.snapshot import Cluster, Marks, Supply
+from holdfast.state.views import Views
+from holdfast.state.watched_pods import WatchedPods
 
 K = TypeVar("K", bound=Object)
 
@@ -75,15 +74,15 @@ MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spr
     ReplicationController,
     StatefulSet,
 )
-_LISTED_FOR_S: Final = 60.0
+# Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
+_MAX_AGE_S: Final = 90.0
+_SEEN_AT_ONCE: Final = 100  # nodes, in about 5 ms
 _SURROUNDINGS: Final[tuple[type[Object], ...]] = (
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-
-_CONVERTED_AT_ONCE: Final = 500  # pods, in about 5 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +117,21 @@ class Live:
         self._cloud = cloud
         self._clock = clock
         self._terms = cloud.node_classes
+        self._ours = (self._terms.kind.api_version.partition("/")[0], self._terms.kind.kind)
         self._ledger_lag_s = ledger_lag_s
         self.nominations = Nominations(clock)
-        self._converter = _RememberingConverter(LabelRules(cloud.labels.well_known, key_aliases))
+        self._views = Views()
+        self._pods = WatchedPods(
+            caches.of(Pod),
+            LabelRules(cloud.labels.well_known, key_aliases),
+            clock=clock,
+            changed_on=self._views.nodes.forget,
+        )
+        self._supplied = _Supplied()  # as in the last snapshot
         self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
-        self._listed_s = -math.inf  # when they were
         self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
         for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
@@ -135,21 +141,28 @@ class Live:
 
     async def take(self) -> Seen:
         """The world as it is known now."""
-        supplied = await self._supply()
+        self._supplied = await self._supply()
         counts = await self.counts()
         instances = await self._instances(counts)
-        await self._convert_new_pods()
-        return self._taken(supplied, counts, instances)
+        self._read_surroundings()
+        await self._pods.convert_new()
+        await self._see_nodes()
+        return self._taken(counts, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
         """The newest counts; those of before, where they cannot be read now."""
         with contextlib.suppress(errors.HoldfastError):
             newest = await self._cloud.reservations(max_age_s=max_age_s)
             if newest.read_began_s > self._counts.read_began_s:
-                seen = self._bare(self._counts, self._machines)
-                self._count_before = ledger.count_before(seen, self._ledger_lag_s)
+                self._count_before = self._left_by(self._counts)
             self._counts = newest
         return self._counts
+
+    def _left_by(self, counts: ReservationCounts) -> CountBefore | None:
+        """What counts are good for once there are newer ones."""
+        if not counts.reservations:
+            return None
+        return ledger.count_before(self._bare(counts, self._machines), self._ledger_lag_s)
 
     async def ledger(self) -> dict[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
@@ -164,7 +177,7 @@ class Live:
         return Snapshot(
             taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
-            claims=tuple(claims.view(c, self._cloud.labels) for c in self._of(NodeClaim)),
+            claims=tuple(self._views.claim(c, self._cloud.labels) for c in self._of(NodeClaim)),
             reservations=counts.reservations,
             counts_read_s=counts.read_began_s,
             count_before=self._count_before,
@@ -176,10 +189,10 @@ class Live:
         pool = self._caches.of(NodePool).get(("", name))
         if pool is None or pool.metadata.deletion_timestamp is not None:
             return None
-        cluster = self._cluster((), ())
-        supply = Supply(self._cloud.labels, {name: ()})
-        views = snapshot.node_views(cluster, supply, {}, Marks())
-        return nodepools.view(pool, (), nodepools.used((*views, *self._to_come(_Supplied())), name))
+        cluster = self._cluster(self._to_come())
+        supply = Supply(self._cloud.labels, self._supplied.types)
+        see = snapshot.Seeing(cluster, supply, self._pods.on_node, self._marks(cluster), self._views)
+        return nodepools.view(pool, (), nodepools.used((*see.all(), *cluster.to_come), name))
 
     def node_class(self, reference: NodeClassReference) -> Object | None:
         """The class that a claim or a pool refers to, if it is one of ours and there."""
@@ -187,7 +200,7 @@ class Live:
         return self._caches.of(self._terms.kind).get(("", found[0])) if found else None
 
     def is_ours(self, reference: NodeClassReference) -> bool:
-        return bool(self._terms.names(reference))
+        return (reference.group, reference.kind) == self._ours
 
     # --- Inside ---------------------------------------------------------------------------------------
 
@@ -197,62 +210,88 @@ class Live:
     def _on_surroundings(self, _before: Any, _after: Any) -> None:
         self._surroundings_changed = True
 
-    def _cluster(self, pods: tuple[Pod, ...], to_come: tuple[NodeView, ...]) -> Cluster:
+    def _cluster(self, to_come: tuple[NodeView, ...]) -> Cluster:
         return Cluster(
             node_pools=self._of(NodePool),
             node_claims=tuple(c for c in self._of(NodeClaim) if self.is_ours(c.spec.node_class_ref)),
             nodes=tuple(filter(nodes.is_known, self._of(Node))),
-            pods=pods,
             daemon_sets=self._of(DaemonSet),
             budgets=self._of(PodDisruptionBudget),
             csi_nodes=self._of(CSINode),
             to_come=to_come,
         )
 
-    def _taken(self, supplied: _Supplied, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:
+    def _marks(self, cluster: Cluster) -> Marks:
+        return Marks(deleting=orders.going(cluster.node_claims), nominated=self.nominations.places())
+
+    async def _see_nodes(self) -> None:
+        """Nodes that are new, or whose pods changed, and claims: a few at a time, with others running in between."""
+        cluster = self._cluster(())
+        see = snapshot.Seeing(
+            cluster,
+            Supply(self._cloud.labels, self._supplied.types),
+            self._pods.on_node,
+            self._marks(cluster),
+            self._views,
+        )
+        unseen = see.unseen()
+        for start in range(0, len(unseen), _SEEN_AT_ONCE):
+            await self._clock.sleep(0)
+            for halves in unseen[start : start + _SEEN_AT_ONCE]:
+                see.view(halves)
+        for start in range(0, len(cluster.node_claims), _SEEN_AT_ONCE):
+            await self._clock.sleep(0)
+            for claim in cluster.node_claims[start : start + _SEEN_AT_ONCE]:
+                self._views.claim(claim, self._cloud.labels)
+        await self._clock.sleep(0)
+
+    def _taken(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:
         self._read_surroundings()
-        cluster = self._cluster(self._of(Pod), self._to_come(supplied))
+        cluster, now_s = self._cluster(self._to_come()), self._clock.now_s()
         supply = Supply(
             self._cloud.labels,
-            supplied.types,
+            self._supplied.types,
             counts.reservations,
             counts.read_began_s,
             instances,
             self._count_before,
         )
-        taken = snapshot.take(
+        taken = snapshot.assembled(
             cluster,
             supply,
-            self._converter,
-            now_s=self._clock.now_s(),
-            marks=Marks(deleting=orders.going(cluster.node_claims), nominated=self.nominations.places()),
+            self._pods.converter,
+            self._pods.sorted_out(),
+            now_s=now_s,
+            marks=self._marks(cluster),
+            views=self._views,
         )
-        self._converter.keep_only(pod.metadata.uid for pod in cluster.pods)
         world = self._with_promised(taken.snapshot)
         kept = tuple(self._same(node) for node in world.nodes)
         self._nodes = {node.name: node for node in kept}
-        return Seen(dataclasses.replace(world, nodes=kept), taken.rejected, tuple(supplied.unserved))
-
-    async def _convert_new_pods(self) -> None:
-        """A few at a time, with others running in between: those of a large cluster take half a second."""
-        self._read_surroundings()
-        new = [pod for pod in self._of(Pod) if pod_states.is_active(pod) and not self._converter.knows(pod)]
-        for start in range(0, len(new), _CONVERTED_AT_ONCE):
-            for pod in new[start : start + _CONVERTED_AT_ONCE]:
-                self._converter.view(pod, now_s=self._clock.now_s(), uid=pod.metadata.uid)
-            await self._clock.sleep(0)
+        self._views.nodes.keep_only(self._nodes)
+        claims_there = {claim.name for claim in world.claims}
+        self._views.claims.keep_only(claims_there)
+        self._views.to_come.keep_only(claims_there)
+        return Seen(dataclasses.replace(world, nodes=kept), taken.rejected, tuple(self._supplied.unserved))
 
     def _same(self, node: NodeView) -> NodeView:
         known = self._nodes.get(node.name)
-        return known if known is not None and known == node else node
+        return known if known is not None and (known is node or known == node) else node
 
-    def _to_come(self, supplied: _Supplied) -> tuple[NodeView, ...]:
+    def _to_come(self) -> tuple[NodeView, ...]:
         """Claims that were written and not launched yet."""
         memory: in_flight.Memory = {}
-        return tuple(
-            in_flight.view(
-                claim, supplied.of_class.get(claim.spec.node_class_ref.name, ()), self._cloud.labels, memory
+
+        def view(claim: NodeClaim) -> NodeView:
+            types = self._supplied.of_class.get(claim.spec.node_class_ref.name, ())
+            return self._views.to_come.get(
+                claim.metadata.name,
+                (claim, types),
+                lambda: in_flight.view(claim, types, self._cloud.labels, memory),
             )
+
+        return tuple(
+            view(claim)
             for claim in self._of(NodeClaim)
             if not claim.status.provider_id
             and claim.metadata.deletion_timestamp is None
@@ -261,13 +300,15 @@ class Live:
 
     def _with_promised(self, world: Snapshot) -> Snapshot:
         """Pods that are on their way to a node count as being there."""
+        if not len(self.nominations):
+            return world
         by_place = {place: node for node in world.nodes for place in (node.name, node.claim) if place}
 
         def is_to_come(place: str) -> bool | None:
             node = by_place.get(place)
             return None if node is None or node.deleting else not node.initialized
 
-        self.nominations.keep((pod.uid for pod in world.pending), is_to_come)
+        self.nominations.keep({pod.uid for pod in world.pending}, is_to_come)
         there: dict[str, list[PodView]] = {}
         left: list[PodView] = []
         free: dict[str, Resources] = {}
@@ -302,8 +343,8 @@ class Live:
         known = volumes.storage(
             self._of(PersistentVolumeClaim), self._of(PersistentVolume), self._of(StorageClass)
         )
-        self._converter.use(Surroundings(namespaces, known, self._defaults()))
-        self._converter.keep_only(())
+        self._pods.use(Surroundings(namespaces, known, self._defaults()))
+        self._views.nodes.clear()
 
     def _defaults(self) -> Defaults:
         if not self._spreads:
@@ -341,47 +382,21 @@ class Live:
         """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
         say what is free, and nobody waits for a node because a list of machines does not come. Those of before as
         well while nothing comes or goes: who looks every few seconds costs one call a minute."""
-        now_s = self._clock.monotonic_s()
-        if counts.reservations and (self._is_in_motion() or now_s >= self._listed_s + _LISTED_FOR_S):
+        if counts.reservations:
             with contextlib.suppress(errors.HoldfastError):
-                self._machines, self._listed_s = await self._cloud.instances(), now_s
+                self._machines = await self._cloud.instances(
+                    max_age_s=0 if self._is_in_motion() else _MAX_AGE_S
+                )
         return self._machines if counts.reservations else ()
 
     def _is_in_motion(self) -> bool:
-        """Whether a machine comes or goes, or a claim waits for one to go."""
+        """Whether a machine comes to a slot or leaves one, or a claim waits for one to go. What is bought comes and
+        goes without a slot's being counted by it."""
         moving = (InstanceState.STARTING, InstanceState.ENDING)
-        return any(one.state in moving for one in self._machines) or any(
-            not claim.status.provider_id
-            or claim.metadata.deletion_timestamp is not None
-            or names.WAITS_FOR_INSTANCE in claim.metadata.annotations
+        return any(one.reservation_id and one.state in moving for one in self._machines) or any(
+            names.WAITS_FOR_INSTANCE in claim.metadata.annotations
+            or (
+                claims.has_slot(claim) and (not claim.status.provider_id or claim.metadata.deletion_timestamp)
+            )
             for claim in self._caches.of(NodeClaim)
         )
-
-
-class _RememberingConverter(PodConverter):
-    """A pod that did not change is the same view again."""
-
-    def __init__(self, rules: LabelRules) -> None:
-        super().__init__(rules)
-        self._views: dict[str, tuple[Pod, PodView, tuple[Reason, ...]]] = {}
-
-    def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
-        known = self._views.get(pod.metadata.uid)
-        if known is not None and known[0] is pod:
-            return known[1], known[2]
-        seen, reasons = super().view(pod, now_s=now_s, uid=uid)
-        if names.DO_NOT_DISRUPT not in pod.metadata.annotations:  # which may be true for a while only
-            self._views[pod.metadata.uid] = (pod, seen, reasons)
-        return seen, reasons
-
-    def knows(self, pod: Pod) -> bool:
-        """Whether nothing is gained by looking at it now."""
-        if names.DO_NOT_DISRUPT in pod.metadata.annotations:
-            return True
-        known = self._views.get(pod.metadata.uid)
-        return known is not None and known[0] is pod
-
-    def keep_only(self, uids: Iterable[str]) -> None:
-        wanted = frozenset(uids)
-        if len(wanted) < len(self._views):
-            self._views = {uid: known for uid, known in self._views.items() if uid in wanted}

@@ -5,7 +5,7 @@ after, what the Node says; and while it is starting, what will pass is not held 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
@@ -24,20 +24,16 @@ Limits = tuple[tuple[str, int], ...]
 Wire = Mapping[str, str | int] | Mapping[str, str | int | float]
 
 
-@dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(NamedTuple):
     """A node as the API server has it: a Node, a NodeClaim that was launched, or both."""
 
     node: Node | None
     claim: NodeClaim | None
 
-    def __post_init__(self) -> None:
-        assert self.node is not None or self.claim is not None, "a node has at least one half"
-
     @property
     def name(self) -> str:
         half = self.node if self.node is not None else self.claim
-        assert half is not None
+        assert half is not None, "a node has at least one half"
         return half.metadata.name
 
     @property

@@ -5,7 +5,7 @@ as being there, so that it is not planned again and others find the room that is
 restart such pods are planned anew, onto the claims that are on their way, which are seen by everybody.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Final
 
 from holdfast.ports import Clock
@@ -38,20 +38,19 @@ class Nominations:
     def pods_of(self, place: str) -> list[str]:
         return [pod for pod, (promised, _) in self._promised.items() if promised == place]
 
-    def keep(self, pending: Iterable[str], is_to_come: Callable[[str], bool | None]) -> None:
+    def keep(self, pending: Container[str], is_to_come: Callable[[str], bool | None]) -> None:
         """Forgets pods that are not pending any more, places that will not be, and promises that were not kept.
 
         `is_to_come`: whether a place is still on its way; None when it is not there at all.
         """
         now_s = self._clock.monotonic_s()
         kept: dict[str, tuple[str, float | None]] = {}
-        for pod in pending:
-            place, until_s = self._promised.get(pod, ("", None))
-            coming = is_to_come(place) if place else None
+        for pod, (place, until_s) in self._promised.items():
+            coming = is_to_come(place) if pod in pending else None
             if coming is None or (until_s is not None and until_s <= now_s):
                 continue
             if until_s is None and not coming:
-                until_s = now_s + WINDOW_S
+                until_s = now_s + WINDOW_S  # noqa: PLW2901 - from now on it counts
             kept[pod] = (place, until_s)
         self._promised = kept
 

@@ -13,11 +13,6 @@ from holdfast.api.nodeclaim import NodeClaim
 def going(claims: Iterable[NodeClaim]) -> frozenset[str]:
     """The names of those nodes."""
     found = tuple(claims)
-    there = {claim.metadata.name for claim in found}
-    return frozenset(
-        claim.status.node_name
-        for claim in found
-        if claim.status.node_name
-        and (order := orders.of(claim)) is not None
-        and there.issuperset(order.replacements)
-    )
+    ordered = [(claim.status.node_name, order) for claim in found if (order := orders.of(claim)) is not None]
+    there = {claim.metadata.name for claim in found} if ordered else set()
+    return frozenset(node for node, order in ordered if node and there.issuperset(order.replacements))

@@ -26,9 +26,10 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CloudLabels, CountBefore, NodeView, Snapshot
-from holdfast.state import budgets, claims, daemonsets, nodepools, nodes, pod_states
+from holdfast.state import budgets, daemonsets, nodepools, nodes, pod_states
 from holdfast.state.nodes import Halves, Limits
 from holdfast.state.pods import PodConverter
+from holdfast.state.views import Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,16 @@ NO_MARKS: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
+class Pods:
+    """The pods of a cluster, as far as a snapshot wants them."""
+
+    pending: tuple[PodView, ...]
+    rejected: tuple[Unplaced, ...]
+    on_node: Callable[[str], Iterable[PodView]]
+    newest: Callable[[DaemonSet], Pod | None]  # of a DaemonSet
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     snapshot: Snapshot
     rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for (S-7, S-9, S-100)
@@ -86,13 +97,30 @@ def take(
 ) -> Taken:
     """The snapshot, and the pending pods that are not in it."""
     pending, bound, rejected = _sorted_out(cluster.pods, converter, now_s, is_pending, uid_of)
-    there = node_views(cluster, supply, bound, marks)
-    seen = tuple(sorted((*there, *cluster.to_come), key=lambda node: node.name))
     newest = daemonsets.newest_pods(cluster.pods) if cluster.daemon_sets else {}
-    daemon_sets = [
-        daemonsets.view(d, newest.get((d.metadata.namespace or "default", d.metadata.name)), converter)[0]
-        for d in cluster.daemon_sets
-    ]
+    pods = Pods(
+        pending,
+        rejected,
+        on_node=lambda name: bound.get(name, ()),
+        newest=lambda d: newest.get((d.metadata.namespace or "default", d.metadata.name)),
+    )
+    return assembled(cluster, supply, converter, pods, now_s=now_s, marks=marks, views=Views())
+
+
+def assembled(
+    cluster: Cluster,
+    supply: Supply,
+    converter: PodConverter,
+    pods: Pods,
+    *,
+    now_s: int,
+    marks: Marks,
+    views: Views,
+) -> Taken:
+    """The same, of pods that are known already; `views` has what was seen before."""
+    there = Seeing(cluster, supply, pods.on_node, marks, views).all()
+    seen = tuple(sorted((*there, *cluster.to_come), key=lambda node: node.name))
+    daemon_sets = [daemonsets.view(d, pods.newest(d), converter)[0] for d in cluster.daemon_sets]
     snapshot = Snapshot(
         taken_s=now_s,
         cloud_labels=supply.labels,
@@ -107,9 +135,9 @@ def take(
         ),
         nodes=seen,
         claims=tuple(
-            sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
+            sorted((views.claim(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
         ),
-        pending=pending,
+        pending=pods.pending,
         daemon_sets=tuple(sorted(daemon_sets, key=lambda d: (d.namespace, d.name))),
         budgets=tuple(sorted(map(budgets.view, cluster.budgets), key=lambda b: (b.namespace, b.name))),
         reservations=tuple(sorted(supply.reservations, key=lambda r: r.id)),
@@ -117,7 +145,7 @@ def take(
         count_before=supply.count_before,
         instances=tuple(sorted(supply.instances, key=lambda i: i.provider_id)),
     )
-    return Taken(snapshot, rejected)
+    return Taken(snapshot, pods.rejected)
 
 
 def _sorted_out(
@@ -147,24 +175,45 @@ def _sorted_out(
     return tuple(pending), bound, tuple(unplaced for _, unplaced in rejected)
 
 
-def node_views(
-    cluster: Cluster, supply: Supply, bound: Mapping[str, list[PodView]], marks: Marks
-) -> tuple[NodeView, ...]:
-    """Nodes that are there, and claims that were launched; `bound` are pods by the node they are on."""
-    csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
-    of_types = {t.name: t.volume_limits for types in supply.instance_types.values() for t in types}
+class Seeing:
+    """Nodes that are there, and claims that were launched, as views; `on_node` are the pods of a node."""
 
-    def view(halves: Halves) -> NodeView:
-        half = halves.node or halves.claim
+    def __init__(
+        self,
+        cluster: Cluster,
+        supply: Supply,
+        on_node: Callable[[str], Iterable[PodView]],
+        marks: Marks,
+        views: Views,
+    ) -> None:
+        self._halves = nodes.pair(cluster.nodes, cluster.node_claims)
+        self._csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
+        self._of_types = {t.name: t.volume_limits for types in supply.instance_types.values() for t in types}
+        self._on_node = on_node
+        self._marks = marks
+        self._views = views.nodes
+
+    def all(self) -> tuple[NodeView, ...]:
+        return tuple(sorted(map(self.view, self._halves), key=lambda node: node.name))
+
+    def unseen(self) -> list[Halves]:
+        """Those of which no view is remembered."""
+        return [halves for halves in self._halves if halves.name not in self._views]
+
+    def view(self, halves: Halves) -> NodeView:
+        half, name = halves.node or halves.claim, halves.name
         assert half is not None
-        stated: Limits = of_types.get(half.metadata.labels.get(names.INSTANCE_TYPE, ""), ())
-        return nodes.view(
-            halves,
-            bound.get(halves.name, ()) if halves.node is not None else (),
-            marked=halves.name in marks.deleting,
-            nominated=halves.name in marks.nominated,
-            volume_limits=nodes.volume_limits(csi_nodes.get(halves.name), stated),
+        stated: Limits = self._of_types.get(half.metadata.labels.get(names.INSTANCE_TYPE, ""), ())
+        csi_node = self._csi_nodes.get(name)
+        marked, nominated = name in self._marks.deleting, name in self._marks.nominated
+        return self._views.get(
+            name,
+            (halves.node, halves.claim, csi_node, stated, marked, nominated),
+            lambda: nodes.view(
+                halves,
+                self._on_node(name) if halves.node is not None else (),
+                marked=marked,
+                nominated=nominated,
+                volume_limits=nodes.volume_limits(csi_node, stated),
+            ),
         )
-
-    views = map(view, nodes.pair(cluster.nodes, cluster.node_claims))
-    return tuple(sorted(views, key=lambda node: node.name))

@@ -49,8 +49,8 @@ class Machines:
         self._clock = clock
         self._selected = selected
         self._new: dict[str, float] = {}  # by instance id, when it was launched
-        self._listed: dict[str, Machine] = {}  # by id, all of them, as they were last listed
-        self._listed_s = -LISTED_S
+        self._listed: dict[str, Machine] = {}  # by id, all of them, as they were last listed, in order
+        self._listed_s = -math.inf
         self._described = batcher("describe_instances", self._describe)
         self._ended = batcher("terminate_instances", self._terminate)
 
@@ -78,15 +78,15 @@ class Machines:
     async def instance(self, provider_id: str) -> Instance:
         return (await self.machine(provider_id)).instance
 
-    async def all(self) -> tuple[Instance, ...]:
+    async def all(self, max_age_s: float = 0) -> tuple[Instance, ...]:
         """Every machine of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
         so that calls do not grow with nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / instances.PAGE)
-        if now_s - self._listed_s >= (pages - 1) * A_PAGE_S:
+        if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
             found = await self._read(instances.all_of(self._cluster))
+            found.sort(key=lambda machine: machine.instance.provider_id)
             self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
-        listed = (machine.instance for machine in self._listed.values())
-        return tuple(sorted(listed, key=lambda one: one.provider_id))
+        return tuple(machine.instance for machine in self._listed.values())
 
     async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
         """What calls with these tokens launched, oldest first."""

@@ -132,8 +132,8 @@ class Aws:
     async def instance(self, provider_id: str) -> Instance:
         return await self._machines.instance(provider_id)
 
-    async def instances(self) -> tuple[Instance, ...]:
-        found = await self._machines.all()
+    async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
+        found = await self._machines.all(max_age_s)
         self.discovery.occupied(instances.blocks(found))
         return found
 

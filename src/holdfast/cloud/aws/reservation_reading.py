@@ -2,8 +2,8 @@
 
 Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
 state; what terms name by id and is not among them is asked for in one more call; a reading is whole or it is
-an error; one reservation that cannot be read is as it was when it could, and spoils no other. So the calls grow neither with terms, nor with reservations beyond a page of a thousand, nor with
-nodes.
+an error; one reservation that cannot be read is as it was when it could, and spoils no other. So the calls grow
+neither with terms, nor with reservations beyond a page of a thousand, nor with nodes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -21,6 +21,7 @@ from holdfast.state import nodes as node_states
 
 KEY: Final[Key] = ("", "garbage")
 _EVERY_S: Final = 120.0
+_MAX_AGE_S: Final = 90.0  # of a list that will do: somebody reads one each minute
 _YOUNG_S: Final = 30
 
 
@@ -39,7 +40,7 @@ class Garbage:
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
         claims = tuple(self._claims)  # before the machines: one that is launched meanwhile has no claim here
-        machines = await self._cloud.instances()
+        machines = await self._cloud.instances(max_age_s=_MAX_AGE_S)
         lost = self._without_claim(machines)
         for machine in lost:
             with contextlib.suppress(errors.NotFound):

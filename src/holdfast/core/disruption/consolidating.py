@@ -37,7 +37,6 @@ class Consolidating:
     recently: Recently
     whys: Whys
     balance: Balance
-    held_back: bool = False  # by budgets or by time: the same world may give more later
 
     def eligible(self) -> list[Candidate]:
         """Nodes that consolidation looks at, the most worth it first; the others get their reasons."""
@@ -50,13 +49,11 @@ class Consolidating:
                 found.append(one)
             else:
                 self.whys.add(one.name, why)
-                self.held_back |= why.code in (Code.UNSETTLED, Code.COOLING_DOWN)
         return sorted(found, key=lambda one: one.order)
 
     def within(self, found: Sequence[Candidate], purse: Purse) -> list[Candidate]:
-        kept = [one for one in found if purse.spend(one.pool)]
-        self.held_back |= len(kept) < len(found)
-        return kept
+        """Those that are looked at together."""
+        return [one for one in found if purse.spend(one.pool)][: self.settings.together_max]
 
     def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Why:
         answer = self.simulator.ask([one.node for one in found], _QUESTION)
@@ -66,9 +63,8 @@ class Consolidating:
         return command
 
 
-def together(c: Consolidating, found: Sequence[Candidate], purse: Purse) -> Command | None:
+def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
-    some = c.within(found, purse)[: c.settings.together_max]
 
     def attempt(chosen: Sequence[Candidate]) -> Command | Why | None:
         # Half of what a pass may ask is left for single nodes.
@@ -118,7 +114,6 @@ def one_by_one(
     waiting: list[str] = []
     for one in interleaved(found, first):
         if purse.left(one.pool) == 0:
-            c.held_back = True
             text = f"the budgets of NodePool {one.pool} allow no more"
             c.whys.add(one.name, Why(Code.BUDGET, text, Method.SINGLE_NODE, one.pool))
             continue

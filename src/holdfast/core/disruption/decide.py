@@ -74,10 +74,11 @@ class _Pass:
         )
         found = c.eligible()
         allowed = self._allowed(Reason.UNDERUTILIZED)
-        command = None
-        if not self._memo(Method.MULTI_NODE).done:
-            command = consolidating.together(c, found, Purse(allowed))
-            self._remember(Method.MULTI_NODE, frozenset(), done=command is None and not c.held_back)
+        command, some = None, c.within(found, Purse(allowed))
+        these, memo = frozenset(one.name for one in some), self._memo(Method.MULTI_NODE)
+        if not memo.done or memo.tried != these:  # time or a budget may let others in
+            command = consolidating.together(c, some)
+            self._remember(Method.MULTI_NODE, these, done=command is None)
         if command is None:
             tried = self._memo(Method.SINGLE_NODE).tried
             command, tried, unreached = consolidating.one_by_one(

@@ -2,7 +2,7 @@
 
 Called by whoever decides about disruption. The rules: a candidate is treated as a node that is being deleted, so its
 pods are planned for, it is given none, and limits do not count it, though it is there until its replacement is
-(S-74); and a node that only just changed is left in peace by pods that have to move only because we want it (S-25).
+(S-74); its pods wait for no slot, for they have a place; and a node that only just changed is left in peace by pods that have to move only because we want it (S-25).
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ def without(snapshot: Snapshot, candidates: Collection[str], *, consolidating: b
     fresh = unsettled(snapshot) - going if consolidating else set()
     nodes = tuple(_changed(node, going, fresh, snapshot) for node in snapshot.nodes)
     gone = [node for node in snapshot.nodes if node.name in going]
-    pools = tuple(replace(pool, used=_used(pool, gone)) for pool in snapshot.node_pools)
+    pools = tuple(replace(pool, used=_used(pool, gone), reservation_wait_s=0) for pool in snapshot.node_pools)
     return replace(snapshot, nodes=nodes, node_pools=pools)
 
 

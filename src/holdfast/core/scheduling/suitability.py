@@ -148,7 +148,8 @@ def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
                 type=type_,
                 offering=offering,
                 id=offering.reservation_id or "",
-                allowed=of_pool.requirements.compatible(there, p.well_known),
+                allowed=of_pool.requirements.intersects(type_.requirements)
+                and of_pool.requirements.compatible(offering.requirements, p.well_known),
                 node=of_pool.requirements.union(there),
                 room=type_.allocatable_of(offering).subtract(taken),
             )

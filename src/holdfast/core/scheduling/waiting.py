@@ -1,9 +1,9 @@
 """Which classes wait for a slot rather than take something that is bought.
 
 Called by `solve` before it packs. Falling back in the same run is the rule; a pod waits only where a setting or its
-NodePool says so, for a slot that is held or being released, and never longer than that. In strict mode, which
-simulations of Karpenter need, every pod waits whose first suitable NodePool has slots for it, or nothing but full
-reservations (R-20).
+NodePool says so, for a slot that is held or being released, and never longer than that; a pod that still runs on a
+node that goes has not begun to wait. In strict mode, which simulations of Karpenter need, every pod waits whose first
+suitable NodePool has slots for it, or nothing but full reservations (R-20).
 """
 
 from collections.abc import Iterator
@@ -48,13 +48,15 @@ def flags(p: Problem, waiting: dict[int, Wait]) -> NDArray[np.uint8]:
 
 def _patiently(p: Problem, c: int, suitable: Suitability) -> Iterator[Wait]:
     """What a class may wait for, the pool that is tried first in front."""
-    oldest_s = p.classes[c].pods[0].created_s
+    now_s = p.snapshot.taken_s
+    since_s = min((pod.created_s for pod in p.classes[c].pods if pod.node_name is None), default=now_s)
+    left = _left(p)
     for index, pool in enumerate(p.pools):
         patience_s = _patience_s(p, pool)
-        until_s = oldest_s + patience_s
-        if patience_s and p.snapshot.taken_s < until_s:
+        until_s = since_s + patience_s
+        if patience_s and now_s < until_s:
             for id_ in suitable.reservations_for(c, index):
-                if _comes_back(p.ledger[id_]):
+                if _comes_back(p.ledger[id_], left):
                     yield Wait(id_, until_s)
 
 
@@ -72,6 +74,11 @@ def _patience_s(p: Problem, pool: NodePoolView) -> int:
     return p.settings.reservation_wait_s if pool.reservation_wait_s is None else pool.reservation_wait_s
 
 
-def _comes_back(entry: Entry) -> bool:
+def _left(p: Problem) -> set[str | None]:
+    """Reservations that machines of claims that go are still in."""
+    return {claim.slot for claim in p.snapshot.claims if claim.deleting and claim.launched_s is not None}
+
+
+def _comes_back(entry: Entry, left: set[str | None]) -> bool:
     """Whether a slot is held or being released: then one may be free soon."""
-    return entry.usable and (entry.held > 0 or entry.releasing > 0)
+    return entry.usable and (entry.held > 0 or entry.releasing > 0 or entry.reservation.id in left)

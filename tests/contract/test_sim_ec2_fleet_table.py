@@ -1,15 +1,48 @@
-"""CreateFleet and reservations, row by row as the appendix of the reservation design has them."""
+"""CreateFleet and reservations, row by row as the appendix of the reservation design has them; through every front."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import botocore
 import pytest
+from botocore.exceptions import ClientError
 
+import sim_aws
 from ec2_world import Region, config, errors, pools
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.ec2.setup import ACCOUNT
 
 FIRST = "use-capacity-reservations-first"
 
 
+class Fronted(Region):
+    """Asked by botocore, through a front."""
+
+    client: Any
+
+    def call(self, operation: str, account: str = ACCOUNT, **params: Any) -> dict[str, Any]:
+        assert account == ACCOUNT, "the client has the keys of one account"
+        try:
+            answer = getattr(self.client, botocore.xform_name(operation))(**params)
+        except ClientError as error:
+            said = error.response["Error"]
+            raise ApiError(said["Code"], said["Message"]) from error
+        return dict(sim_aws.without_metadata(answer))
+
+
+@pytest.fixture(params=sim_aws.FRONTS)
+def region(request: pytest.FixtureRequest) -> Iterator[Region]:
+    fronted = Fronted()
+    world = sim_aws.endpoint({"ec2": fronted.ec2}, clock=sim_aws.JumpingClock())
+    with sim_aws.clients(request.param, world) as aws:
+        fronted.client = aws["ec2"]
+        yield fronted
+
+
 @pytest.mark.fact("Q-31")
-def test_row_1_templates_that_target_a_reservation_are_not_used_when_reservations_come_first() -> None:
-    region = Region()
+def test_row_1_templates_that_target_a_reservation_are_not_used_when_reservations_come_first(
+    region: Region,
+) -> None:
     reservation = region.reserve(criteria="targeted")
     targeted, plain = region.targeting(reservation), region.template()
     answer = region.fleet(config(targeted, "m5.large/a"), config(plain, "m5.2xlarge/b"), usage=FIRST)
@@ -22,8 +55,9 @@ def test_row_1_templates_that_target_a_reservation_are_not_used_when_reservation
 
 
 @pytest.mark.fact("Q-31")
-def test_row_2_open_reservations_are_used_up_by_price_then_plain_on_demand_never_a_targeted_one() -> None:
-    region = Region()
+def test_row_2_open_reservations_are_used_up_by_price_then_plain_on_demand_never_a_targeted_one(
+    region: Region,
+) -> None:
     cheap = region.reserve("m5.xlarge", "b", total=1)
     dear = region.reserve("m5.2xlarge", "c", total=1)
     targeted = region.reserve("m5.xlarge", "c", total=5, criteria="targeted")
@@ -36,8 +70,9 @@ def test_row_2_open_reservations_are_used_up_by_price_then_plain_on_demand_never
     assert (region.available(targeted), region.available(elsewhere)) == (5, 5)
 
 
-def test_preference_none_keeps_out_of_open_reservations_even_when_reservations_come_first() -> None:
-    region = Region()
+def test_preference_none_keeps_out_of_open_reservations_even_when_reservations_come_first(
+    region: Region,
+) -> None:
     open_one = region.reserve()
     template = region.template(CapacityReservationSpecification={"CapacityReservationPreference": "none"})
     (instance,) = region.launched(region.fleet(config(template, "m5.large/a"), usage=FIRST))
@@ -46,8 +81,9 @@ def test_preference_none_keeps_out_of_open_reservations_even_when_reservations_c
 
 
 @pytest.mark.fact("Q-31", "aws-15.2")
-def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_demand() -> None:
-    region = Region()
+def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_demand(
+    region: Region,
+) -> None:
     cheap = region.reserve("m5.large", "a", total=1, criteria="targeted")
     dear = region.reserve("m5.2xlarge", "b", total=1, criteria="open")
     configs = (
@@ -70,8 +106,7 @@ def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_
 
 
 @pytest.mark.fact("Q-31")
-def test_row_4_plain_on_demand_joins_an_open_reservation_only_if_it_happens_to_match() -> None:
-    region = Region()
+def test_row_4_plain_on_demand_joins_an_open_reservation_only_if_it_happens_to_match(region: Region) -> None:
     open_one = region.reserve("m5.large", "a", total=1)
     other = region.reserve("m5.xlarge", "a", total=1)  # would be free, and is not the cheapest pair
     answer = region.fleet(config(region.template(), "m5.xlarge/a", "m5.large/a"), count=2)
@@ -81,8 +116,7 @@ def test_row_4_plain_on_demand_joins_an_open_reservation_only_if_it_happens_to_m
 
 
 @pytest.mark.fact("Q-31")
-def test_row_5_preference_none_never_joins_even_an_open_reservation_that_matches() -> None:
-    region = Region()
+def test_row_5_preference_none_never_joins_even_an_open_reservation_that_matches(region: Region) -> None:
     open_one = region.reserve("m5.large", "a")
     (instance,) = region.launch(CapacityReservationSpecification={"CapacityReservationPreference": "none"})
     assert instance.reservation_id == ""
@@ -90,8 +124,7 @@ def test_row_5_preference_none_never_joins_even_an_open_reservation_that_matches
 
 
 @pytest.mark.fact("Q-31")
-def test_row_6_a_target_with_preference_none_fails_at_launch() -> None:
-    region = Region()
+def test_row_6_a_target_with_preference_none_fails_at_launch(region: Region) -> None:
     reservation = region.reserve(criteria="targeted")
     answer = region.fleet(config(region.targeting(reservation, "none"), "m5.large/a"))
     assert answer["Instances"] == []
@@ -100,8 +133,9 @@ def test_row_6_a_target_with_preference_none_fails_at_launch() -> None:
 
 
 @pytest.mark.fact("Q-31", "aws-15.2")
-def test_the_same_type_and_zone_twice_is_refused_as_a_whole_whatever_the_templates_say() -> None:
-    region = Region()
+def test_the_same_type_and_zone_twice_is_refused_as_a_whole_whatever_the_templates_say(
+    region: Region,
+) -> None:
     one, two = region.reserve(criteria="targeted"), region.reserve(criteria="targeted")
     refused = region.refusal(
         "CreateFleet",

@@ -1,0 +1,87 @@
+"""How long a snapshot of a large cluster keeps others waiting: the longest pause of the loop while one is taken.
+
+Run by `make bench`. Prints milliseconds of processor time, which other work on the machine disturbs least, and asserts nothing. Five thousand nodes with their claims, ten pods on each; then
+as many pods again that wait for a node.
+"""
+
+import asyncio
+import gc
+import time
+from typing import Any, Final
+
+import objects
+from app_world import AppWorld
+from holdfast import names
+from holdfast.api.meta import Object
+from holdfast.app import App
+from holdfast.ports import Change
+
+NODES: Final = 5_000
+PODS_A_NODE: Final = 10
+CHANGED: Final = 200
+WAITS: Final = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
+def main() -> None:
+    asyncio.run(measure())
+
+
+async def measure() -> None:
+    app = AppWorld().app
+    print(f"{'snapshot of':44}{'whole':>10}{'longest pause':>16}")
+    for number in range(NODES):
+        there(app, number)
+    gc.collect()
+    gc.freeze()
+    await row(app, f"{NODES:,} nodes, {NODES * PODS_A_NODE:,} pods, for the first time")
+    await row(app, "the same again")
+    for number in range(CHANGED):
+        put(app, pod(number * PODS_A_NODE, number, version=2))
+    await row(app, f"the same, {CHANGED} pods changed")
+    for number in range(NODES * PODS_A_NODE):
+        put(app, objects.pod(f"w-{number}", {"uid": f"w-{number}", "resourceVersion": "1"}, WAITS))
+    await row(app, f"{NODES * PODS_A_NODE:,} pods more that wait, for the first time")
+    await row(app, "the same again")
+
+
+async def row(app: App, words: str) -> None:
+    pauses: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before_s = time.thread_time()
+            await asyncio.sleep(0)
+            pauses.append(time.thread_time() - before_s)
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    began_s = time.thread_time()
+    await app.live.take()
+    took_s = time.thread_time() - began_s
+    await asyncio.sleep(0)
+    ticking.cancel()
+    print(f"{words:44}{took_s * 1000:>7.0f} ms{max(pauses) * 1000:>13.0f} ms", flush=True)
+
+
+def there(app: App, number: int) -> None:
+    labels = {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.4xlarge", names.ZONE: "us-west-2a"}
+    labels |= {names.REGISTERED: "true", names.INITIALIZED: "true"}
+    meta: dict[str, Any] = {"labels": labels, "resourceVersion": "1"}
+    machine = f"aws:///us-west-2a/i-{number}"
+    put(app, objects.nodeclaim(f"c-{number}", meta, {"providerID": machine, "nodeName": f"n-{number}"}))
+    put(app, objects.node(f"n-{number}", meta, spec={"providerID": machine}))
+    for one in range(PODS_A_NODE):
+        put(app, pod(number * PODS_A_NODE + one, number))
+
+
+def pod(number: int, node: int, version: int = 1) -> Object:
+    meta = {"uid": f"p-{number}", "resourceVersion": str(version), "labels": {"app": f"a-{number % 100}"}}
+    return objects.pod(f"p-{number}", meta, nodeName=f"n-{node}")
+
+
+def put(app: App, obj: Object) -> None:
+    app.caches.of(type(obj)).apply(Change("ADDED", obj))
+
+
+if __name__ == "__main__":
+    main()
