@@ -208,7 +208,7 @@ def _creates_a_claim(request: Request) -> bool:
 def test_a_replacement_that_is_not_up_after_ten_minutes_is_not_waited_for_any_longer() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)
-        world.ec2.world.faults.add(faults.Silent(times=1))
+        world.ec2.world.faults.add(faults.NeverBoots(times=1))
         await drift_all(world)
         await world.until(replacing(world, old))
         (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
