@@ -39,8 +39,6 @@ GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapac
 V = TypeVar("V")
 
 _PORTS: Final = 65_536
-# Karpenter lists 600. A launch names at most 60, and each is decoded, checked and sent to every watch with every change.
-_TYPES_A_CLAIM: Final = 100
 
 
 # --- What the settings become -------------------------------------------------------------------------
@@ -314,7 +312,6 @@ def _app(found: Mapping[str, Any]) -> Settings:
         dry_runs=not found["disable-dry-run"],
         batching=BatchSettings(found["batch-idle-duration"], found["batch-max-duration"]),
         planning=PlanSettings(
-            max_instance_types=_TYPES_A_CLAIM,
             packing=found["packing"],
             packing_candidates=found["packing-candidates"],
             reserved_capacity=reserved,

@@ -71,7 +71,6 @@ def test_every_variable_is_read_by_its_name() -> None:
     assert (plan.packing, plan.packing_candidates) == (Packing.KARPENTER, 3)
     assert (plan.reserved_before_weight, plan.reservation_wait_s, plan.ledger_lag_s) == (False, 90, 180)
     assert (app.capacity.vm_memory_overhead_percent, app.capacity.reserved_enis) == (0.1, 1)
-    assert plan.max_instance_types == 100
     assert app.election is None
     assert not app.dry_runs
     assert app.client.per_second == 50
