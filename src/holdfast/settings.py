@@ -59,7 +59,7 @@ class Settings:
     interruption_queue: str = ""  # its name; empty: there is none
     dry_runs: bool = True  # whether a node class is tried out before it is Ready
     batching: BatchSettings = field(default_factory=BatchSettings)
-    planning: PlanSettings = field(default_factory=lambda: PlanSettings(max_instance_types=_TYPES_A_CLAIM))
+    planning: PlanSettings = field(default_factory=PlanSettings)
     disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
     capacity: CapacitySettings = field(default_factory=CapacitySettings)
     client: ClientSettings = field(default_factory=ClientSettings)
