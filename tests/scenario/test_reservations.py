@@ -205,6 +205,53 @@ def test_slots_given_back_by_one_app_are_used_by_the_next() -> None:
     app_world.run(program)
 
 
+# --- Waiting for a slot that comes back -------------------------------------------------------------
+
+
+async def with_a_slot_on_its_way_back(world: AppWorld) -> Reservation:
+    """The machine in it is gone, EC2 has not counted it yet, and a pod has ten minutes to wait for it."""
+    slots = world.reserve(total=1)
+    await with_slots(world, slots, kinds=("reserved", "on-demand"))
+    patient = {"metadata": {"annotations": {names.RESERVATION_WAIT: "10m"}}}
+    await world.kube.patch(await world.kube.get(NodePool, "default"), patient)
+    await world.deploy("web", 1, **ONE_PER_NODE)
+    await world.until_running(1)
+    (claim,) = await world.claims()
+    await world.kube.delete(claim)
+
+    async def gone() -> bool:
+        return claim.metadata.name not in {one.metadata.name for one in await world.claims()}
+
+    await world.until(gone)
+    assert (world.machines, world.free(slots)) == ([], 0)
+    return slots
+
+
+@pytest.mark.fact("W-5")
+def test_a_pod_waits_for_the_slot_that_is_being_released_and_nothing_is_bought_meanwhile() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await with_a_slot_on_its_way_back(world)
+        await world.until_running(1)
+        assert (world.in_reservation(slots), len(world.all_machines())) == (1, 2)
+
+    app_world.run(program)
+
+
+def test_a_slot_that_somebody_else_takes_is_not_waited_for_to_the_end() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await with_a_slot_on_its_way_back(world)
+
+        async def free() -> bool:
+            return world.free(slots) == 1
+
+        await world.until(free)
+        control.take(world.ec2.world, slots.id, 1)
+        await world.until_running(1)
+        assert await kinds_of_nodes(world) == ["on-demand"]
+
+    app_world.run(program)
+
+
 # --- The gate ---------------------------------------------------------------------------------------
 
 

@@ -61,12 +61,10 @@ def test_free_is_never_negative() -> None:
 
 
 @pytest.mark.fact("aws-3.5")
-def test_an_instance_that_is_ending_is_releasing_and_not_free() -> None:
-    found = entry(
-        reservation("cr-1", "m5.large", available=0, total=1),
-        instances=(instance("i-1", InstanceState.ENDING),),
-    )
-    assert (found.releasing, found.free) == (1, 0)
+@pytest.mark.parametrize(("state", "used"), [(InstanceState.ENDING, 1), (InstanceState.GONE, 0)])
+def test_an_instance_that_is_ending_is_releasing_and_not_free(state: InstanceState, used: int) -> None:
+    found = entry(reservation("cr-1", "m5.large", available=0, total=1), instances=(instance("i-1", state),))
+    assert (found.used_here, found.releasing, found.free) == (used, 1, 0)
 
 
 @pytest.mark.fact("R-14a")

@@ -132,6 +132,7 @@ class Live:
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
+        self._gone: dict[Instance, int] = {}  # machines that left a slot, with when they were missed
         self._spreads = tuple(map(pod_shapes.spread, spreads))
         self._surroundings_changed = True
         for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
@@ -382,18 +383,35 @@ class Live:
         """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
         say what is free, and nobody waits for a node because a list of machines does not come. Those of before as
         well while nothing comes or goes: who looks every few seconds costs one call a minute."""
-        if counts.reservations:
-            with contextlib.suppress(errors.HoldfastError):
-                self._machines = await self._cloud.instances(
-                    max_age_s=0 if self._is_in_motion() else _MAX_AGE_S
-                )
-        return self._machines if counts.reservations else ()
+        if not counts.reservations:
+            return ()
+        with contextlib.suppress(errors.HoldfastError):
+            listed = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _MAX_AGE_S)
+            self._miss(listed, counts)
+            self._machines = listed
+        return *self._machines, *self._gone
+
+    def _miss(self, listed: tuple[Instance, ...], counts: ReservationCounts) -> None:
+        """Machines that were in slots and are not listed any more are gone, and told of until a count can show it: their
+        slots are on their way back."""
+        there, now_s = {one.provider_id for one in listed}, self._clock.now_s()
+        missed = (one for one in self._machines if one.reservation_id and one.provider_id not in there)
+        self._gone |= {dataclasses.replace(one, state=InstanceState.GONE): now_s for one in missed}
+        self._gone = {
+            one: at_s
+            for one, at_s in self._gone.items()
+            if counts.read_began_s < at_s + self._ledger_lag_s and one.provider_id not in there
+        }
 
     def _is_in_motion(self) -> bool:
         """Whether a machine comes to a slot or leaves one, or a claim waits for one to go. What is bought comes and
         goes without a slot's being counted by it."""
         moving = (InstanceState.STARTING, InstanceState.ENDING)
-        return any(one.reservation_id and one.state in moving for one in self._machines) or any(
+        owned = {claim.status.provider_id for claim in self._caches.of(NodeClaim)}
+        return any(
+            one.reservation_id and (one.state in moving or one.provider_id not in owned)
+            for one in self._machines
+        ) or any(
             names.WAITS_FOR_INSTANCE in claim.metadata.annotations
             or (
                 claims.has_slot(claim) and (not claim.status.provider_id or claim.metadata.deletion_timestamp)

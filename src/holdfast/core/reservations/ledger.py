@@ -11,11 +11,14 @@ once too often until a count is a lag old; the cloud refuses that launch, as it 
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast.model import reservations
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import ClaimView, CountBefore, Snapshot
+
+_LEAVING: Final = (InstanceState.ENDING, InstanceState.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Entry:
     usable: bool  # delivered, begun, and its drain has not
     used_here: int  # by instances of this cluster
     used_elsewhere: int  # by other clusters and accounts
-    releasing: int  # of those used here: the instance is ending
+    releasing: int  # the instance is ending, or gone so lately that the count may not show it
     held: int  # by NodeClaims that the count does not show yet
     free: int  # what a plan may use; 0 when it is not usable
     upcoming: int  # what will be there when it starts
@@ -63,11 +66,8 @@ def _free_when_counted(one: Reservation, snapshot: Snapshot, lag_s: int) -> int:
 
 
 def _entry(reservation: Reservation, snapshot: Snapshot, lag_s: int) -> Entry:
-    here = [
-        instance
-        for instance in snapshot.instances
-        if instance.reservation_id == reservation.id and instance.state is not InstanceState.GONE
-    ]
+    ours = [one for one in snapshot.instances if one.reservation_id == reservation.id]
+    here = [one for one in ours if one.state is not InstanceState.GONE]
     held = sum(_holds(claim, snapshot) for claim in snapshot.claims if claim.slot == reservation.id)
     held += reservation.available - _free_when_counted(reservation, snapshot, lag_s)
     usable = reservations.launches_into(reservation, snapshot.taken_s)
@@ -77,7 +77,7 @@ def _entry(reservation: Reservation, snapshot: Snapshot, lag_s: int) -> Entry:
         usable=usable,
         used_here=len(here),
         used_elsewhere=max(0, reservation.total - reservation.available - len(here)),
-        releasing=sum(instance.state is InstanceState.ENDING for instance in here),
+        releasing=sum(one.state in _LEAVING for one in ours),
         held=held,
         free=max(0, reservation.available - held) if usable else 0,
         upcoming=reservation.total if isinstance(window, reservations.Upcoming) else 0,
