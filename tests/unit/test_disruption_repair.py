@@ -240,7 +240,7 @@ def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
 
 def test_a_reserved_node_that_is_not_back_from_its_reboot_is_replaced_at_once() -> None:
     lately = NodeCondition("Ready", "Unknown", "NodeStatusUnknown", NOW_S - 60)
-    gone = sick(lately, ready=False, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
+    gone = sick(lately, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
     assert repaired(reserved(gone)).action is Action.TERMINATE_FIRST
     assert reserved(replace(gone, ready=True)).command is None  # it came back after all
 
