@@ -202,6 +202,23 @@ class AppWorld(cluster_world.World):
         document["spec"] |= outside
         await self.create("/apis/karpenter.sh/v1/nodepools", document)
 
+    async def one_node(self, *kinds: str, **spec: Any) -> tuple[NodeClaim, entities.Instance]:
+        """A pod, and the node that it is alone on, of one of these capacity types. `spec` is of the class."""
+        await self.node_class(**spec)
+        await self.node_pool(requirements=[instance_types("m5.large"), capacity_types(*kinds)])
+        await self.deploy("web", 1, cpu="1500m")
+        await self.until_running(1)
+        (claim,), (machine,) = await self.claims(), self.machines
+        return claim, machine
+
+    async def forbid_evictions(self, app: str = "web") -> None:
+        """By a disruption budget that never allows one."""
+        document = {
+            "metadata": {"name": app, "namespace": "default"},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
+        }
+        await self.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
+
     def reserve(self, instance_type: str = "m5.large", total: int = 2, **fields: Any) -> entities.Reservation:
         plain = {"owner": aws_world.ACCOUNT, "zone_id": aws_world.ZONE_A, "criteria": "targeted"}
         return control.add_reservation(

@@ -36,15 +36,6 @@ async def with_pool(world: AppWorld, *kinds: str, replicas: int = 2, **reservati
     await world.deploy("train", replicas, **ONE_PER_NODE)
 
 
-async def with_budget(world: AppWorld) -> None:
-    """Nobody may take a pod away."""
-    document = {
-        "metadata": {"name": "train", "namespace": "default"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "train"}}},
-    }
-    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
-
-
 async def until_s(world: AppWorld, moment_s: int) -> None:
     """That very second, however far: only the last two minutes are lived through."""
     left_s = moment_s - world.clock.now_s()
@@ -67,7 +58,7 @@ def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=HOUR_S, lasts_s=14 * DAY_S)
         await with_pool(world, "reserved", id=slots.id)
-        await with_budget(world)
+        await world.forbid_evictions("train")
         await world.sleep(2 * MINUTE_S)
         (upcoming,) = (await node_class(world)).status.upcoming_capacity_reservations
         assert (upcoming.id, times.epoch_s(upcoming.start_time)) == (slots.id, slots.start_s)

@@ -74,13 +74,7 @@ def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is
 
         await world.until(ripe)
         await world.sleep(11)  # it is decided by now, and not yet looked at again
-        await world.create(
-            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-            {
-                "metadata": {"name": "web"},
-                "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
-            },
-        )
+        await world.forbid_evictions()
         await world.sleep(120)
         assert await world.events("ConsolidationRejected")
         assert {claim.metadata.name for claim in await world.claims()} == before

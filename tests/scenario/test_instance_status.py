@@ -1,7 +1,5 @@
 """Machines that EC2 says are failing, or going to be touched, end with their claims; the real program, in virtual time."""
 
-from typing import Any
-
 import pytest
 from structlog.testing import capture_logs
 
@@ -10,7 +8,6 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2 import control, faults
-from holdfast.sim.ec2.entities import Instance
 from holdfast.state import times
 
 LARGE = instance_types("m5.large")
@@ -18,24 +15,6 @@ ONE_PER_NODE = {"cpu": "1500m"}
 POLL = "DescribeInstanceStatus"
 PATIENCE_S = 120
 PERIOD_S = 60
-
-
-async def with_node(world: AppWorld, *kinds: str, **spec: Any) -> tuple[NodeClaim, Instance]:
-    await world.node_class(**spec)
-    await world.node_pool(requirements=[LARGE, capacity_types(*kinds)])
-    await world.deploy("web", 1, **ONE_PER_NODE)
-    await world.until_running(1)
-    (claim,), (machine,) = await world.claims(), world.machines
-    return claim, machine
-
-
-async def with_budget(world: AppWorld) -> None:
-    """Nobody may take a pod away."""
-    document = {
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
 
 
 async def found(world: AppWorld, claim: NodeClaim) -> NodeClaim | None:
@@ -72,8 +51,8 @@ def disrupted(world: AppWorld, reason: str) -> float:
 @pytest.mark.fact("aws-6.5.2")
 def test_a_machine_that_fails_for_two_minutes_is_ended_by_force(check: str) -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "on-demand")
-        await with_budget(world)
+        claim, machine = await world.one_node("on-demand")
+        await world.forbid_evictions()
         control.impair(world.ec2.world, machine.id, check)
         failed_s = world.clock.now_s()
         await world.sleep(PATIENCE_S - 2)
@@ -101,7 +80,7 @@ def test_a_machine_that_fails_for_two_minutes_is_ended_by_force(check: str) -> N
 @pytest.mark.fact("aws-6.5.2")
 def test_a_machine_that_recovers_in_time_and_one_whose_volumes_fail_are_left_alone() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "on-demand")
+        claim, machine = await world.one_node("on-demand")
         control.impair(world.ec2.world, machine.id, "ebs")
         control.impair(world.ec2.world, machine.id, "instance")
         await world.sleep(PATIENCE_S - 10)
@@ -120,8 +99,8 @@ def test_a_machine_that_recovers_in_time_and_one_whose_volumes_fail_are_left_alo
 @pytest.mark.fact("aws-6.5.2")
 def test_a_machine_that_is_to_be_retired_is_drained_in_peace_without_a_queue() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "on-demand")
-        await with_budget(world)
+        claim, machine = await world.one_node("on-demand")
+        await world.forbid_evictions()
         retired_s = world.clock.now_s() + 86_400
         control.schedule_event(world.ec2.world, machine.id, "instance-retirement", retired_s)
         await until_ending(world, claim, within_s=PERIOD_S + 5)
@@ -142,8 +121,8 @@ def test_a_machine_that_is_to_be_retired_is_drained_in_peace_without_a_queue() -
 @pytest.mark.fact("aws-6.5.2")
 def test_a_machine_that_fails_while_it_is_drained_in_peace_is_waited_for_no_longer() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "on-demand")
-        await with_budget(world)
+        claim, machine = await world.one_node("on-demand")
+        await world.forbid_evictions()
         control.schedule_event(
             world.ec2.world, machine.id, "system-maintenance", world.clock.now_s() + 86_400
         )
@@ -159,9 +138,7 @@ def test_the_slot_of_a_failed_machine_is_free_when_ec2_says_so_and_not_before() 
     async def program(world: AppWorld) -> None:
         reservation = world.reserve(total=1)
         terms = [{"id": reservation.id}]
-        claim, machine = await with_node(
-            world, "reserved", "on-demand", capacityReservationSelectorTerms=terms
-        )
+        claim, machine = await world.one_node("reserved", "on-demand", capacityReservationSelectorTerms=terms)
         assert machine.reservation_id == reservation.id
         control.impair(world.ec2.world, machine.id, "system")
         await until_gone(world, claim, within_s=PATIENCE_S + PERIOD_S + 120)
@@ -205,8 +182,8 @@ def test_machines_of_a_full_reservation_that_fail_together_all_come_back_into_it
 
 def test_a_machine_that_ends_by_force_does_so_after_a_crash_too() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "on-demand")
-        await with_budget(world)
+        claim, machine = await world.one_node("on-demand")
+        await world.forbid_evictions()
         control.impair(world.ec2.world, machine.id)
         world.hands.die_at(
             len(world.hands.writes) + 1, after_effect=False
@@ -223,7 +200,7 @@ def test_a_machine_that_ends_by_force_does_so_after_a_crash_too() -> None:
 def test_a_missing_right_is_said_once_and_found_when_it_is_given() -> None:
     async def program(world: AppWorld) -> None:
         with capture_logs() as logged:
-            claim, machine = await with_node(world, "on-demand")
+            claim, machine = await world.one_node("on-demand")
             control.impair(world.ec2.world, machine.id)
             await world.sleep(3600)
         said = [line for line in logged if line["log_level"] == "error"]

@@ -2,23 +2,19 @@
 
 import dataclasses
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 import app_world
 import aws_world
-from app_world import AppWorld, capacity_types, instance_types
+from app_world import AppWorld
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control
-from holdfast.sim.ec2.entities import Instance
 from holdfast.state import times
 
-LARGE = instance_types("m5.large")
-ONE_PER_NODE = {"cpu": "1500m"}
 SETTINGS = dataclasses.replace(app_world.SETTINGS, interruption_queue=app_world.QUEUE)
 STRANGER = "i-0123456789abcdef0"
 CALLER = Caller(aws_world.ACCOUNT, "", "")
@@ -27,24 +23,6 @@ Program = Callable[[AppWorld], Awaitable[None]]
 
 def run(program: Program) -> None:
     app_world.run(program, settings=SETTINGS)
-
-
-async def with_node(world: AppWorld, *kinds: str, **spec: Any) -> tuple[NodeClaim, Instance]:
-    await world.node_class(**spec)
-    await world.node_pool(requirements=[LARGE, capacity_types(*kinds)])
-    await world.deploy("web", 1, **ONE_PER_NODE)
-    await world.until_running(1)
-    (claim,), (machine,) = await world.claims(), world.machines
-    return claim, machine
-
-
-async def with_budget(world: AppWorld) -> None:
-    """Nobody may take a pod away."""
-    document = {
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
 
 
 async def is_ending(world: AppWorld, claim: NodeClaim) -> bool:
@@ -89,8 +67,8 @@ def disrupted(world: AppWorld, reason: str) -> float:
 @pytest.mark.fact("aws-6.4.2", "aws-6.4.5")
 def test_a_spot_machine_is_drained_before_ec2_takes_it_whatever_its_budget_says() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "spot")
-        await with_budget(world)
+        claim, machine = await world.one_node("spot")
+        await world.forbid_evictions()
         warned_s = world.clock.now_s()
         control.interrupt_spot(world.ec2.world, machine.id)
         await until_ending(world, claim)
@@ -116,7 +94,7 @@ def test_a_spot_machine_is_drained_before_ec2_takes_it_whatever_its_budget_says(
 @pytest.mark.fact("aws-6.4.2")
 def test_a_recommendation_is_worth_an_event_and_no_more() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "spot")
+        claim, machine = await world.one_node("spot")
         control.recommend_rebalance(world.ec2.world, machine.id)
         await until_read(world)
         await world.sleep(60)
@@ -135,9 +113,9 @@ def test_a_machine_of_an_interruptible_reservation_is_drained_within_its_two_min
         source = world.reserve(total=2)
         lent = control.lend(world.ec2.world, source.id, 2)
         terms = [{"id": lent.id}]
-        claim, machine = await with_node(world, "reserved", capacityReservationSelectorTerms=terms)
+        claim, machine = await world.one_node("reserved", capacityReservationSelectorTerms=terms)
         assert machine.reservation_id == lent.id
-        await with_budget(world)
+        await world.forbid_evictions()
         warned_s = world.clock.now_s()
         asked = {"CapacityReservationId": source.id, "TargetInstanceCount": 0}
         world.ec2.call("UpdateInterruptibleCapacityReservationAllocation", asked, CALLER)
@@ -160,7 +138,7 @@ def test_a_machine_of_an_interruptible_reservation_is_drained_within_its_two_min
 @pytest.mark.fact("aws-6.4.2")
 def test_a_scheduled_change_and_a_machine_that_dies_end_their_claims() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "on-demand")
+        claim, machine = await world.one_node("on-demand")
         control.schedule_event(world.ec2.world, machine.id, "instance-retirement", world.clock.now_s() + 9999)
         await until_ending(world, claim)
         assert disrupted(world, "scheduled_change") == 1
@@ -182,7 +160,7 @@ def test_a_scheduled_change_and_a_machine_that_dies_end_their_claims() -> None:
 @pytest.mark.fact("aws-6.4.3")
 def test_a_machine_that_nobody_knows_is_nobodys_business() -> None:
     async def program(world: AppWorld) -> None:
-        claim, _ = await with_node(world, "spot")
+        claim, _ = await world.one_node("spot")
         ec2 = world.ec2.world
         said = {"instance-id": STRANGER, "instance-action": "terminate"}
         about = ec2.arn(aws_world.ACCOUNT, f"instance/{STRANGER}")
@@ -195,7 +173,7 @@ def test_a_machine_that_nobody_knows_is_nobodys_business() -> None:
 
 def test_a_notice_is_not_lost_with_the_program_that_read_it_and_twice_is_once() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await with_node(world, "spot")
+        claim, machine = await world.one_node("spot")
         world.hands.die_at(len(world.hands.writes), after_effect=False)  # before its next write
         control.interrupt_spot(world.ec2.world, machine.id)
         await world.hands.dead.wait()

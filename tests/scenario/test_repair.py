@@ -84,11 +84,7 @@ def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machi
 def test_a_pod_that_its_budget_keeps_rides_along_when_the_time_to_empty_the_node_is_up() -> None:
     async def program(world: AppWorld) -> None:
         await one_slot(world, terminationGracePeriod="2m")
-        budget = {
-            "metadata": {"name": "web"},
-            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
-        }
-        await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+        await world.forbid_evictions()
         (node,), (machine,), (pod,) = await world.nodes(), world.machines, await world.running()
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)

@@ -49,9 +49,8 @@ class Nominations:
             coming = is_to_come(place) if pod in pending else None
             if coming is None or (until_s is not None and until_s <= now_s):
                 continue
-            if until_s is None and not coming:
-                until_s = now_s + WINDOW_S  # noqa: PLW2901 - from now on it counts
-            kept[pod] = (place, until_s)
+            has_come = until_s is None and not coming  # from now on the time counts
+            kept[pod] = (place, now_s + WINDOW_S if has_come else until_s)
         self._promised = kept
 
     def places(self) -> frozenset[str]:

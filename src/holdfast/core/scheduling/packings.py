@@ -61,7 +61,7 @@ def cheapest_pools_first(p: Problem, variants: Variants, whole: list[Mask]) -> I
         [t for t in range(len(p.templates)) if _weight_if_bought(p, t) == weight]
         for weight in sorted({pool.weight for pool in p.pools})
     ]
-    if all(len(some) < 2 for some in alike):  # noqa: PLR2004 - one has no order
+    if all(len(some) <= 1 for some in alike):
         return None
     found = np.arange(len(p.templates))
     worth = _worth_of_resources(p, variants, whole)

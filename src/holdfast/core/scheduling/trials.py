@@ -23,9 +23,7 @@ from holdfast.core.scheduling.world import BOUGHT
 FIRST_FIT: Final = "first-fit"
 
 SAMPLE_PODS: Final = 1000
-SAMPLE_STEP: Final = (
-    4  # where a sample would be more than one in so many pods, all packings are tried in full
-)
+SAMPLE_STEP: Final = 4  # where a sample would be more than one pod in so many, all are tried in full
 NEAR: Final = 1.02  # who is no more than this above the best on the sample may be the better one in full
 KEPT: Final = 1.02  # what costs no more than this times what the sample promised is as good as promised
 

@@ -12,7 +12,7 @@ from holdfast.core.scheduling.world import BOUGHT, Ints
 
 def respected(p: Problem, first_fit: Outcome, other: Outcome) -> bool:
     """Whether another packing places more pods than first fit, or puts no more of them on lighter NodePools."""
-    if len({pool.weight for pool in p.pools}) < 2:  # noqa: PLR2004 - then none is lighter than another
+    if len({pool.weight for pool in p.pools}) <= 1:  # none is lighter than another
         return True
     places_more = bool(other.left.sum() < first_fit.left.sum())
     return places_more or bool((_on_lighter_pools(p, other) <= _on_lighter_pools(p, first_fit)).all())
