@@ -75,6 +75,7 @@ class Code(enum.StrEnum):
 SILENT: Final = frozenset(
     {
         Code.NOT_OURS,
+        Code.UNINITIALIZED,
         Code.QUEUED,
         Code.NOTHING_TO_DO,
         Code.STATIC,
