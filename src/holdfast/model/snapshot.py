@@ -114,6 +114,7 @@ class ClaimView:
     created_s: int
     slot: str | None = None  # the reservation whose slot it holds
     waits_for_instance: str | None = None  # its slot frees when this instance is gone
+    held_for: frozenset[str] = frozenset()  # owners of the pods that it waits for it with
     launched_s: int | None = None
     provider_id: str | None = None
     deleting: bool = False

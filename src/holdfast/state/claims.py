@@ -23,6 +23,7 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         created_s=created_s,
         slot=meta.annotations.get(names.SLOT) or _occupied(claim, labels),
         waits_for_instance=meta.annotations.get(names.WAITS_FOR_INSTANCE),
+        held_for=frozenset(meta.annotations.get(names.HELD_FOR, "").split()),
         launched_s=_launched_s(claim, created_s),
         provider_id=claim.status.provider_id,
         deleting=meta.deletion_timestamp is not None,

@@ -44,6 +44,14 @@ def owner(pod: Pod) -> str:
     return ""
 
 
+def controller(pod: Pod) -> str | None:
+    """The uid of what makes it anew when it goes; None: nothing does."""
+    for reference in pod.metadata.owner_references:  # as plain as the above, and as often asked
+        if reference.controller:
+            return reference.uid
+    return None
+
+
 def awaits_node(pod: Pod) -> bool:
     """Whether it would need a node, going by the pod alone: what a scenario counts as pending."""
     return (
