@@ -32,9 +32,18 @@ def owned(owner: str, count: int = 1, cpu_millis: int = 1000, **of: Any) -> tupl
     return tuple(replace(pod, owner=owner) for pod in pods(count, one, owner))
 
 
-def places(*pending: PodView, there: tuple[PodView, ...] = (), **more: Any) -> dict[str, tuple[str, ...]]:
-    """Where the planner counts on nodes that exist: the claim `new` waits for the slot of `old`, for pods of `web`."""
-    claim = ClaimView("new", "default", requirements.NO_REQUIREMENTS, 0, held_for=frozenset({"web", "bare"}))
+def places(
+    *pending: PodView, there: tuple[PodView, ...] = (), rebooting_s: int | None = None, **more: Any
+) -> dict[str, tuple[str, ...]]:
+    """Where the planner counts on nodes that exist: the room of `new` is held for pods of `old`, those of `web`."""
+    claim = ClaimView(
+        "new",
+        "default",
+        requirements.NO_REQUIREMENTS,
+        0,
+        held_for=frozenset({"web", "bare"}),
+        rebooting_s=rebooting_s,
+    )
     waits = node("new", cpu=2, claim="new", initialized=False)
     drains = node("old", cpu=2, deleting=True, pods=there)
     asked = request([pool(types=fake_types(8))], pending, nodes=(waits, drains), claims=(claim,), **more)
@@ -65,3 +74,9 @@ def test_a_claim_that_names_nobody_is_for_everybody() -> None:
     types = [instance_type("big", 8, 16, 0.4)]
     asked = request([pool(types=types)], owned("other"), nodes=(node("new", claim="new", initialized=False),))
     assert held_room.marked(asked.snapshot) == asked.snapshot
+
+
+def test_a_reboot_is_waited_for_no_longer_than_ten_minutes() -> None:
+    web = owned("web", 2)
+    assert places(*web, rebooting_s=0, taken_s=599) == {"new": ("web-000000", "web-000001")}
+    assert places(*web, rebooting_s=0, taken_s=600) == {}

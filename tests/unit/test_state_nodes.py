@@ -172,9 +172,17 @@ def test_a_claim_holds_the_slot_that_is_written_on_it() -> None:
     wanted = [requirement(names.CAPACITY_TYPE, "In", "reserved")]
     view = claims.view(nodeclaim("c", meta, requirements=wanted), LABELS)
     assert (view.slot, view.waits_for_instance, view.node_pool) == ("cr-1", "i-1", "p")
-    assert view.held_for == {"one", "two"}
+    assert view.held_for == frozenset({"one", "two"})
     assert (view.created_s, view.launched_s, view.provider_id) == (NOW_S - 3600, None, None)
     assert view.requirements.get(names.CAPACITY_TYPE).values == {"reserved"}
+
+
+def test_the_room_of_a_launched_claim_is_held_only_while_it_is_rebooted() -> None:
+    meta = {"annotations": {names.HELD_FOR: "one"}}
+    reboots = {"conditions": [condition("Rebooting", at=NOW)]}
+    view = claims.view(nodeclaim("c", meta, reboots), LABELS)
+    assert (view.held_for, view.rebooting_s) == (frozenset({"one"}), NOW_S)
+    assert claims.view(nodeclaim("c", meta), LABELS).held_for is None  # a crash left it behind
 
 
 def test_a_claim_that_was_launched_says_when() -> None:

@@ -1,24 +1,32 @@
-"""Room of a node to come that is held: a claim that waits for the slot of a node that drains is for its pods alone.
+"""Room that is held for pods that were evicted: on a claim that waits for the slot of a node that drains, and on a node
+that is being rebooted.
 
-Called when a snapshot of a running cluster is taken. When such a claim becomes a node nobody knows: a drain takes as
-long as it takes. The rules: whoever has nothing to do with it is never promised room there, and so gets a node as if it
-were not on its way; those that were evicted, and those still to be, find the room they were counted for. Whose it is is
-read from the claim, so a restart sees the same.
+Called when a snapshot of a running cluster is taken. When such a node is there nobody knows: a drain takes as long as it
+takes. The rules: whoever has nothing to do with it is never promised room there, and so gets a node as if it were not on
+its way; those that were evicted, and those still to be, find the room they had or were counted for. They wait for a
+reboot no longer than a while. Whose the room is is read from the claim, so a restart sees the same.
 
 It is said as a taint, and those pods tolerate it; DaemonSets do too, since they will be there. No Node ever has it.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from holdfast import names
 from holdfast.model.pods import PodShape, PodView
-from holdfast.model.snapshot import NodeView, Snapshot
+from holdfast.model.snapshot import ClaimView, NodeView, Snapshot
 from holdfast.model.taints import Effect, Taint, Toleration, TolerationOperator
+
+REBOOT_WAIT_S: Final = 10 * 60
 
 
 def marked(world: Snapshot) -> Snapshot:
     """The world with that room tainted, and tolerated by those it is held for."""
-    holds = {claim.name: claim.held_for for claim in world.claims if claim.held_for}
+    holds = {
+        claim.name: frozenset() if _is_late(claim, world.taken_s) else claim.held_for
+        for claim in world.claims
+        if claim.held_for is not None
+    }
     if not holds:
         return world
     tolerant = _Tolerant(holds)
@@ -30,6 +38,11 @@ def marked(world: Snapshot) -> Snapshot:
             replace(one, pod=tolerant.shape(one.pod, tuple(holds))) for one in world.daemon_sets
         ),
     )
+
+
+def _is_late(claim: ClaimView, now_s: int) -> bool:
+    """Whether a reboot takes so long that its pods get nodes as anybody does."""
+    return claim.rebooting_s is not None and now_s >= claim.rebooting_s + REBOOT_WAIT_S
 
 
 class _Tolerant:
@@ -53,6 +66,8 @@ class _Tolerant:
 
 
 def _node(node: NodeView, tolerant: _Tolerant) -> NodeView:
-    if node.claim in tolerant.holds:
-        return replace(node, taints=(*node.taints, Taint(names.HELD_TAINT, Effect.NO_SCHEDULE, node.claim)))
-    return replace(node, pods=tuple(map(tolerant.pod, node.pods))) if node.deleting else node
+    if node.deleting:
+        return replace(node, pods=tuple(map(tolerant.pod, node.pods)))
+    if node.claim not in tolerant.holds:
+        return node
+    return replace(node, taints=(*node.taints, Taint(names.HELD_TAINT, Effect.NO_SCHEDULE, node.claim)))

@@ -5,6 +5,7 @@ definitions (S-1 to S-6, D-6), one function each, so that no two callers mean di
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast import names
@@ -44,12 +45,17 @@ def owner(pod: Pod) -> str:
     return ""
 
 
-def controller(pod: Pod) -> str | None:
-    """The uid of what makes it anew when it goes; None: nothing does."""
+def maker(pod: Pod) -> str:
+    """The uid of what makes it anew when it goes; its own where nothing does."""
     for reference in pod.metadata.owner_references:  # as plain as the above, and as often asked
         if reference.controller:
             return reference.uid
-    return None
+    return pod.metadata.uid
+
+
+def makers(pods: Iterable[Pod]) -> str:
+    """Each once, as an annotation has them."""
+    return " ".join(sorted({maker(pod) for pod in pods}))
 
 
 def awaits_node(pod: Pod) -> bool:

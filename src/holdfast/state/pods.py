@@ -67,7 +67,7 @@ class PodConverter:
             made_by == pod_states.MIRROR,
             pod.spec.priority or 0,
             pod_states.deletion_cost(pod) if meta.annotations else 0,
-            pod_states.controller(pod) or uid or meta.uid,
+            pod_states.maker(pod),
         )
         return view, converted.problems
 

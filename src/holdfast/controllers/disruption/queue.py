@@ -118,11 +118,7 @@ class Queue:
         if one.waits_for_instance is None:
             return {}
         pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
-        owners = {pod_states.controller(pod) or pod.metadata.uid for pod in pods}
-        return {
-            names.WAITS_FOR_INSTANCE: one.waits_for_instance,
-            names.HELD_FOR: " ".join(sorted(owners)),
-        }
+        return {names.WAITS_FOR_INSTANCE: one.waits_for_instance, names.HELD_FOR: pod_states.makers(pods)}
 
     # --- Until its end --------------------------------------------------------------------------------
 
