@@ -206,3 +206,19 @@ def test_others_do_not_wait_for_a_reboot_and_nobody_waits_for_it_for_longer_than
         assert await rebooting(world)
 
     app_world.run(program, settings=REPAIR)
+
+
+def test_a_reboot_that_was_begun_is_seen_through_when_the_gate_is_shut_meanwhile() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await one_slot(world)
+        (machine,) = world.machines
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        await world.until(lambda: rebooting(world), within_s=120)
+        without_agent(world)
+        world.settings = app_world.SETTINGS
+        await world.restart(after_s=20)
+        await is_replaced_in_its_slot(world, slots, machine)
+        assert len(await world.events("RebootFailed")) == 1
+
+    app_world.run(program, settings=REPAIR)
