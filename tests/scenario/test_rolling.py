@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import app_world
+import cluster_world
 from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
 from holdfast import names
@@ -180,6 +181,8 @@ DRAINS_S = 30 * 60
 async def slow_to_drain(world: AppWorld) -> Reservation:
     """A slot with room to spare, in a pool that may also buy, and on its node a pod that takes half an hour to end."""
     slots = world.reserve("m5.xlarge", total=1)
+    agent = cluster_world.workload("agent", cpu="100m")
+    await world.create("/apis/apps/v1/namespaces/default/daemonsets", agent)
     await pool(world, slots, types=("m5.large", "m5.xlarge"))
     await world.deploy("web", 1, cpu="3")
     await world.until_running(1)
