@@ -36,6 +36,7 @@ from holdfast.runtime.cache import Caches
 from holdfast.state import (
     claims,
     default_spreads,
+    held_room,
     in_flight,
     nodepools,
     nodes,
@@ -266,7 +267,7 @@ class Live:
             marks=self._marks(cluster),
             views=self._views,
         )
-        world = self._with_promised(taken.snapshot)
+        world = held_room.marked(self._with_promised(taken.snapshot))
         kept = tuple(self._same(node) for node in world.nodes)
         self._nodes = {node.name: node for node in kept}
         self._views.nodes.keep_only(self._nodes)

@@ -67,6 +67,7 @@ class PodConverter:
             made_by == pod_states.MIRROR,
             pod.spec.priority or 0,
             pod_states.deletion_cost(pod) if meta.annotations else 0,
+            pod_states.maker(pod),
         )
         return view, converted.problems
 

@@ -225,6 +225,7 @@ def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> 
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
+    draft.annotations.pop(names.HELD_FOR, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
         draft.restart(claim_conditions.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)

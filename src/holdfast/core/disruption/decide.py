@@ -56,7 +56,10 @@ class _Pass:
 
     def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
-        if self.settings.node_repair and treatments:
+        begun = any(facts.reboot_failed for facts in self.world.facts.values())  # and is seen through
+        if not self.settings.node_repair:
+            treatments = ()
+        if treatments or begun:
             repair = Repair(self.survey, rolling, self.settings, treatments)
             command = repair.command(self._purse(Reason.UNHEALTHY), self.whys)
             if command is not None:
