@@ -7,8 +7,9 @@ fails each time. The rule: when it is quiet the world comes to where the oracle 
 import asyncio
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import app_world
@@ -61,6 +62,7 @@ class Outcome:
     problems: list[str]
     quiet_after_s: float
     story: list[str]
+    judged: Counter[str] = field(default_factory=Counter)
 
 
 def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -71,12 +73,10 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         scenario = _Scenario(world, made, outcome, tell)
         keeper = asyncio.create_task(scenario.keep_alive())
         await scenario.build()
-        watcher = asyncio.create_task(scenario.watch.run(world.server))
         await scenario.rage()
         await scenario.settle()
         keeper.cancel()
-        assert not watcher.done(), "nobody watched"
-        watcher.cancel()
+        outcome.judged = scenario.watch.judged
 
     start_s = int(kube_worlds.START.timestamp())
     rules = [
@@ -110,6 +110,7 @@ class _Scenario:
 
     async def build(self) -> None:
         world = self._world
+        self.watch.start(world)
         for slots in self._storm.slots:
             self._say(str(slots))
             self._ids[slots.name] = world.reserve(
@@ -185,6 +186,8 @@ class _Scenario:
 
     async def _do(self, step: Step) -> None:
         world, about = self._world, step.about
+        if step.what not in ("scale", "drift"):
+            self.watch.disturbed()
         match step.what:
             case "scale":
                 self._wanted[about[0]] = about[1]
@@ -199,6 +202,7 @@ class _Scenario:
                     with contextlib.suppress(ApiError):  # EC2's weather is everybody's
                         world.cancel(there)
             case "take" | "give" | "grow":
+                self.watch.taken()
                 self._count(step.what, self._ids[about[0]], about[1])
             case "delete pod" | "delete claim" | "delete node":
                 await self._delete(_KINDS[step.what], about[0])
@@ -245,7 +249,9 @@ class _Scenario:
     async def _delete(self, kind: type[Object], number: int) -> None:
         found = sorted((await self._world.kube.list(kind)).items, key=lambda one: one.metadata.name)
         if found:
-            await self._world.kube.delete(found[number % len(found)])
+            one = found[number % len(found)]
+            self.watch.exempt.add(one.metadata.name)
+            await self._world.kube.delete(one)
 
     # --- After it -------------------------------------------------------------------------------------
 
@@ -256,6 +262,7 @@ class _Scenario:
         machines: set[str] = set()
         while clock.monotonic_s() - began_s < QUIET_S:
             await self._world.sleep(LOOK_S)
+            self.watch.look()
             scene = await self._scene()
             self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._world.writes())]
             now = {machine.id for machine in scene.machines}
