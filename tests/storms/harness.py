@@ -28,7 +28,7 @@ from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volu
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
 from storms import oracle
-from storms.generate import LASTS_S, ZONES, App, Slots, Step, Storm, storm
+from storms.generate import ZONES, App, Slots, Step, Storm, storm
 from storms.oracle import Scene
 from storms.watch import Watch
 
@@ -169,7 +169,7 @@ class _Scenario:
             await self._until(step.at_s)
             self._say(f"{step.what} {' '.join(map(str, step.about))}")
             await self._do(step)
-        await self._until(LASTS_S)
+        await self._until(self._storm.lasts_s)
         self._world.line.clear()
         self._world.live_on()
         self._say("silence")
@@ -201,6 +201,8 @@ class _Scenario:
                 if there.state == "active" and there.kind != "capacity-block":
                     with contextlib.suppress(ApiError):  # EC2's weather is everybody's
                         world.cancel(there)
+            case "extend":
+                self._extend(self._ids[about[0]], about[1])
             case "take" | "give" | "grow":
                 self.watch.taken()
                 self._count(step.what, self._ids[about[0]], about[1])
@@ -245,6 +247,14 @@ class _Scenario:
             control.take(ec2, reservation_id, slots)
         else:
             control.give(ec2, reservation_id, slots)
+
+    def _extend(self, reservation_id: str, seconds: int) -> None:
+        """The end of a block is moved, perhaps while it is drained; not to where it would have been taken back."""
+        ec2 = self._world.ec2.world
+        there = ec2.reservations[reservation_id]
+        if there.kind == "capacity-block" and there.active:
+            end_s = max(there.end_s + seconds, ec2.now_s + oracle.DRAINS_S)
+            control.set_end(ec2, reservation_id, end_s)
 
     async def _delete(self, kind: type[Object], number: int) -> None:
         found = sorted((await self._world.kube.list(kind)).items, key=lambda one: one.metadata.name)
