@@ -70,6 +70,7 @@ LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
 ORDER: Final = "holdfast.dev/order"
 REBOOTS: Final = "holdfast.dev/reboots"
+CONSOLIDATED: Final = "holdfast.dev/consolidated"  # of a NodePool: when consolidation last moved its pods
 
 # --- Taints and finalizers --------------------------------------------------------------------------
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"  # NoSchedule

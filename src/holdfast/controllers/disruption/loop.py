@@ -51,7 +51,7 @@ class _Pending:
 
     command: Command
     due_s: float
-    moves_before: tuple[Move, ...]
+    moves_before: tuple[Move, ...] | None
 
 
 class Disruption:

@@ -19,13 +19,14 @@ from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.marks import Marks
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import Command, Replacement
+from holdfast.core.disruption.inputs import Reason
 from holdfast.core.scheduling import admission
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import pod_states
+from holdfast.state import pod_states, times
 from holdfast.state.live import Live
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
@@ -80,6 +81,8 @@ class Queue:
         )
         self._starting.add(order.id)
         try:
+            if command.reason is Reason.UNDERUTILIZED:
+                await self._remember(candidates)
             marked = []
             for claim in candidates:
                 try:
@@ -98,6 +101,14 @@ class Queue:
             self._starting.discard(order.id)
             self._controller.add(("", order.id))
         return order
+
+    async def _remember(self, candidates: tuple[NodeClaim, ...]) -> None:
+        """Before pods are moved it is on their NodePools, so that the next program leaves them in peace as well."""
+        now = times.text(self._clock.now_s())
+        for name in sorted({one.metadata.labels.get(names.NODEPOOL, "") for one in candidates}):
+            pool = self._pools.get(("", name))
+            if pool is not None:
+                await self._kube.patch(pool, {"metadata": {"annotations": {names.CONSOLIDATED: now}}})
 
     def _named(self, one: Replacement) -> NodeClaim:
         """The claim to write. NotReady when its pool is gone, or has no room for it any more."""
