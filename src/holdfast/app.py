@@ -70,7 +70,7 @@ from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Reconciler
 from holdfast.runtime.writes import Writer
 from holdfast.settings import Settings
-from holdfast.state import live
+from holdfast.state import live, watched_surroundings
 from holdfast.state.live import Live
 
 _CLAIMS_AT_ONCE: Final = 1000
@@ -139,7 +139,7 @@ class App:
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
-        makers = live.MAKERS if spreads else ()
+        makers = watched_surroundings.MAKERS if spreads else ()
         self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         leads = self._election.leads if self._election is not None else lambda: True
         self.discovery, self.cloud = self._cloud(world)

@@ -106,9 +106,12 @@ class Disruption:
         objects = Objects(
             [pool for pool in self._pools if self._live.is_ours(pool.spec.template.spec.node_class_ref)],
             [claim for claim in self._claims if self._live.is_ours(claim.spec.node_class_ref)],
-            self._nodes,
+            tuple(self._nodes),
         )
-        return disruption_world.world(seen.snapshot, objects, changed)
+        see = functools.partial(disruption_world.world, objects=objects, changed=changed)
+        return await self._compute.run(
+            see, seen.snapshot
+        )  # of five thousand nodes it takes a tenth of a second
 
     # --- Decide ---------------------------------------------------------------------------------------
 
