@@ -195,7 +195,11 @@ def test_a_node_that_is_old_enough_is_replaced() -> None:
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         (first,) = await world.claims()
-        await world.sleep(3700)
+        assert first.metadata.creation_timestamp is not None
+        expires_s = int(first.metadata.creation_timestamp.timestamp()) + 3600
+        await world.sleep(expires_s - world.clock.now_s() - 5)
+        assert (await world.kube.get(NodeClaim, first.metadata.name)).metadata.deletion_timestamp is None
+        await world.sleep(100)
         await world.until_running(1)
         (second,) = await world.claims()
         assert second.metadata.name != first.metadata.name
