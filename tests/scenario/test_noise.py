@@ -57,7 +57,7 @@ def _app(pod: str) -> str:
 
 def test_a_day_of_noise_moves_no_pod_twice_and_launches_nothing_that_is_not_used() -> None:
     async def program(world: AppWorld) -> None:
-        dice = random.Random(9)  # noqa: S311 - the same noise each time
+        dice = random.Random(9)  # the same noise each time
         slots = world.reserve(total=3)
         await pool(world, slots, types=("m5.large", "m5.xlarge"), consolidate_after="60s")
         for app, (cpu, most) in APPS.items():
