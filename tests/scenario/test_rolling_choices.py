@@ -6,11 +6,12 @@ import pytest
 
 import app_world
 from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, tainted
+from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.disruption.inputs import MixedPools
 from holdfast.settings import Settings
+from holdfast.sim.ec2 import control
 
 
 def rolls(choice: MixedPools) -> Settings:
@@ -70,5 +71,41 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_not_begun_and_the_r
         assert {pod.metadata.uid for pod in await world.running()} == pods
         told = [event.message for event in await world.events("DisruptionBlocked")]
         assert any("2 pods of disruption budget web" in text for text in told), told
+
+    app_world.run(program)
+
+
+def test_a_reservation_of_eight_is_rolled_by_two_while_another_account_takes_a_freed_slot() -> None:
+    """The program dies while one slot is taken; the other one goes on, and when the slot is back so does the rest."""
+
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=8)
+        await pool(world, slots, kinds=("reserved",), budgets=[{"nodes": "2"}])
+        await world.deploy("web", 8, **ONE_PER_NODE)
+        await world.until_running(8)
+        await drift_all(world)
+        while world.free(slots) == 0:
+            await world.sleep(0.1)
+        control.take(world.ec2.world, slots.id, 1)
+        await world.sleep(60)
+        await world.restart(after_s=10)
+        for _ in range(30):
+            await world.sleep(10)
+            assert len(await world.running()) >= 6  # one that lost its slot, and one that is rolled
+        assert world.in_reservation(slots) == 7 == len(await world.running())
+        assert sum(map(is_new, await world.nodes())) == 1  # while a slot is missing no more are given up
+        (waits,) = [one for one in await world.claims() if not one.status.provider_id]
+        assert said(waits, "Launched") == ("Unknown", "WaitsForSlot")
+        control.give(world.ec2.world, slots.id, 1)
+
+        async def rolled() -> bool:
+            assert len(await world.running()) >= 6
+            nodes = await world.nodes()
+            return len(nodes) == 8 and all(map(is_new, nodes))
+
+        await world.until(rolled, within_s=1800)
+        await world.until_running(8)
+        assert world.in_reservation(slots) == 8
+        assert len(world.all_machines()) == 16  # nothing was launched twice
 
     app_world.run(program)
