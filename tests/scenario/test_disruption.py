@@ -211,25 +211,33 @@ def test_a_class_that_selects_another_reservation_replaces_its_nodes() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("Q-29")
 def test_a_reservation_that_expires_drifts_nodes_of_a_pool_that_allows_nothing_else() -> None:
     async def program(world: AppWorld) -> None:
         ends_s = world.clock.now_s() + 600
-        old, new = world.reserve(total=1, end_s=ends_s), world.reserve(total=1)
-        await pool(world, old, kinds=("reserved",))
+        old, new = world.reserve(total=1, end_s=ends_s), world.reserve(total=1, elsewhere=1)
+        never = "Never"  # so that nothing but drift moves it
+        await pool(world, old, new, kinds=("reserved",), consolidate_after=never)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
-        (before,) = await world.claims()
-        await world.sleep(ends_s - world.clock.now_s() + 120)
-        found = await world.kube.get(EC2NodeClass, "default")
-        terms = [{"id": old.id}, {"id": new.id}]
-        await world.kube.patch(
-            found, {"spec": {"capacityReservationSelectorTerms": terms}}, only_if_unchanged=True
-        )
+        (before,), (pod,) = await world.claims(), await world.running()
+        await world.sleep(ends_s - world.clock.now_s() - 5)
+        assert said(await world.kube.get(NodeClaim, before.metadata.name), "Drifted") is None
+
+        async def drifted() -> bool:
+            found = await world.kube.get(NodeClaim, before.metadata.name)
+            return said(found, "Drifted") == ("True", "RequirementsDrifted")
+
+        await world.until(drifted, within_s=420)
+        await world.sleep(600)  # there is no slot to go to: nobody is disturbed
+        assert [one.metadata.uid for one in await world.running()] == [pod.metadata.uid]
+        assert len(world.all_machines()) == 1
+        control.give(world.ec2.world, new.id, 1)
 
         async def replaced() -> bool:
             return world.in_reservation(new) == 1 and await world.gone(NodeClaim, before.metadata.name)
 
-        await world.until(replaced, within_s=1800)
+        await world.until(replaced, within_s=600)
         await world.until_running(1)
 
     app_world.run(program)

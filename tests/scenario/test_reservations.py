@@ -132,7 +132,7 @@ def test_three_pools_of_one_kind_each_serve_the_pods_that_ask_for_them() -> None
             labels = claim.metadata.labels
             by_pool.setdefault(labels[names.NODEPOOL], set()).add(labels[names.CAPACITY_TYPE])
         assert by_pool == {kind: {kind} for kind in ("reserved", "spot", "on-demand")}
-        assert world.in_reservation(slots) in (2, 3)
+        assert world.in_reservation(slots) == 3  # a free slot comes first for whoever may go anywhere
         assert len(world.machines) == 7
 
     app_world.run(program)
