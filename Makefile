@@ -74,7 +74,7 @@ bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs 
 	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_peer.py
 
 bench-live: $(STAMP) ## two hundred nodes on a real control plane: seconds, processor time, memory (needs Go)
-	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler
+	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_live.py
 
 format: $(STAMP) ## format the code and apply safe fixes

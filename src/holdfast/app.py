@@ -70,7 +70,7 @@ from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Reconciler
 from holdfast.runtime.writes import Writer
 from holdfast.settings import Settings
-from holdfast.state import live
+from holdfast.state import live, watched_surroundings
 from holdfast.state.live import Live
 
 _CLAIMS_AT_ONCE: Final = 1000
@@ -139,7 +139,7 @@ class App:
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
-        makers = live.MAKERS if spreads else ()
+        makers = watched_surroundings.MAKERS if spreads else ()
         self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         leads = self._election.leads if self._election is not None else lambda: True
         self.discovery, self.cloud = self._cloud(world)
@@ -312,7 +312,6 @@ class App:
         solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
         settings = dataclasses.replace(self.settings.disruption, solving=solving)
         return [
-            (claim_disruption.Disruption(live=live, caches=caches, doors=doors), _CLAIMS_AT_ONCE),
             (queue, _ORDERS_AT_ONCE),
             (Reboot(caches=caches, doors=doors), _NODES_AT_ONCE),
             (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
@@ -334,6 +333,7 @@ class App:
                 Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
                 Expiration(),
+                claim_disruption.Disruption(live=self.live, caches=caches, doors=doors),
             ),
             termination=claim_termination.Termination(nodes=nodes, doors=doors),
             hurry=planning.hurry,

@@ -5,7 +5,6 @@ import pytest
 from checker import check, generate
 from holdfast.cli.plan import plan_documents
 from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.kernel import placing
 
 SEEDS = range(4000, 4060)
 
@@ -14,7 +13,7 @@ def test_a_plan_has_the_same_bytes_whether_its_kernel_is_compiled_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scenarios = [generate.scenario(seed) for seed in SEEDS]
-    monkeypatch.setattr(compiled, "placement", lambda _: placing.run)
+    monkeypatch.setattr(compiled, "placement", lambda _: compiled.plain)
     plain = [plan_documents(one) for one in scenarios]
     monkeypatch.undo()
     monkeypatch.setattr(compiled, "COMPILE_FROM_PODS", 0)

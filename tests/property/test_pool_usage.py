@@ -39,7 +39,7 @@ class Fleet:
 
     def looked_at(self, pool: str) -> dict[str, int]:
         views = map(nodes.view, nodes.pair(self.nodes, self.claims))
-        return amounts(nodepools.used(views, pool))
+        return amounts(nodepools.used(views).get(pool, nodepools.NONE_USED))
 
     def _move(self, cache: Cache[Any], obj: Object) -> None:
         cache.apply(Change("DELETED" if self.dice.random() < 0.3 else "MODIFIED", obj))

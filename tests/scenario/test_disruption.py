@@ -8,6 +8,7 @@ from disruption_world import ONE_PER_NODE, drift_all, is_new, kinds_of_nodes, po
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Reservation
 
 # --- Emptiness ----------------------------------------------------------------------------------------
 
@@ -81,6 +82,37 @@ def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
 
         await world.until(moved, within_s=900)
         await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_pod_that_was_moved_is_left_in_peace_for_ten_minutes_even_by_the_next_program(
+    *, dies: bool
+) -> None:
+    async def program(world: AppWorld) -> None:
+        big, small = world.reserve("m5.xlarge", 1, elsewhere=1), world.reserve("m5.large", 1, elsewhere=1)
+        await pool(world, big, small, types=("m5.large", "m5.xlarge"))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+
+        async def is_in(slots: Reservation) -> bool:
+            return world.in_reservation(slots) == 1 == len(await world.claims()) == len(await world.running())
+
+        control.give(world.ec2.world, big.id, 1)
+        await world.until(lambda: is_in(big), within_s=600)
+        (pod,) = await world.pods()
+        if dies:
+            await world.restart()
+        control.give(world.ec2.world, small.id, 1)
+        waited_s = await world.until(lambda: is_in(small), within_s=1500)
+        assert pod.metadata.creation_timestamp is not None
+        evicted = next(
+            e for e in await world.events("Evicted") if e.involved_object.name == pod.metadata.name
+        )
+        assert evicted.first_timestamp is not None
+        in_peace_s = (evicted.first_timestamp - pod.metadata.creation_timestamp).total_seconds()
+        assert 600 <= in_peace_s < 700, waited_s
 
     app_world.run(program)
 

@@ -137,6 +137,24 @@ def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("Q-13")
+def test_a_node_that_a_disruption_budget_keeps_from_going_is_not_called_reserved_after_its_reservation() -> (
+    None
+):
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await with_nodes(world, 1, slots)
+        await world.forbid_evictions()
+        (claim,) = await world.claims()
+        await world.kube.delete(claim)
+        await world.sleep(MINUTE_S)
+        world.cancel(slots)
+        await until_all_say(world, ON_DEMAND, within_s=90)
+        assert world.machines
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("aws-6.1.8", "AW-14")
 def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
     async def program(world: AppWorld) -> None:

@@ -7,10 +7,11 @@ import pytest
 import structlog
 
 from storms import harness
-from storms.generate import LASTS_S, storm
+from storms.generate import LASTS_S, LONG, storm
 from storms.harness import Outcome
 
 SEEDS = 200
+LONG_SEEDS = 6
 AT_ONCE = 5
 
 
@@ -26,6 +27,11 @@ def run(seed: int) -> Outcome:
 def test_after_a_storm_all_that_can_run_runs_and_nothing_is_left_behind(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         run(seed)
+
+
+@pytest.mark.parametrize("seed", range(LONG, LONG + LONG_SEEDS))
+def test_while_reservations_are_rolled_and_filled_no_rule_is_broken(seed: int) -> None:
+    run(seed)
 
 
 def test_a_seed_tells_the_same_story_each_time() -> None:
@@ -47,6 +53,10 @@ def test_storms_have_everything_that_can_go_wrong_in_them() -> None:
     }
     assert all(fault.until_s <= LASTS_S for each in storms for fault in each.weather)
     assert {each.replicas for each in storms} == {1, 2}
+    long = [storm(seed) for seed in range(LONG, LONG + LONG_SEEDS)]
+    assert {step.what for each in long for step in each.steps} >= {
+        *("drift", "give", "take", "grow", "extend", "cancel", "scale", "crash")
+    }
     slots = [one for each in storms for one in each.slots]
     assert {(one.block, one.ends_s is None) for one in slots} == {
         (False, True),

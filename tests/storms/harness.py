@@ -7,8 +7,9 @@ fails each time. The rule: when it is quiet the world comes to where the oracle 
 import asyncio
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import app_world
@@ -27,7 +28,7 @@ from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volu
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
 from storms import oracle
-from storms.generate import LASTS_S, ZONES, App, Slots, Step, Storm, storm
+from storms.generate import ZONES, App, Slots, Step, Storm, storm
 from storms.oracle import Scene
 from storms.watch import Watch
 
@@ -61,6 +62,7 @@ class Outcome:
     problems: list[str]
     quiet_after_s: float
     story: list[str]
+    judged: Counter[str] = field(default_factory=Counter)
 
 
 def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -71,12 +73,10 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         scenario = _Scenario(world, made, outcome, tell)
         keeper = asyncio.create_task(scenario.keep_alive())
         await scenario.build()
-        watcher = asyncio.create_task(scenario.watch.run(world.server))
         await scenario.rage()
         await scenario.settle()
         keeper.cancel()
-        assert not watcher.done(), "nobody watched"
-        watcher.cancel()
+        outcome.judged = scenario.watch.judged
 
     start_s = int(kube_worlds.START.timestamp())
     rules = [
@@ -110,6 +110,7 @@ class _Scenario:
 
     async def build(self) -> None:
         world = self._world
+        self.watch.start(world)
         for slots in self._storm.slots:
             self._say(str(slots))
             self._ids[slots.name] = world.reserve(
@@ -168,7 +169,7 @@ class _Scenario:
             await self._until(step.at_s)
             self._say(f"{step.what} {' '.join(map(str, step.about))}")
             await self._do(step)
-        await self._until(LASTS_S)
+        await self._until(self._storm.lasts_s)
         self._world.line.clear()
         self._world.live_on()
         self._say("silence")
@@ -185,6 +186,8 @@ class _Scenario:
 
     async def _do(self, step: Step) -> None:
         world, about = self._world, step.about
+        if step.what not in ("scale", "drift"):
+            self.watch.disturbed()
         match step.what:
             case "scale":
                 self._wanted[about[0]] = about[1]
@@ -198,7 +201,10 @@ class _Scenario:
                 if there.state == "active" and there.kind != "capacity-block":
                     with contextlib.suppress(ApiError):  # EC2's weather is everybody's
                         world.cancel(there)
+            case "extend":
+                self._extend(self._ids[about[0]], about[1])
             case "take" | "give" | "grow":
+                self.watch.taken()
                 self._count(step.what, self._ids[about[0]], about[1])
             case "delete pod" | "delete claim" | "delete node":
                 await self._delete(_KINDS[step.what], about[0])
@@ -242,10 +248,20 @@ class _Scenario:
         else:
             control.give(ec2, reservation_id, slots)
 
+    def _extend(self, reservation_id: str, seconds: int) -> None:
+        """The end of a block is moved, perhaps while it is drained; not to where it would have been taken back."""
+        ec2 = self._world.ec2.world
+        there = ec2.reservations[reservation_id]
+        if there.kind == "capacity-block" and there.active:
+            end_s = max(there.end_s + seconds, ec2.now_s + oracle.DRAINS_S)
+            control.set_end(ec2, reservation_id, end_s)
+
     async def _delete(self, kind: type[Object], number: int) -> None:
         found = sorted((await self._world.kube.list(kind)).items, key=lambda one: one.metadata.name)
         if found:
-            await self._world.kube.delete(found[number % len(found)])
+            one = found[number % len(found)]
+            self.watch.exempt.add(one.metadata.name)
+            await self._world.kube.delete(one)
 
     # --- After it -------------------------------------------------------------------------------------
 
@@ -256,6 +272,7 @@ class _Scenario:
         machines: set[str] = set()
         while clock.monotonic_s() - began_s < QUIET_S:
             await self._world.sleep(LOOK_S)
+            self.watch.look()
             scene = await self._scene()
             self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._world.writes())]
             now = {machine.id for machine in scene.machines}

@@ -9,8 +9,10 @@ from typing import Final
 
 from holdfast import errors
 
-_NEW_OBJECTS: Final = 50_000  # between two collections of the young; Python's own is 700 or 2,000
-_YOUNG_COLLECTIONS: Final = 20
+_NEW_OBJECTS: Final = (
+    10_000  # between two collections of the young, which take 6 ms then; Python's own is 700 or 2,000
+)
+_YOUNG_COLLECTIONS: Final = 100
 _MIDDLE_COLLECTIONS: Final = 100
 
 

@@ -11,10 +11,10 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from holdfast import errors, names
-from holdfast.api.cluster import Namespace, PodDisruptionBudget, Service
+from holdfast.api.cluster import Namespace, PodDisruptionBudget
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.api.nodepool import NodePool
@@ -22,7 +22,7 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.plan import Unplaced
 from holdfast.model import resources
@@ -32,25 +32,21 @@ from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CountBefore, NodePoolView, NodeView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import (
     claims,
-    default_spreads,
-    in_flight,
+    held_room,
     nodepools,
-    nodes,
-    orders,
-    pod_shapes,
     snapshot,
-    volumes,
 )
-from holdfast.state.default_spreads import Defaults, Maker
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.snapshot import Cluster, Marks, Supply
-from holdfast.state.views import Views
+from holdfast.state.snapshot import Cluster, Supply
+from holdfast.state.watched_claims import WatchedClaims
+from holdfast.state.watched_nodes import WatchedNodes
 from holdfast.state.watched_pods import WatchedPods
+from holdfast.state.watched_surroundings import WatchedSurroundings
 
 K = TypeVar("K", bound=Object)
 
@@ -67,22 +63,9 @@ KINDS: Final[tuple[type[Object], ...]] = (
     StorageClass,
     CSINode,
 )
-MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
-    Service,
-    Deployment,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
 # Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
 _MAX_AGE_S: Final = 90.0
-_SEEN_AT_ONCE: Final = 100  # nodes, in about 5 ms
-_SURROUNDINGS: Final[tuple[type[Object], ...]] = (
-    Namespace,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
+_MOVING: Final = "moving"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +95,8 @@ class Live:
         ledger_lag_s: int,
         spreads: Sequence[DefaultConstraint] = (),
     ) -> None:
-        """`spreads`: what kube-scheduler gives to pods that have none; `MAKERS` are to be in the caches then."""
+        """`spreads`: what kube-scheduler gives to pods that have none; what makes pods (`watched_surroundings.MAKERS`) is
+        to be in the caches then."""
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
@@ -120,23 +104,23 @@ class Live:
         self._ours = (self._terms.kind.api_version.partition("/")[0], self._terms.kind.kind)
         self._ledger_lag_s = ledger_lag_s
         self.nominations = Nominations(clock)
-        self._views = Views()
-        self._pods = WatchedPods(
-            caches.of(Pod),
-            LabelRules(cloud.labels.well_known, key_aliases),
-            clock=clock,
-            changed_on=self._views.nodes.forget,
+        rules = LabelRules(cloud.labels.well_known, key_aliases)
+        self._pods = WatchedPods(caches.of(Pod), rules, clock=clock)
+        self._around = WatchedSurroundings(caches, self._pods, spreads)
+        self._claims = WatchedClaims(
+            caches.of(NodeClaim), clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
+        self._nodes = WatchedNodes(
+            caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
+        )
+        self._by_machine = caches.of(NodeClaim).index(indexes.by_machine)
+        self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
-        self._nodes: dict[str, NodeView] = {}  # as in the last snapshot
+        self._expecting: dict[str, NodeView] = {}  # nodes that pods are on their way to, likewise
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
         self._gone: dict[Instance, int] = {}  # machines that left a slot, with when they were missed
-        self._spreads = tuple(map(pod_shapes.spread, spreads))
-        self._surroundings_changed = True
-        for kind in (*_SURROUNDINGS, *(MAKERS if spreads else ())):
-            caches.of(kind).subscribe(self._on_surroundings)
 
     # --- What others ask ------------------------------------------------------------------------------
 
@@ -145,9 +129,11 @@ class Live:
         self._supplied = await self._supply()
         counts = await self.counts()
         instances = await self._instances(counts)
-        self._read_surroundings()
+        self._nodes.use(self._supplied.of_class)
+        self._around.read()
         await self._pods.convert_new()
-        await self._see_nodes()
+        await self._nodes.see_changed()
+        await self._claims.see_changed()
         return self._taken(counts, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
@@ -172,13 +158,14 @@ class Live:
     async def slots(self, max_age_s: float | None = None) -> Snapshot:
         """The world as far as slots are counted by it."""
         counts = await self.counts(max_age_s)
+        await self._claims.see_changed()
         return self._bare(counts, await self._instances(counts))
 
     def _bare(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Snapshot:
         return Snapshot(
             taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
-            claims=tuple(self._views.claim(c, self._cloud.labels) for c in self._of(NodeClaim)),
+            claims=self._claims.all(),
             reservations=counts.reservations,
             counts_read_s=counts.read_began_s,
             count_before=self._count_before,
@@ -190,10 +177,7 @@ class Live:
         pool = self._caches.of(NodePool).get(("", name))
         if pool is None or pool.metadata.deletion_timestamp is not None:
             return None
-        cluster = self._cluster(self._to_come())
-        supply = Supply(self._cloud.labels, self._supplied.types)
-        see = snapshot.Seeing(cluster, supply, self._pods.on_node, self._marks(cluster), self._views)
-        return nodepools.view(pool, (), nodepools.used((*see.all(), *cluster.to_come), name))
+        return nodepools.view(pool, (), self._nodes.all().used.get(name, nodepools.NONE_USED))
 
     def node_class(self, reference: NodeClassReference) -> Object | None:
         """The class that a claim or a pool refers to, if it is one of ours and there."""
@@ -208,47 +192,13 @@ class Live:
     def _of(self, kind: type[K]) -> tuple[K, ...]:
         return tuple(self._caches.of(kind))
 
-    def _on_surroundings(self, _before: Any, _after: Any) -> None:
-        self._surroundings_changed = True
-
-    def _cluster(self, to_come: tuple[NodeView, ...]) -> Cluster:
-        return Cluster(
+    def _taken(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:
+        self._around.read()
+        cluster = Cluster(
             node_pools=self._of(NodePool),
-            node_claims=tuple(c for c in self._of(NodeClaim) if self.is_ours(c.spec.node_class_ref)),
-            nodes=tuple(filter(nodes.is_known, self._of(Node))),
             daemon_sets=self._of(DaemonSet),
             budgets=self._of(PodDisruptionBudget),
-            csi_nodes=self._of(CSINode),
-            to_come=to_come,
         )
-
-    def _marks(self, cluster: Cluster) -> Marks:
-        return Marks(deleting=orders.going(cluster.node_claims), nominated=self.nominations.places())
-
-    async def _see_nodes(self) -> None:
-        """Nodes that are new, or whose pods changed, and claims: a few at a time, with others running in between."""
-        cluster = self._cluster(())
-        see = snapshot.Seeing(
-            cluster,
-            Supply(self._cloud.labels, self._supplied.types),
-            self._pods.on_node,
-            self._marks(cluster),
-            self._views,
-        )
-        unseen = see.unseen()
-        for start in range(0, len(unseen), _SEEN_AT_ONCE):
-            await self._clock.sleep(0)
-            for halves in unseen[start : start + _SEEN_AT_ONCE]:
-                see.view(halves)
-        for start in range(0, len(cluster.node_claims), _SEEN_AT_ONCE):
-            await self._clock.sleep(0)
-            for claim in cluster.node_claims[start : start + _SEEN_AT_ONCE]:
-                self._views.claim(claim, self._cloud.labels)
-        await self._clock.sleep(0)
-
-    def _taken(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:
-        self._read_surroundings()
-        cluster, now_s = self._cluster(self._to_come()), self._clock.now_s()
         supply = Supply(
             self._cloud.labels,
             self._supplied.types,
@@ -262,42 +212,12 @@ class Live:
             supply,
             self._pods.converter,
             self._pods.sorted_out(),
-            now_s=now_s,
-            marks=self._marks(cluster),
-            views=self._views,
+            self._nodes.all(),
+            self._claims.all(),
+            now_s=self._clock.now_s(),
         )
-        world = self._with_promised(taken.snapshot)
-        kept = tuple(self._same(node) for node in world.nodes)
-        self._nodes = {node.name: node for node in kept}
-        self._views.nodes.keep_only(self._nodes)
-        claims_there = {claim.name for claim in world.claims}
-        self._views.claims.keep_only(claims_there)
-        self._views.to_come.keep_only(claims_there)
-        return Seen(dataclasses.replace(world, nodes=kept), taken.rejected, tuple(self._supplied.unserved))
-
-    def _same(self, node: NodeView) -> NodeView:
-        known = self._nodes.get(node.name)
-        return known if known is not None and (known is node or known == node) else node
-
-    def _to_come(self) -> tuple[NodeView, ...]:
-        """Claims that were written and not launched yet."""
-        memory: in_flight.Memory = {}
-
-        def view(claim: NodeClaim) -> NodeView:
-            types = self._supplied.of_class.get(claim.spec.node_class_ref.name, ())
-            return self._views.to_come.get(
-                claim.metadata.name,
-                (claim, types),
-                lambda: in_flight.view(claim, types, self._cloud.labels, memory),
-            )
-
-        return tuple(
-            view(claim)
-            for claim in self._of(NodeClaim)
-            if not claim.status.provider_id
-            and claim.metadata.deletion_timestamp is None
-            and self.is_ours(claim.spec.node_class_ref)
-        )
+        world = held_room.marked(self._with_promised(taken.snapshot))
+        return Seen(world, taken.rejected, tuple(self._supplied.unserved))
 
     def _with_promised(self, world: Snapshot) -> Snapshot:
         """Pods that are on their way to a node count as being there."""
@@ -322,41 +242,19 @@ class Live:
             else:
                 free[node.name] = room.subtract(pod.shape.requests)
                 there.setdefault(node.name, []).append(pod)
-        if not there:
-            return world
-        expecting = tuple(
-            dataclasses.replace(
-                node,
-                nominated=True,
-                pods=tuple(sorted((*node.pods, *there[node.name]), key=lambda pod: pod.full_name)),
-            )
-            if node.name in there
-            else node
-            for node in world.nodes
-        )
+        self._expecting = {
+            node.name: self._with_pods(node, there[node.name]) for node in world.nodes if node.name in there
+        }
+        expecting = tuple(self._expecting.get(node.name, node) for node in world.nodes)
         return dataclasses.replace(world, nodes=expecting, pending=tuple(left))
 
-    def _read_surroundings(self) -> None:
-        if not self._surroundings_changed:
-            return
-        self._surroundings_changed = False
-        namespaces = {n.metadata.name: n.metadata.labels for n in self._of(Namespace)}
-        known = volumes.storage(
-            self._of(PersistentVolumeClaim), self._of(PersistentVolume), self._of(StorageClass)
+    def _with_pods(self, node: NodeView, pods: list[PodView]) -> NodeView:
+        with_them = tuple(sorted((*node.pods, *pods), key=lambda pod: pod.full_name))
+        made, known = (
+            dataclasses.replace(node, nominated=True, pods=with_them),
+            self._expecting.get(node.name),
         )
-        self._pods.use(Surroundings(namespaces, known, self._defaults()))
-        self._views.nodes.clear()
-
-    def _defaults(self) -> Defaults:
-        if not self._spreads:
-            return Defaults()
-        makers: tuple[Maker, ...] = (
-            *self._of(Deployment),
-            *self._of(ReplicaSet),
-            *self._of(ReplicationController),
-            *self._of(StatefulSet),
-        )
-        return default_spreads.defaults(self._spreads, self._of(Service), makers)
+        return known if known is not None and known == made else made
 
     async def _supply(self) -> _Supplied:
         found = _Supplied()
@@ -407,14 +305,15 @@ class Live:
         """Whether a machine comes to a slot or leaves one, or a claim waits for one to go. What is bought comes and
         goes without a slot's being counted by it."""
         moving = (InstanceState.STARTING, InstanceState.ENDING)
-        owned = {claim.status.provider_id for claim in self._caches.of(NodeClaim)}
-        return any(
-            one.reservation_id and (one.state in moving or one.provider_id not in owned)
+        owned, coming_or_going = self._by_machine, self._moving.get(_MOVING)
+        return any(coming_or_going) or any(
+            one.reservation_id and (one.state in moving or not owned.get(one.provider_id))
             for one in self._machines
-        ) or any(
-            names.WAITS_FOR_INSTANCE in claim.metadata.annotations
-            or (
-                claims.has_slot(claim) and (not claim.status.provider_id or claim.metadata.deletion_timestamp)
-            )
-            for claim in self._caches.of(NodeClaim)
         )
+
+
+def _is_moving(claim: NodeClaim) -> tuple[str, ...]:
+    """Whether it waits for a machine to go, or comes to a slot, or leaves one."""
+    waits = names.WAITS_FOR_INSTANCE in claim.metadata.annotations
+    settled = claim.status.provider_id and claim.metadata.deletion_timestamp is None
+    return (_MOVING,) if waits or (claims.has_slot(claim) and not settled) else ()

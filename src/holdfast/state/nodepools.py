@@ -26,6 +26,7 @@ from holdfast.state import fingerprint, times
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 LABELS: Path = ("spec", "template", "metadata", "labels")
 HASH_VERSION: Final = "holdfast-v1"
+NONE_USED: Final = resources.of({resources.NODES: 0})
 _MAX_LABEL_VALUE = 63
 
 
@@ -102,10 +103,17 @@ def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resourc
     )
 
 
-def used(nodes: Iterable[NodeView], pool: str) -> Resources:
-    """The capacity of a pool's nodes that are not going away, and their number (S-70)."""
-    ours = [node for node in nodes if node.node_pool == pool and not node.deleting]
-    return resources.add(*(node.capacity for node in ours), resources.of({resources.NODES: len(ours)}))
+def used(nodes: Iterable[NodeView]) -> dict[str, Resources]:
+    """By pool: the capacity of its nodes that are not going away, and their number (S-70); nothing of pools that have
+    none."""
+    capacities: dict[str, list[Resources]] = {}
+    for node in nodes:
+        if node.node_pool and not node.deleting:
+            capacities.setdefault(node.node_pool, []).append(node.capacity)
+    return {
+        pool: resources.add(*found, resources.of({resources.NODES: len(found)}))
+        for pool, found in capacities.items()
+    }
 
 
 def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:

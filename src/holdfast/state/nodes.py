@@ -13,6 +13,7 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.api.nodes import Node, NodeStatus
 from holdfast.api.storage import CSINode
 from holdfast.model import resources, taints
+from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView
@@ -35,6 +36,13 @@ class Halves(NamedTuple):
         half = self.node if self.node is not None else self.claim
         assert half is not None, "a node has at least one half"
         return half.metadata.name
+
+    @property
+    def instance_type(self) -> str:
+        """What it states, or nothing."""
+        half = self.node if self.node is not None else self.claim
+        assert half is not None, "a node has at least one half"
+        return half.metadata.labels.get(names.INSTANCE_TYPE, "")
 
     @property
     def registered(self) -> bool:
@@ -60,9 +68,11 @@ def is_known(node: Node) -> bool:
 def pair(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[Halves, ...]:
     """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6).
 
-    They belong together by provider id; a claim that names a node in its status has that one.
+    They belong together by provider id; a claim that names a node in its status has that one. Of several claims for one
+    node it is the last by name.
     """
-    nodes, launched = tuple(nodes), [c for c in claims if c.status.provider_id]
+    nodes = tuple(nodes)
+    launched = sorted((c for c in claims if c.status.provider_id), key=lambda c: c.metadata.name)
     by_id = {claim.status.provider_id: claim for claim in launched}
     by_name = {claim.status.node_name: claim for claim in launched if claim.status.node_name}
     paired = [Halves(n, by_id.get(n.spec.provider_id) or by_name.get(n.metadata.name)) for n in nodes]
@@ -84,6 +94,8 @@ def view(
     promised = claim.status if claim is not None else NodeClaimStatus()
     initialized = halves.initialized
     labels = _labels(halves)
+    if _is_rebooting(halves):
+        pods = (pod for pod in pods if not pod.terminating)  # gone before it is back
     return NodeView(
         name=halves.name,
         labels=tuple(sorted(labels.items())),
@@ -124,6 +136,11 @@ def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
     return tuple(sorted((stated | counts).items()))
 
 
+def stated_limits(types: Iterable[Iterable[InstanceType]]) -> dict[str, Limits]:
+    """What instance types state, by their names."""
+    return {one.name: one.volume_limits for some in types for one in some}
+
+
 def is_ready(node: Node) -> bool:
     """Whether its kubelet says that it can run pods."""
     return any(c.type == conditions.READY and c.status == conditions.TRUE for c in node.status.conditions)
@@ -143,10 +160,13 @@ def _taints(halves: Halves) -> tuple[taints.Taint, ...]:
     else:
         assert claim is not None
         found = [nodepools.taint(t) for t in claim.spec.taints]
-    rebooting = any(t.key == names.REBOOTING_TAINT for t in found)
-    if halves.initialized and not rebooting:
+    if halves.initialized and not _is_rebooting(halves):
         return tuple(found)
     return taints.lasting(found, [nodepools.taint(t) for t in claim.spec.startup_taints] if claim else ())
+
+
+def _is_rebooting(halves: Halves) -> bool:
+    return halves.node is not None and any(t.key == names.REBOOTING_TAINT for t in halves.node.spec.taints)
 
 
 def taint(key: str, effect: str, value: str) -> taints.Taint:

@@ -4,15 +4,15 @@ Called when a snapshot is taken. The rule (D-45): a node counts as going once ev
 not before, or its pods would be planned for twice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from holdfast.api import orders
 from holdfast.api.nodeclaim import NodeClaim
 
 
-def going(claims: Iterable[NodeClaim]) -> frozenset[str]:
-    """The names of those nodes."""
-    found = tuple(claims)
-    ordered = [(claim.status.node_name, order) for claim in found if (order := orders.of(claim)) is not None]
-    there = {claim.metadata.name for claim in found} if ordered else set()
-    return frozenset(node for node, order in ordered if node and there.issuperset(order.replacements))
+def going(ordered: Iterable[NodeClaim], is_there: Callable[[str], bool]) -> frozenset[str]:
+    """The names of those nodes; `is_there` says whether a claim is written."""
+    found = ((claim.status.node_name, orders.of(claim)) for claim in ordered)
+    return frozenset(
+        node for node, order in found if node and order and all(map(is_there, order.replacements))
+    )

@@ -52,23 +52,7 @@ class PodConverter:
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         """The pod, and why it is rejected if it is not running yet. `uid` stands in for the pod's own."""
         converted = self.convert(pod)
-        meta, made_by = pod.metadata, pod_states.owner(pod)
-        view = PodView(
-            uid or meta.uid or f"{converted.shape.namespace}/{meta.name}",
-            meta.name,
-            times.epoch_s(meta.creation_timestamp) if meta.creation_timestamp is not None else 0,
-            converted.shape,
-            pod.spec.node_name or None,
-            made_by == pod_states.DAEMON_SET,
-            pod_states.is_reschedulable(pod, made_by),
-            pod_states.is_ready(pod),
-            bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
-            pod_states.is_terminating(pod),
-            made_by == pod_states.MIRROR,
-            pod.spec.priority or 0,
-            pod_states.deletion_cost(pod) if meta.annotations else 0,
-        )
-        return view, converted.problems
+        return seen(pod, converted.shape, now_s=now_s, uid=uid), converted.problems
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
@@ -117,6 +101,27 @@ class PodConverter:
         self._sizes.clear()
         self._dependent.clear()
         self._shapes.clear()
+
+
+def seen(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
+    """The pod, whose shape that is."""
+    meta, made_by = pod.metadata, pod_states.owner(pod)
+    return PodView(
+        uid or meta.uid or f"{shape.namespace}/{meta.name}",
+        meta.name,
+        times.epoch_s(meta.creation_timestamp) if meta.creation_timestamp is not None else 0,
+        shape,
+        pod.spec.node_name or None,
+        made_by == pod_states.DAEMON_SET,
+        pod_states.is_reschedulable(pod, made_by),
+        pod_states.is_ready(pod),
+        bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
+        pod_states.is_terminating(pod),
+        made_by == pod_states.MIRROR,
+        pod.spec.priority or 0,
+        pod_states.deletion_cost(pod) if meta.annotations else 0,
+        pod_states.maker(pod),
+    )
 
 
 def _parts(pod: Pod) -> tuple[Any, ...]:

@@ -8,11 +8,10 @@ Pods on nodes that are being deleted stay where they are in the snapshot: which 
 a decision (S-3, with budgets), and decisions are made elsewhere.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from holdfast import names
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -25,11 +24,10 @@ from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
-from holdfast.model.snapshot import CloudLabels, CountBefore, NodeView, Snapshot
-from holdfast.state import budgets, daemonsets, nodepools, nodes, pod_states
-from holdfast.state.nodes import Halves, Limits
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView, Snapshot
+from holdfast.state import budgets, claims, daemonsets, nodepools, nodes, pod_states
 from holdfast.state.pods import PodConverter
-from holdfast.state.views import Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,6 @@ class Cluster:
     daemon_sets: tuple[DaemonSet, ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
     csi_nodes: tuple[CSINode, ...] = ()
-    to_come: tuple[NodeView, ...] = ()  # claims that were not launched yet, as the nodes they will be
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +68,19 @@ NO_MARKS: Final = Marks()
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The pods of a cluster, as far as a snapshot wants them."""
+    """The pods of a cluster that are on no node."""
 
     pending: tuple[PodView, ...]
     rejected: tuple[Unplaced, ...]
-    on_node: Callable[[str], Iterable[PodView]]
     newest: Callable[[DaemonSet], Pod | None]  # of a DaemonSet
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes, sorted by name, and what they have together."""
+
+    nodes: tuple[NodeView, ...] = ()
+    used: Mapping[str, Resources] = field(default_factory=dict)  # by NodePool that has nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,12 @@ def take(
     pods = Pods(
         pending,
         rejected,
-        on_node=lambda name: bound.get(name, ()),
         newest=lambda d: newest.get((d.metadata.namespace or "default", d.metadata.name)),
     )
-    return assembled(cluster, supply, converter, pods, now_s=now_s, marks=marks, views=Views())
+    seen = sorted(_nodes(cluster, supply, bound, marks), key=lambda node: node.name)
+    claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
+    there = Nodes(tuple(seen), nodepools.used(seen))
+    return assembled(cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s)
 
 
 def assembled(
@@ -112,14 +118,12 @@ def assembled(
     supply: Supply,
     converter: PodConverter,
     pods: Pods,
+    there: Nodes,
+    claimed: tuple[ClaimView, ...],
     *,
     now_s: int,
-    marks: Marks,
-    views: Views,
 ) -> Taken:
-    """The same, of pods that are known already; `views` has what was seen before."""
-    there = Seeing(cluster, supply, pods.on_node, marks, views).all()
-    seen = tuple(sorted((*there, *cluster.to_come), key=lambda node: node.name))
+    """The same, of pods, nodes and claims that are known already, and sorted."""
     daemon_sets = [daemonsets.view(d, pods.newest(d), converter)[0] for d in cluster.daemon_sets]
     snapshot = Snapshot(
         taken_s=now_s,
@@ -128,15 +132,13 @@ def assembled(
             nodepools.view(
                 pool,
                 supply.instance_types[pool.metadata.name],
-                nodepools.used(seen, pool.metadata.name),
+                there.used.get(pool.metadata.name, nodepools.NONE_USED),
             )
             for pool in sorted(cluster.node_pools, key=lambda p: p.metadata.name)
             if pool.metadata.name in supply.instance_types
         ),
-        nodes=seen,
-        claims=tuple(
-            sorted((views.claim(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
-        ),
+        nodes=there.nodes,
+        claims=claimed,
         pending=pods.pending,
         daemon_sets=tuple(sorted(daemon_sets, key=lambda d: (d.namespace, d.name))),
         budgets=tuple(sorted(map(budgets.view, cluster.budgets), key=lambda b: (b.namespace, b.name))),
@@ -175,45 +177,18 @@ def _sorted_out(
     return tuple(pending), bound, tuple(unplaced for _, unplaced in rejected)
 
 
-class Seeing:
-    """Nodes that are there, and claims that were launched, as views; `on_node` are the pods of a node."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        supply: Supply,
-        on_node: Callable[[str], Iterable[PodView]],
-        marks: Marks,
-        views: Views,
-    ) -> None:
-        self._halves = nodes.pair(cluster.nodes, cluster.node_claims)
-        self._csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
-        self._of_types = {t.name: t.volume_limits for types in supply.instance_types.values() for t in types}
-        self._on_node = on_node
-        self._marks = marks
-        self._views = views.nodes
-
-    def all(self) -> tuple[NodeView, ...]:
-        return tuple(sorted(map(self.view, self._halves), key=lambda node: node.name))
-
-    def unseen(self) -> list[Halves]:
-        """Those of which no view is remembered."""
-        return [halves for halves in self._halves if halves.name not in self._views]
-
-    def view(self, halves: Halves) -> NodeView:
-        half, name = halves.node or halves.claim, halves.name
-        assert half is not None
-        stated: Limits = self._of_types.get(half.metadata.labels.get(names.INSTANCE_TYPE, ""), ())
-        csi_node = self._csi_nodes.get(name)
-        marked, nominated = name in self._marks.deleting, name in self._marks.nominated
-        return self._views.get(
-            name,
-            (halves.node, halves.claim, csi_node, stated, marked, nominated),
-            lambda: nodes.view(
-                halves,
-                self._on_node(name) if halves.node is not None else (),
-                marked=marked,
-                nominated=nominated,
-                volume_limits=nodes.volume_limits(csi_node, stated),
-            ),
+def _nodes(
+    cluster: Cluster, supply: Supply, bound: Mapping[str, Iterable[PodView]], marks: Marks
+) -> Iterator[NodeView]:
+    """Nodes that are there, and claims that were launched."""
+    csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
+    limits = nodes.stated_limits(supply.instance_types.values())
+    for halves in nodes.pair(cluster.nodes, cluster.node_claims):
+        name = halves.name
+        yield nodes.view(
+            halves,
+            bound.get(name, ()) if halves.node is not None else (),
+            marked=name in marks.deleting,
+            nominated=name in marks.nominated,
+            volume_limits=nodes.volume_limits(csi_nodes.get(name), limits.get(halves.instance_type, ())),
         )

@@ -7,7 +7,6 @@ looked up by their node; and who asks is told which nodes have pods that changed
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from operator import itemgetter
 from typing import Final
 
 from holdfast import names
@@ -19,60 +18,80 @@ from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, key_of
 from holdfast.runtime.results import Key
-from holdfast.state import daemonsets, pod_states
+from holdfast.state import daemonsets, pod_states, pods, volumes
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.pod_shapes import Surroundings
 from holdfast.state.pods import PodConverter
 from holdfast.state.snapshot import Pods
 
 _CONVERTED_AT_ONCE: Final = 500  # pods, in about 5 ms
+_SORTED_AT_ONCE: Final = (
+    5000  # pods that come among those that are sorted already, however many, in about 5 ms
+)
 
 
 class WatchedPods:
-    def __init__(
-        self, pods: Cache[Pod], rules: LabelRules, *, clock: Clock, changed_on: Callable[[str], None]
-    ) -> None:
-        """`changed_on` is told the node of every pod that changed, as it was and as it is."""
+    def __init__(self, watched: Cache[Pod], rules: LabelRules, *, clock: Clock) -> None:
         self.converter = _RememberingConverter(rules)
-        self._pods = pods
+        self._pods = watched
         self._clock = clock
-        self._changed_on = changed_on
-        self._by_node = pods.index(indexes.by_node)
-        self._of_daemon_set = pods.index(_daemon_set)
+        self._changed_on: list[Callable[[str], None]] = []
+        self._by_node = watched.index(indexes.by_node)
+        self._by_claim = watched.index(_claims)
+        self._of_daemon_set = watched.index(_daemon_set)
         self._newest: dict[str, Pod | None] = {}  # by DaemonSet, where none of its pods changed since
-        self._changed: dict[Key, None] = dict.fromkeys(map(key_of, pods))
-        self._waiting: dict[Key, tuple[str, PodView, tuple[Reason, ...]]] = {}  # pods that wait for a node
+        self._changed: dict[Key, None] = dict.fromkeys(map(key_of, watched))
+        self._waiting: dict[str, tuple[PodView, tuple[Reason, ...]]] = {}  # pods that wait for a node
         self._sorted: Pods | None = None  # those in order, where none changed since
         self._passing: dict[str, None] = {}  # nodes with pods that are read anew each time,
         self._passing_waiting: dict[Key, None] = {}  # and such pods that wait for one
-        pods.subscribe(self._on_pod)
+        watched.subscribe(self._on_pod)
 
-    def use(self, around: Surroundings) -> None:
-        """From now on pods are read in these surroundings."""
+    def subscribe(self, changed_on: Callable[[str], None]) -> None:
+        """Tells the node of every pod that changed from now on, as it was and as it is."""
+        self._changed_on.append(changed_on)
+
+    def use(self, around: Surroundings, claims: Iterable[Key] | None) -> None:
+        """From now on pods are read in these surroundings, which differ in these volume claims; None: in anything."""
         self.converter.use(around)
-        self.converter.forget_all()
-        self._changed = dict.fromkeys(map(key_of, self._pods))
-        self._sorted = None
+        if claims is None:
+            again = self.converter.depending()
+        else:
+            again = [pod for claim in claims for pod in self._by_claim.get("/".join(claim))]
+        for pod in again:
+            self.converter.forget(pod.metadata.uid)
+            self._on_pod(None, pod)
 
     async def convert_new(self) -> None:
         """A few at a time, with others running in between: those of a large cluster take half a second."""
-        for _ in range(0, len(self._changed), _CONVERTED_AT_ONCE):
+        self._read_passing()
+        for number in range(0, len(self._changed), _CONVERTED_AT_ONCE):
             self._convert(_CONVERTED_AT_ONCE)
             await self._clock.sleep(0)
+            if number % _SORTED_AT_ONCE == 0 and self._sorted is None:
+                self._sort()
+                await self._clock.sleep(0)
 
     def sorted_out(self) -> Pods:
+        self._convert(len(self._changed))  # what changed since, too
+        if self._sorted is None:
+            self._sort()
+            rows = self._waiting.values()
+            pending = tuple(view for view, reasons in rows if not reasons)
+            rejected = tuple(Unplaced(view.uid, reasons) for view, reasons in rows if reasons)
+            self._sorted = Pods(pending, rejected, self._newest_of)
+        return self._sorted
+
+    def _sort(self) -> None:
+        self._waiting = {name: self._waiting[name] for name in sorted(self._waiting)}
+
+    def _read_passing(self) -> None:
+        """Again, what may have passed."""
         self._changed |= self._passing_waiting
         self._passing_waiting = {}
-        self._convert(len(self._changed))  # what changed since, too
         for node in self._passing:
-            self._changed_on(node)
+            self._tell(node)
         self._passing = {}
-        if self._sorted is None:
-            rows = sorted(self._waiting.values(), key=itemgetter(0))
-            pending = tuple(view for _, view, reasons in rows if not reasons)
-            rejected = tuple(Unplaced(view.uid, reasons) for _, view, reasons in rows if reasons)
-            self._sorted = Pods(pending, rejected, self.on_node, self._newest_of)
-        return self._sorted
 
     def _convert(self, most: int) -> None:
         """Pods that changed; not more than that."""
@@ -83,7 +102,7 @@ class WatchedPods:
                 continue
             view, reasons = self._view(pod)
             if pod_states.is_provisionable(pod):
-                self._waiting[key] = (view.full_name, view, reasons)
+                self._waiting[view.full_name] = (view, reasons)
                 self._sorted = None
                 if _is_passing(pod):
                     self._passing_waiting[key] = None
@@ -111,13 +130,17 @@ class WatchedPods:
                 for daemon_set in _daemon_set(pod):
                     self._newest.pop(daemon_set, None)
                 if pod.spec.node_name:
-                    self._changed_on(pod.spec.node_name)
-                if self._waiting.pop(key_of(pod), None) is not None:
+                    self._tell(pod.spec.node_name)
+                if self._waiting.pop(_full_name(pod), None) is not None:
                     self._sorted = None
         if after is not None:
             self._changed[key_of(after)] = None
         elif before is not None:
             self.converter.forget(before.metadata.uid)
+
+    def _tell(self, node: str) -> None:
+        for changed_on in self._changed_on:
+            changed_on(node)
 
 
 class _RememberingConverter(PodConverter):
@@ -126,26 +149,42 @@ class _RememberingConverter(PodConverter):
     def __init__(self, rules: LabelRules) -> None:
         super().__init__(rules)
         self._views: dict[str, tuple[Pod, PodView, tuple[Reason, ...]]] = {}
+        self._depending: dict[str, Pod] = {}  # those that mean something else in other surroundings
 
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         known = self._views.get(pod.metadata.uid)
         if known is not None and known[0] is pod:
             return known[1], known[2]
-        seen, reasons = super().view(pod, now_s=now_s, uid=uid)
+        converted = self.convert(pod)
+        seen = pods.seen(pod, converted.shape, now_s=now_s, uid=uid)
         if not _is_passing(pod):
-            self._views[pod.metadata.uid] = (pod, seen, reasons)
-        return seen, reasons
+            self._views[pod.metadata.uid] = (pod, seen, converted.problems)
+        if not converted.self_contained:
+            self._depending[pod.metadata.uid] = pod
+        return seen, converted.problems
+
+    def depending(self) -> list[Pod]:
+        return list(self._depending.values())
 
     def forget(self, uid: str) -> None:
         self._views.pop(uid, None)
-
-    def forget_all(self) -> None:
-        self._views.clear()
+        self._depending.pop(uid, None)
 
 
 def _is_passing(pod: Pod) -> bool:
     """Whether what is read from it may be true for a while only."""
-    return names.DO_NOT_DISRUPT in pod.metadata.annotations
+    return pod.metadata.annotations.get(names.DO_NOT_DISRUPT, "true") != "true"
+
+
+def _full_name(pod: Pod) -> str:
+    """As its view has it."""
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def _claims(pod: Pod) -> tuple[str, ...]:
+    """Of its volumes, by namespace and name."""
+    names_ = volumes.claim_names(pod.metadata.name, pod.spec.volumes)
+    return tuple(f"{pod.metadata.namespace}/{name}" for name in names_)
 
 
 def _daemon_set(pod: Pod) -> Iterable[str]:

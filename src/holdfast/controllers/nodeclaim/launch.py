@@ -8,6 +8,7 @@ somebody else was quicker to take goes on waiting: it is the hold (decision 22).
 """
 
 import asyncio
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,8 +103,8 @@ class Launch:
                     return _full(draft, outcome)
                 case errors.InsufficientCapacity():
                     return End("insufficient_capacity", str(outcome))
-                case errors.Unreachable() | errors.Conflict():
-                    return _Failed(outcome)  # nobody knows what happened: the token stays
+                case errors.Unreachable() | errors.Conflict() | errors.NotReady():
+                    return _Failed(outcome)  # nobody knows what happened before: the token stays
                 case errors.HoldfastError():
                     await self._spend_token(draft)
                     return _Failed(outcome)
@@ -116,7 +117,7 @@ class Launch:
     ) -> Wait | End | None:
         match outcome:
             case Instance():
-                _fill(draft, outcome, types)
+                _fill(draft, outcome, types, self._cloud.labels.well_known)
                 return None
             case Wait() | End():
                 return outcome
@@ -219,12 +220,19 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
     return End("insufficient_capacity", str(error))
 
 
-def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
-    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9)."""
-    draft.labels = dict(instance.labels) | draft.labels
+def _fill(
+    draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
+) -> None:
+    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). But
+    what is the cloud's to say is as this machine is: the claim may have been told of another one, before a crash."""
+    of_machine = dict(instance.labels)
+    draft.labels = of_machine | {
+        key: value for key, value in draft.labels.items() if key not in well_known or key not in of_machine
+    }
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
+    draft.annotations.pop(names.HELD_FOR, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
         draft.restart(claim_conditions.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)

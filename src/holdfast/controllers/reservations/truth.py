@@ -1,7 +1,7 @@
 """reservations.truth: the capacity labels of NodeClaims and Nodes follow what the cloud says of their machines.
 
-Run by the engine under one key, each minute, from one list of all machines. The rules: nothing is disrupted for it; a
-change is made when two lists in a row show it, since a list may be from before our last look; a list that could not be
+Run by the engine under one key, each minute, from one list of all machines. The rules: nothing is disrupted for it; who
+is on the way out is told the truth of as well, since a disruption budget may keep it for days; a change is made when two lists in a row show it, since a list may be from before our last look; a list that could not be
 read changes nothing; claim and node are looked at each for itself, so a crash between the two is made good by the
 next look.
 """
@@ -64,15 +64,14 @@ class Truth:
         return RequeueAfter(_EVERY_S, "the next look at machines", did)
 
     def _objects(self, machine: Instance) -> Iterator[NodeClaim | Node]:
-        """Those that say what a machine is; who is on the way out stays as it is."""
+        """Those that say what a machine is."""
         for claim in self._claims.get(machine.provider_id):
-            if claim.metadata.deletion_timestamp is None and self._live.is_ours(claim.spec.node_class_ref):
+            if self._live.is_ours(claim.spec.node_class_ref):
                 yield claim
                 yield from (
                     node
                     for node in self._nodes.get(machine.provider_id)
-                    if node.metadata.deletion_timestamp is None
-                    and node.metadata.labels.get(names.REGISTERED) == "true"
+                    if node.metadata.labels.get(names.REGISTERED) == "true"
                 )
 
     async def _write(self, obj: NodeClaim | Node, machine: Instance, change: dict[str, str | None]) -> None:

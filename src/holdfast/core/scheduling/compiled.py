@@ -9,7 +9,7 @@ import functools
 import hashlib
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -26,7 +26,14 @@ _MODULES: Final = (room, paid, fitting, lists, slots, topology, placing)
 def placement(pods: int) -> Callable[[World], int]:
     """The kernel that suits a plan of this size; once it is compiled, it suits all."""
     ready = _compiled.cache_info().currsize > 0
-    return _compiled() if ready or pods >= COMPILE_FROM_PODS else placing.run
+    return _compiled() if ready or pods >= COMPILE_FROM_PODS else plain
+
+
+def plain(w: World) -> int:
+    """Through views of the arrays' memory, which Python reads and writes in half the time that arrays take."""
+    arrays: Iterable[Any] = w
+    views: list[Any] = [memoryview(array) for array in arrays]
+    return placing.run(World(*views))
 
 
 @cache

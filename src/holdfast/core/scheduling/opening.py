@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.core.scheduling import assemble, greedy
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.shapes import Shapes
+from holdfast.core.scheduling.shapes import Shapes, larger_than_before
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import BOUGHT, LOGGED, NODES, Ints, World
 
@@ -92,10 +92,7 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
         if price and (room not in best or (price, row) < best[room]):
             best[room] = (price, row)
     order = sorted(best, key=lambda room: (best[room][0], *(-rows.rooms[room]).tolist()))
-    kept: list[int] = []
-    for room in order:
-        if not any((rows.rooms[other] >= rows.rooms[room]).all() for other in kept):
-            kept.append(room)
+    kept = np.array(order, dtype=np.intp)[larger_than_before(rows.rooms[order])].tolist()
     prices = np.array([best[room][0] for room in kept], dtype=np.int64)
     return [best[room][1] for room in kept], rows.rooms[kept], prices
 

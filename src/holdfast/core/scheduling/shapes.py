@@ -29,7 +29,7 @@ from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "frontier", "s_priced", "priced_room", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
+    "s_domains", "s_rows", "s_room", "frontier", "s_priced", "priced_room", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -114,6 +114,7 @@ class Shapes:
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_room: Ints = np.zeros((64, resources), dtype=np.int64)
         self.s_priced: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
@@ -268,6 +269,7 @@ class Shapes:
         if index == len(self.s_rows):
             self.s_domains = _doubled(self.s_domains)
             self.s_rows = _doubled(self.s_rows)
+            self.s_room = _doubled(self.s_room)
             self.s_priced = _doubled(self.s_priced)
             self.s_slots = _doubled(self.s_slots)
             self.s_reserved = _doubled(self.s_reserved)
@@ -292,6 +294,7 @@ class Shapes:
             known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
             self._frontiers[index_of_rows(t), packed] = known
         self.s_rows[index] = known
+        self.s_room[index] = self.frontier[slice(*known)].max(axis=0, initial=0)
 
     def _add_frontier(self, rows: Ints) -> tuple[int, int]:
         first, end = self._frontier_rows, self._frontier_rows + len(rows)
@@ -304,10 +307,7 @@ class Shapes:
     def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
         """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
         rooms = rows.rooms[list(dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()))]
-        as_large = np.ones((len(rooms), len(rooms)), dtype=bool)  # [a, b] whether a holds all that b does
-        for of_rooms in rooms.T:
-            as_large &= of_rooms[:, None] >= of_rooms
-        kept = rooms[~np.triu(as_large, 1).any(axis=0)]
+        kept = rooms[larger_than_before(rooms)]
         first, end = self._priced_rows, self._priced_rows + len(kept)
         while end > len(self.priced_room):
             self.priced_room = _doubled(self.priced_room)
@@ -365,6 +365,14 @@ def pareto(rows: Ints) -> Ints:
         kept.append(top)
         left = left[(left > top).any(axis=1)]
     return np.array(kept, dtype=np.int64).reshape(len(kept), rows.shape[1])
+
+
+def larger_than_before(rows: Ints) -> Mask:
+    """By row: whether it holds something that no row before it does."""
+    as_large = np.ones((len(rows), len(rows)), dtype=bool)  # [a, b] whether a holds all that b does
+    for column in rows.T:
+        as_large &= column[:, None] >= column
+    return np.logical_not(np.triu(as_large, 1).any(axis=0))
 
 
 def _doubled(array: NDArray[A]) -> NDArray[A]:

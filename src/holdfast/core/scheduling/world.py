@@ -136,6 +136,7 @@ class World(NamedTuple):
 
     s_domains: Bytes  # [s, domain]
     s_rows: Ints  # [s, (first, end)] in `frontier`
+    s_room: Ints  # [s, resource] no row of these has more
     frontier: Ints  # [row, resource] the most that pods can have
     s_priced: Ints  # [s, (first, end)] in `priced_room`
     priced_room: Ints  # [row, resource] what is bought, cheapest first

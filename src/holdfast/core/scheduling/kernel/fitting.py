@@ -1,9 +1,10 @@
 """Whether a pod fits on a node: its room, its ports, and the constraints whose domains are nodes."""
 
-from holdfast.core.scheduling.kernel.room import attached, verdict
+from holdfast.core.scheduling.kernel.room import attached, row_holds, verdict
 from holdfast.core.scheduling.kernel.slots import has_room
 from holdfast.core.scheduling.kernel.topology import after, known_to_groups, narrowed
 from holdfast.core.scheduling.world import (
+    BOUGHT,
     EXISTING,
     NEED,
     NO,
@@ -33,6 +34,8 @@ def fits_existing(w: World, v: int, n: int) -> int:
 
 
 def fits_node(w: World, v: int, n: int, kind: int) -> int:
+    if kind == BOUGHT and not row_holds(w, w.s_room, w.n_shape[n], v, n):
+        return NO  # most nodes are full, and this is the quickest way to see it
     answer = host_allows(w, v, n)
     if answer != 0:
         return answer

@@ -11,8 +11,11 @@ from holdfast.core.scheduling.world import BLOCK, BOUGHT, SIZED, World
 
 def costs_nothing(w: World, v: int, n: int) -> bool:
     """Whether the offering that a node is counted on holds one more pod."""
+    shares = w.claim_first[v] < w.claim_first[v + 1]
     for i in range(w.v_req.shape[1]):
-        more = w.v_req[v, i] - attached(w, v, n, i)
+        more = w.v_req[v, i]
+        if shares:
+            more -= attached(w, v, n, i)
         if more > 0 and w.n_load[n, i] + more > w.n_paid[n, i]:
             return False
     return True
@@ -41,7 +44,8 @@ def measure(w: World, v: int) -> None:
     w.reg[SIZED] = v
     if is_known:
         return
-    w.roomy_in[:] = 0
+    for block in range(w.roomy_in.shape[0]):
+        w.roomy_in[block] = 0
     for i in range(w.lengths[BOUGHT, 0]):
         w.roomy[i] = costs_nothing(w, v, w.listed[BOUGHT, i])
         w.roomy_in[i // BLOCK] += w.roomy[i]

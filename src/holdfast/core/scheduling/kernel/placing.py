@@ -79,8 +79,9 @@ def place_one(w: World, c: int) -> int:
 
 def in_existing(w: World, c: int, v: int) -> int:
     existing = w.n_capacity.shape[0]
+    changing = w.v_steady[v] == 0
     for n in range(w.reg[CURSOR_EXISTING], existing):
-        if w.n_rejects[n] == v or turned_away(w, v, n):
+        if w.n_rejects[n] == v or (changing and turned_away(w, v, n)):
             continue
         answer = fits_existing(w, v, n)
         if answer <= NEED:
@@ -97,9 +98,10 @@ def in_existing(w: World, c: int, v: int) -> int:
 def in_listed(w: World, c: int, v: int, kind: int) -> int:
     """Nodes of this run, fewest pods first."""
     cursor = CURSOR_BOUGHT if kind == BOUGHT else CURSOR_RESERVED
+    changing = w.v_steady[v] == 0
     for i in range(w.reg[cursor], w.lengths[kind, 0]):
         n = w.listed[kind, i]
-        if w.n_rejects[n] == v or turned_away(w, v, n):
+        if w.n_rejects[n] == v or (changing and turned_away(w, v, n)):
             continue
         answer = fits_node(w, v, n, kind)
         if answer <= NEED:
@@ -120,11 +122,12 @@ def in_listed(w: World, c: int, v: int, kind: int) -> int:
 def in_paid(w: World, c: int, v: int) -> int:
     """Nodes of this run that are bought and stay as cheap as they are, fewest pods first."""
     measure(w, v)
+    changing = w.v_steady[v] == 0
     i = next_roomy(w, 0)
     while i < w.lengths[BOUGHT, 0]:
         n = w.listed[BOUGHT, i]
         i = next_roomy(w, i + 1)
-        if w.n_rejects[n] == v or turned_away(w, v, n):
+        if w.n_rejects[n] == v or (changing and turned_away(w, v, n)):
             continue
         answer = fits_node(w, v, n, BOUGHT)
         if answer <= NEED:
@@ -170,13 +173,15 @@ def open_node(w: World, c: int, v: int, t: int, shape: int) -> int:
                 return NEED - NEEDS_LIMIT
     n = w.reg[NODES]
     kind = w.t_kind[t]
-    w.n_load[n] = 0
+    for i in range(w.n_load.shape[1]):
+        w.n_load[n, i] = 0
     w.n_slot[n] = -1
     w.n_template[n] = t
     w.n_rejects[n] = -1
     w.n_shape[n] = shape
     w.n_pods[n] = 0
-    w.n_ports[n] = 0
+    for i in range(w.n_ports.shape[1]):
+        w.n_ports[n, i] = 0
     if kind == RESERVED and not hold_slot(w, v, n, shape):
         return NO
     if w.p_limited[pool]:

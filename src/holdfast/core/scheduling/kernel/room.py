@@ -18,14 +18,21 @@ def keeps_slot(w: World, v: int, shape: int, n: int) -> bool:
     held = w.n_slot[n]
     if held < 0 or w.s_reserved[shape, held] == 0:
         return False
-    return row_holds(w, w.r_room[w.n_template[n]], held, v, n)
+    t = w.n_template[n]
+    for i in range(w.v_req.shape[1]):
+        if w.v_req[v, i] + w.n_load[n, i] - attached(w, v, n, i) > w.r_room[t, held, i]:
+            return False
+    return True
 
 
 def row_holds(w: World, rows: np.ndarray, row: int, v: int, n: int) -> bool:
+    shares = w.claim_first[v] < w.claim_first[v + 1]
     for i in range(w.v_req.shape[1]):
         load = w.v_req[v, i]
         if n >= 0:
-            load += w.n_load[n, i] - attached(w, v, n, i)
+            load += w.n_load[n, i]
+            if shares:
+                load -= attached(w, v, n, i)
         if load > rows[row, i]:
             return False
     return True

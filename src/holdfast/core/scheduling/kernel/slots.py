@@ -67,7 +67,8 @@ def take(w: World, r: int, slots: int) -> None:
 
 def measure_free(w: World) -> None:
     """Bounds what free slots can hold, so that most questions about them are answered without looking at each."""
-    w.free_most[0, :] = 0
+    for i in range(w.free_most.shape[1]):
+        w.free_most[0, i] = 0
     for r in range(w.r_free.shape[0]):
         if w.r_free[r] > 0:
             for t in range(w.r_room.shape[0]):
@@ -98,7 +99,8 @@ def end_of_path(w: World, v: int, n: int, shape: int) -> int:
     """The free reservation at the end of a path of moves that would make room for n, or -1."""
     if not somebody_can_move(w):
         return -1
-    w.visit[:, 0] = 0
+    for r in range(w.visit.shape[0]):
+        w.visit[r, 0] = 0
     head, tail = 0, 0
     for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
         r = w.slot_reservation[row]

@@ -133,10 +133,8 @@ def may_begin(w: World, i: int, key: int, d: int) -> bool:
 def turned_away(w: World, v: int, n: int) -> bool:
     """Whether the only domain of a node is one that the pod cannot be in now: a short cut past nodes that are alike.
 
-    Only for pods whose chances change as others are placed: each of them looks at all nodes anew.
+    Asked only for pods whose chances change as others are placed: each of them looks at all nodes anew.
     """
-    if w.v_steady[v]:
-        return False
     shape = w.n_shape[n]
     if w.s_judged[shape, 0] != w.reg[SEARCH]:
         w.s_judged[shape, 0] = w.reg[SEARCH]

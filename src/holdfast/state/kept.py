@@ -1,0 +1,40 @@
+"""Values by name, kept from one snapshot to the next.
+
+Called by what watches nodes and claims. The rule: a value that comes out as it was is the same object again, so that
+what was derived from it is not derived anew.
+"""
+
+from typing import Generic, TypeVar
+
+from holdfast.model.snapshot import ClaimView, NodeView
+
+V = TypeVar("V", NodeView, ClaimView)
+
+
+class Kept(Generic[V]):
+    def __init__(self) -> None:
+        self._known: dict[str, V] = {}
+        self._sorted: tuple[V, ...] | None = ()  # None: something changed since
+
+    def get(self, name: str) -> V | None:
+        return self._known.get(name)
+
+    def names(self) -> list[str]:
+        return list(self._known)
+
+    def put(self, name: str, value: V | None) -> None:
+        """None: there is none any more."""
+        if self._known.get(name) == value:
+            return
+        self._sorted = None
+        if value is None:
+            del self._known[name]
+        else:
+            self._known[name] = value
+
+    def all(self) -> tuple[V, ...]:
+        """Sorted by name; the same tuple again while nothing changes."""
+        if self._sorted is None:
+            self._known = {name: self._known[name] for name in sorted(self._known)}
+            self._sorted = tuple(self._known.values())
+        return self._sorted

@@ -1,0 +1,59 @@
+"""NodeClaims of a running cluster as far as slots are counted by them, kept up to date as they change.
+
+Called by `live`. The rule: what it costs to ask follows from the claims that changed since somebody asked last.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
+from holdfast.model.snapshot import ClaimView, CloudLabels
+from holdfast.ports import Clock
+from holdfast.runtime.cache import Cache
+from holdfast.state import claims
+from holdfast.state.kept import Kept
+
+_SEEN_AT_ONCE: Final = 200  # in about 5 ms
+
+
+class WatchedClaims:
+    def __init__(
+        self,
+        watched: Cache[NodeClaim],
+        *,
+        clock: Clock,
+        labels: CloudLabels,
+        is_ours: Callable[[NodeClassReference], bool],
+    ) -> None:
+        self._claims = watched
+        self._clock = clock
+        self._labels = labels
+        self._is_ours = is_ours
+        self._views: Kept[ClaimView] = Kept()
+        self._changed = dict.fromkeys(claim.metadata.name for claim in watched)
+        watched.subscribe(self._on_claim)
+
+    async def see_changed(self) -> None:
+        """A few at a time, with others running in between."""
+        for _ in range(0, len(self._changed), _SEEN_AT_ONCE):
+            for name in list(islice(self._changed, _SEEN_AT_ONCE)):
+                self._see(name)
+            await self._clock.sleep(0)
+
+    def all(self) -> tuple[ClaimView, ...]:
+        """As they are now, sorted by name."""
+        for name in list(self._changed):
+            self._see(name)
+        return self._views.all()
+
+    def _see(self, name: str) -> None:
+        del self._changed[name]
+        claim = self._claims.get(("", name))
+        ours = claim is not None and self._is_ours(claim.spec.node_class_ref)
+        self._views.put(name, claims.view(claim, self._labels) if claim is not None and ours else None)
+
+    def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
+        for claim in (before, after):
+            if claim is not None:
+                self._changed[claim.metadata.name] = None

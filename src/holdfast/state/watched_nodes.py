@@ -1,0 +1,199 @@
+"""The nodes of a running cluster as values, kept up to date as objects change.
+
+Called by `live`. The rule: what a snapshot costs follows from what changed since the last one, not from all there is. So
+a node is seen anew only when something changed that it is made of: its Node, its NodeClaim, its CSINode, its pods, what
+we decided about it, or what its instance type states. `nodes.pair` says of all objects at once which belong together.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from holdfast import names
+from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
+from holdfast.api.nodes import Node
+from holdfast.api.storage import CSINode
+from holdfast.model.offerings import InstanceType
+from holdfast.model.snapshot import CloudLabels, NodeView
+from holdfast.ports import Clock
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches
+from holdfast.state import in_flight, nodepools, nodes, orders
+from holdfast.state.kept import Kept
+from holdfast.state.nodes import Halves, Limits
+from holdfast.state.nominations import Nominations
+from holdfast.state.snapshot import Nodes
+from holdfast.state.watched_pods import WatchedPods
+
+_SEEN_AT_ONCE: Final = 100  # in about 5 ms
+_ORDERED: Final = "ordered"
+
+Types = tuple[InstanceType, ...]
+
+
+class WatchedNodes:
+    def __init__(
+        self,
+        caches: Caches,
+        pods: WatchedPods,
+        nominations: Nominations,
+        *,
+        clock: Clock,
+        labels: CloudLabels,
+        is_ours: Callable[[NodeClassReference], bool],
+    ) -> None:
+        self._nodes, self._claims, self._csi_nodes = caches.of(Node), caches.of(NodeClaim), caches.of(CSINode)
+        self._pods = pods
+        self._nominations = nominations
+        self._clock = clock
+        self._labels = labels
+        self._is_ours = is_ours
+        self._nodes_by_machine = self._nodes.index(indexes.by_machine)
+        self._claims_by_machine = self._claims.index(indexes.by_machine)
+        self._claims_by_node = self._claims.index(_stated_node)
+        self._ordered = self._claims.index(_is_ordered)
+        self._limits: Mapping[str, Limits] = {}  # by instance type
+        self._types: Mapping[str, Types] = {}  # by name of class
+        self._memory: in_flight.Memory = {}
+        self._deleting: frozenset[str] = frozenset()
+        self._nominated: frozenset[str] = frozenset()
+        self._views: Kept[NodeView] = Kept()
+        self._lone: Kept[NodeView] = Kept()  # of claims whose node is not there, by the claim
+        self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
+        self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
+        self._all = Nodes()
+        self._made_of = (self._views.all(), self._lone.all())
+        self._nodes.subscribe(self._on_node)
+        self._csi_nodes.subscribe(self._on_node)
+        self._claims.subscribe(self._on_claim)
+        pods.subscribe(self._on_pod)
+
+    def use(self, types: Mapping[str, Types]) -> None:
+        """From now on these are the instance types that there are, by name of class."""
+        if types.keys() == self._types.keys() and all(types[name] is self._types[name] for name in types):
+            return
+        limits = nodes.stated_limits(types.values())
+        if limits != self._limits:
+            self._changed |= dict.fromkeys(self._views.names())
+        self._changed_claims |= dict.fromkeys(self._lone.names())
+        self._types, self._limits, self._memory = types, limits, {}
+
+    async def see_changed(self) -> None:
+        """A few at a time, with others running in between."""
+        self._mark()
+        for _ in range(0, len(self._changed) + len(self._changed_claims), _SEEN_AT_ONCE):
+            self._see_some()
+            await self._clock.sleep(0)
+
+    def all(self) -> Nodes:
+        """As they are now; the same again while nothing changes."""
+        self._mark()
+        while self._changed or self._changed_claims:
+            self._see_some()
+        self._memory = {}  # claims come and go: what they asked for is not kept for ever
+        views, lone = self._views.all(), self._lone.all()
+        if views is not self._made_of[0] or lone is not self._made_of[1]:
+            there = tuple(sorted((*views, *lone), key=lambda node: node.name))
+            self._all, self._made_of = Nodes(there, nodepools.used(there)), (views, lone)
+        return self._all
+
+    # --- What changed ---------------------------------------------------------------------------------
+
+    def _on_node(self, before: Node | CSINode | None, after: Node | CSINode | None) -> None:
+        for half in (before, after):
+            if half is not None:
+                self._changed[half.metadata.name] = None
+
+    def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
+        for claim in (before, after):
+            if claim is not None:
+                self._changed_claims[claim.metadata.name] = None
+                self._changed |= dict.fromkeys(self._may_be(claim))
+
+    def _on_pod(self, node: str) -> None:
+        self._changed[node] = None
+
+    def _mark(self) -> None:
+        """What we decided and the API server does not know yet."""
+        deleting = orders.going(
+            self._ordered.get(_ORDERED), lambda name: self._claims.get(("", name)) is not None
+        )
+        nominated = self._nominations.places()
+        for name in sorted((deleting ^ self._deleting) | (nominated ^ self._nominated)):
+            self._changed[name] = self._changed_claims[name] = None
+        self._deleting, self._nominated = deleting, nominated
+
+    # --- Seeing it ------------------------------------------------------------------------------------
+
+    def _see_some(self) -> None:
+        """Nodes first: whether a claim is alone follows from them."""
+        for _ in range(_SEEN_AT_ONCE):
+            if self._changed:
+                self._see_node(_taken_out(self._changed))
+            elif self._changed_claims:
+                self._see_claim(_taken_out(self._changed_claims))
+
+    def _see_node(self, name: str) -> None:
+        node, before = self._nodes.get(("", name)), self._views.get(name)
+        after = self._view(node, self._claim_of(node)) if node is not None and nodes.is_known(node) else None
+        self._views.put(name, after)
+        had, has = before and before.claim, after and after.claim
+        if had != has:
+            self._changed_claims |= dict.fromkeys(claim for claim in (had, has) if claim)
+
+    def _see_claim(self, name: str) -> None:
+        claim = self._claims.get(("", name))
+        ours = claim is not None and self._is_ours(claim.spec.node_class_ref)
+        self._lone.put(name, self._alone(claim) if claim is not None and ours else None)
+
+    def _claim_of(self, node: Node) -> NodeClaim | None:
+        """The claim of the same machine, or one that states the node."""
+        same_machine = self._claims_by_machine.get(node.spec.provider_id)
+        stating = self._claims_by_node.get(node.metadata.name)
+        for found in (same_machine, stating):
+            launched = [c for c in found if c.status.provider_id and self._is_ours(c.spec.node_class_ref)]
+            if launched:
+                return max(launched, key=lambda claim: claim.metadata.name)
+        return None
+
+    def _may_be(self, claim: NodeClaim) -> list[str]:
+        """Nodes that may be its other half."""
+        same_machine = self._nodes_by_machine.get(claim.status.provider_id or "")
+        return [*_stated_node(claim), *(node.metadata.name for node in same_machine)]
+
+    def _alone(self, claim: NodeClaim) -> NodeView | None:
+        """The node of a claim that was launched and has none yet, or that is still to be launched."""
+        if not claim.status.provider_id:
+            if claim.metadata.deletion_timestamp is not None:
+                return None
+            types = self._types.get(claim.spec.node_class_ref.name, ())
+            return in_flight.view(claim, types, self._labels, self._memory)
+        found = map(self._views.get, self._may_be(claim))
+        has_node = any(view is not None and view.claim == claim.metadata.name for view in found)
+        return None if has_node else self._view(None, claim)
+
+    def _view(self, node: Node | None, claim: NodeClaim | None) -> NodeView:
+        halves = Halves(node, claim)
+        name = halves.name
+        return nodes.view(
+            halves,
+            self._pods.on_node(name) if node is not None else (),
+            marked=name in self._deleting,
+            nominated=name in self._nominated,
+            volume_limits=nodes.volume_limits(
+                self._csi_nodes.get(("", name)), self._limits.get(halves.instance_type, ())
+            ),
+        )
+
+
+def _taken_out(changed: dict[str, None]) -> str:
+    first = next(iter(changed))
+    del changed[first]
+    return first
+
+
+def _stated_node(claim: NodeClaim) -> tuple[str, ...]:
+    return (claim.status.node_name,) if claim.status.node_name else ()
+
+
+def _is_ordered(claim: NodeClaim) -> tuple[str, ...]:
+    return (_ORDERED,) if names.ORDER in claim.metadata.annotations else ()

@@ -1,0 +1,80 @@
+"""What pods mean depends on namespaces, on storage and, where the cluster spreads pods by itself, on what made them.
+
+Called by `live`. The rule: after a change, pods that may mean something else are read again, and no others: those of a
+volume claim that changed, or whose volume did; else those that depend on anything around them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.api.cluster import Namespace, Service
+from holdfast.api.meta import Object
+from holdfast.api.scheduler_config import DefaultConstraint
+from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from holdfast.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
+from holdfast.runtime.cache import Caches, key_of
+from holdfast.runtime.results import Key
+from holdfast.state import default_spreads, pod_shapes, volumes
+from holdfast.state.default_spreads import Defaults
+from holdfast.state.pod_shapes import Surroundings
+from holdfast.state.watched_pods import WatchedPods
+
+MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
+    Service,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+
+class WatchedSurroundings:
+    def __init__(self, caches: Caches, pods: WatchedPods, spreads: Sequence[DefaultConstraint]) -> None:
+        self._caches = caches
+        self._pods = pods
+        self._spreads = tuple(map(pod_shapes.spread, spreads))
+        self._claims = caches.of(PersistentVolumeClaim)
+        self._claims_by_volume = self._claims.index(_volume)
+        self._changed_claims: dict[Key, None] = {}
+        self._changed = True  # more than these
+        kinds: tuple[type[Object], ...] = (Namespace, StorageClass, *(MAKERS if spreads else ()))
+        for kind in kinds:
+            caches.of(kind).subscribe(self._on_any)
+        self._claims.subscribe(self._on_claim)
+        caches.of(PersistentVolume).subscribe(self._on_volume)
+
+    def read(self) -> None:
+        """Pods are read in what is there now."""
+        if not self._changed and not self._changed_claims:
+            return
+        around = Surroundings(
+            {n.metadata.name: n.metadata.labels for n in self._caches.of(Namespace)},
+            volumes.storage(self._claims, self._caches.of(PersistentVolume), self._caches.of(StorageClass)),
+            self._defaults(),
+        )
+        self._pods.use(around, None if self._changed else tuple(self._changed_claims))
+        self._changed, self._changed_claims = False, {}
+
+    def _defaults(self) -> Defaults:
+        if not self._spreads:
+            return Defaults()
+        of = self._caches.of
+        makers = (*of(Deployment), *of(ReplicaSet), *of(ReplicationController), *of(StatefulSet))
+        return default_spreads.defaults(self._spreads, of(Service), makers)
+
+    def _on_any(self, _before: Any, _after: Any) -> None:
+        self._changed = True
+
+    def _on_claim(self, before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> None:
+        self._changed_claims |= {key_of(claim): None for claim in (before, after) if claim is not None}
+
+    def _on_volume(self, before: PersistentVolume | None, after: PersistentVolume | None) -> None:
+        for volume in (before, after):
+            if volume is not None:
+                self._changed_claims |= dict.fromkeys(
+                    map(key_of, self._claims_by_volume.get(volume.metadata.name))
+                )
+
+
+def _volume(claim: PersistentVolumeClaim) -> tuple[str, ...]:
+    return (claim.spec.volume_name,) if claim.spec.volume_name else ()

@@ -1,0 +1,118 @@
+"""What a snapshot of a running cluster costs: what changed since the last one, and the rest is the same again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import builders
+import objects
+from app_world import AppWorld
+from holdfast import names
+from holdfast.api.meta import Object
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.app import App
+from holdfast.model.snapshot import NodeView
+from holdfast.ports import Change
+from holdfast.sim import time
+
+MANY = 1_000
+
+
+def put(app: App, *found: Object) -> None:
+    for obj in found:
+        app.caches.of(type(obj)).apply(Change("MODIFIED", obj))
+
+
+def pod(name: str, version: int = 1, **spec: Any) -> Object:
+    return objects.pod(name, {"uid": name, "resourceVersion": str(version)}, **spec)
+
+
+def node(name: str, version: int = 1, **status: Any) -> Object:
+    labels = {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.large"}
+    return objects.node(name, {"labels": labels, "resourceVersion": str(version)}, status=status)
+
+
+def with_disk(disk: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": disk}}]}
+
+
+async def nodes_of(app: App) -> dict[str, NodeView]:
+    return {one.name: one for one in (await app.live.take()).snapshot.nodes}
+
+
+def in_a_world(program: Callable[[App], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await program(AppWorld().app)
+
+    time.run(main())
+
+
+def test_what_did_not_change_is_the_same_again() -> None:
+    async def program(app: App) -> None:
+        put(app, node("n-0"), node("n-1"), pod("p", nodeName="n-0"))
+        before = (await app.live.take()).snapshot
+        assert (await app.live.take()).snapshot.nodes is before.nodes
+        put(app, pod("p", 2, nodeName="n-0"), node("n-1", 2, conditions=[]))
+        after = (await app.live.take()).snapshot
+        assert [one is other for one, other in zip(before.nodes, after.nodes, strict=True)] == [True, True]
+        put(app, pod("q", nodeName="n-0"))
+        after = (await app.live.take()).snapshot
+        assert [one is other for one, other in zip(before.nodes, after.nodes, strict=True)] == [False, True]
+
+    in_a_world(program)
+
+
+def test_a_volume_claim_that_changed_has_its_own_pods_read_again() -> None:
+    async def program(app: App) -> None:
+        put(app, node("n-0"), node("n-1"))
+        put(app, pod("p", nodeName="n-0", **with_disk("a")), pod("q", nodeName="n-1", **with_disk("b")))
+        before = await nodes_of(app)
+        bound = objects.claim("a", {"resourceVersion": "2"}, spec={"storageClassName": "gp3"})
+        put(app, objects.storage_class(meta={"resourceVersion": "1"}), bound)
+        after = await nodes_of(app)
+        assert [volume for _, volume in after["n-0"].attached] == ["default/a"]
+        assert after["n-1"] is before["n-1"]
+
+    in_a_world(program)
+
+
+def test_others_run_while_the_snapshot_of_many_is_taken() -> None:
+    async def program(app: App) -> None:
+        for number in range(MANY):
+            put(app, node(f"n-{number}"), pod(f"p-{number}", nodeName=f"n-{number}"))
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        running = asyncio.create_task(other())
+        seen = (await app.live.take()).snapshot.nodes
+        running.cancel()
+        assert len(seen) == MANY
+        assert turns > MANY // 100
+
+    in_a_world(program)
+
+
+def test_what_the_nodes_of_a_pool_have_follows_them() -> None:
+    async def program(app: App) -> None:
+        document = builders.nodepool_document()
+        put(app, objects.read(NodePool, "default", {"resourceVersion": "1"}, spec=document["spec"]))
+        put(app, node("n-0"), node("n-1"))
+        assert used(app) == {"cpu": 8_000, "nodes": 2}
+        put(app, node("n-1", 2, capacity={"cpu": "16"}))
+        assert used(app) == {"cpu": 20_000, "nodes": 2}
+        app.caches.of(Node).apply(Change("DELETED", objects.node("n-0", {"resourceVersion": "3"})))
+        assert used(app) == {"cpu": 16_000, "nodes": 1}
+
+    in_a_world(program)
+
+
+def used(app: App) -> dict[str, int]:
+    pool = app.live.pool("default")
+    assert pool is not None
+    return dict(pool.used.amounts)
