@@ -432,15 +432,23 @@ def test_balanced_never_leaves_a_slot_for_another_in_a_pool_that_pays_for_nodes(
 
 
 @pytest.mark.fact("D-41")
-def test_pools_that_are_not_balanced_are_not_asked() -> None:
+@pytest.mark.parametrize(("theirs", "gone"), [(FREE, {"big", "busy"}), (BALANCED, {"big"})])
+def test_every_balanced_pool_must_agree_and_the_others_are_not_asked(
+    theirs: PoolRules, gone: set[str]
+) -> None:
+    """The cheap node with many pods is of the other pool: it goes along unless that pool finds it too much trouble."""
     other = {names.NODEPOOL: "other"}
     nodes = [
-        machine("a", SMALL, load("a", shape(90), 20), labels=other),
-        machine("b", MEDIUM, load("b", WEB)),
+        machine("busy", SMALL, load("busy", shape(90), 20), labels=other),
+        machine("full", LARGE, load("full", shape(7000)), labels=other),
+        machine("big", LARGE, load("big", WEB)),
+        machine("room", MEDIUM, load("room", WEB)),
     ]
     pools = [*on_demand(), pool("other", catalog(), ON_DEMAND_ONLY)]
-    rules = {"default": BALANCED, "other": FREE}
-    assert decided(*nodes, pools=pools, rules=rules).command is not None
+    decision = decided(*nodes, pools=pools, rules={"default": BALANCED, "other": theirs})
+    assert decision.command is not None
+    assert set(decision.command.candidates) == gone
+    assert (Code.BALANCE in codes(decision, "busy")) is (theirs is BALANCED)
 
 
 def test_a_pod_that_wants_a_node_of_its_own_finds_one_among_many_that_have_its_like() -> None:
