@@ -1,9 +1,9 @@
 """reservations.truth: the capacity labels of NodeClaims and Nodes follow what the cloud says of their machines.
 
 Run by the engine under one key, each minute, from one list of all machines. The rules: nothing is disrupted for it; who
-is on the way out is told the truth of as well, since a disruption budget may keep it for days; a change is made when two lists in a row show it, since a list may be from before our last look; a list that could not be
-read changes nothing; claim and node are looked at each for itself, so a crash between the two is made good by the
-next look.
+is on the way out is told the truth of as well, since a disruption budget may keep it for days; a change is made when two
+lists in a row show it, since a list may be from before our last look; a list that could not be read changes nothing;
+claim and node are looked at each for itself, so a crash between the two is made good by the next look.
 """
 
 import contextlib
