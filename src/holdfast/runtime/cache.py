@@ -43,7 +43,7 @@ class Index(Generic[K]):
     """The objects of a cache by some value of theirs. Its order is that in which they came."""
 
     def __init__(self, values_of: Callable[[K], Iterable[str]]) -> None:
-        self._values_of = values_of
+        self.values_of = values_of
         self._by_value: dict[str, dict[Key, K]] = {}
 
     def get(self, value: str) -> Iterable[K]:
@@ -51,8 +51,8 @@ class Index(Generic[K]):
         return self._by_value.get(value, {}).values()
 
     def change(self, key: Key, before: K | None, after: K | None) -> None:
-        old = tuple(self._values_of(before)) if before is not None else ()
-        new = tuple(self._values_of(after)) if after is not None else ()
+        old = tuple(self.values_of(before)) if before is not None else ()
+        new = tuple(self.values_of(after)) if after is not None else ()
         for value in old:
             if value not in new:
                 there = self._by_value[value]
@@ -99,7 +99,10 @@ class Cache(Generic[K]):
         await self._synced.wait()
 
     def index(self, values_of: Callable[[K], Iterable[str]]) -> Index[K]:
-        """A new index, kept from now on; for objects that are there already too."""
+        """An index, kept from now on; for objects that are there already too. One, whoever asks for it."""
+        for known in self._indexes:
+            if known.values_of is values_of:
+                return known
         made = Index(values_of)
         for key, obj in self._objects.items():
             made.change(key, None, obj)
