@@ -36,6 +36,7 @@ _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
 _COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
 _REMEMBERED: Final = 10_000  # claims that failed
+_PLACE: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # nobody but a machine's cloud can say
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +224,12 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
 def _fill(
     draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
 ) -> None:
-    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). But
-    what is the cloud's to say is as this machine is: the claim may have been told of another one, before a crash."""
-    of_machine = dict(instance.labels)
-    draft.labels = of_machine | {
-        key: value for key, value in draft.labels.items() if key not in well_known or key not in of_machine
-    }
+    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). A
+    claim that was told of another machine before, which it could not be written whole for, forgets what that one was."""
+    of_machine, own = dict(instance.labels), draft.labels
+    if any(key in own and own[key] != of_machine.get(key) for key in _PLACE):
+        own = {key: own[key] for key in own if key not in well_known}
+    draft.labels = of_machine | own
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
