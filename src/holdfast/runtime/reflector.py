@@ -1,6 +1,7 @@
 """Keeps one cache current: lists once, then watches, and lists again when the server has forgotten where we were.
 
-Callers: `manager`, a task a kind; and it asks for one more list where a watch that has stalled would do harm. It never gives up: what fails is tried again, ever more slowly, and said once.
+Callers: `manager`, a task a kind; and it asks for one more list where a watch that has stalled would do harm. It never
+gives up: what fails is tried again, ever more slowly, and said once.
 """
 
 import asyncio

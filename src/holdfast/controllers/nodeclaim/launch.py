@@ -36,6 +36,7 @@ _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
 _COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
 _REMEMBERED: Final = 10_000  # claims that failed
+_PLACE: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # nobody but a machine's cloud can say
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,7 @@ class Launch:
         except errors.NotReady as error:
             return End("nodeclass_not_ready", str(error))
         types = self._suitable.types(draft.claim, known)
-        # A claim that was asked for before may have labels of a machine that is not the one it gets.
-        stale = self._cloud.labels.well_known if names.LAUNCH_TOKEN in draft.annotations else frozenset()
-        return self._answered(draft, types, stale, await self._launched(draft, node_class, types))
+        return self._answered(draft, types, await self._launched(draft, node_class, types))
 
     async def _launched(
         self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
@@ -115,15 +114,11 @@ class Launch:
         return End("insufficient_capacity", "every slot it moved to was taken meanwhile")
 
     def _answered(
-        self,
-        draft: Draft,
-        types: tuple[InstanceType, ...],
-        stale: AbstractSet[str],
-        outcome: Instance | _Failed | Wait | End,
+        self, draft: Draft, types: tuple[InstanceType, ...], outcome: Instance | _Failed | Wait | End
     ) -> Wait | End | None:
         match outcome:
             case Instance():
-                _fill(draft, outcome, types, stale)
+                _fill(draft, outcome, types, self._cloud.labels.well_known)
                 return None
             case Wait() | End():
                 return outcome
@@ -226,12 +221,15 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
     return End("insufficient_capacity", str(error))
 
 
-def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...], stale: AbstractSet[str]) -> None:
-    """Labels of the claim win over those of the machine, unless they are stale, and annotations of the machine over
-    those of the claim (NC-9)."""
-    of_machine = dict(instance.labels)
-    known = {key: value for key, value in draft.labels.items() if key not in stale or key not in of_machine}
-    draft.labels = of_machine | known
+def _fill(
+    draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
+) -> None:
+    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). A
+    claim that was told of another machine before, which it could not be written whole for, forgets what that one was."""
+    of_machine, own = dict(instance.labels), draft.labels
+    if any(key in own and own[key] != of_machine.get(key) for key in _PLACE):
+        own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}
+    draft.labels = of_machine | own
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
