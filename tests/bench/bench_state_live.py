@@ -2,7 +2,7 @@
 
 Run by `make bench`. Prints milliseconds of processor time, which other work on the machine disturbs least, and asserts
 nothing. The garbage collector is set up as in the program. Five thousand nodes with their claims, ten pods on each; then
-as many pods again that wait for a node.
+as many pods again that wait for a node. One pod of each node has a volume.
 """
 
 import asyncio
@@ -20,6 +20,9 @@ from holdfast.runtime import process
 NODES: Final = 5_000
 PODS_A_NODE: Final = 10
 CHANGED: Final = 200
+PROMISED: Final = 10_000
+EXPECTING: Final = 600
+ROOM: Final = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}
 WAITS: Final = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 
 
@@ -39,9 +42,15 @@ async def measure() -> None:
     for number in range(CHANGED):
         put(app, pod(number * PODS_A_NODE, number, version=2))
     await row(app, f"the same, {CHANGED} pods changed")
+    put(app, disk(0, version=2))
+    await row(app, "the same, one volume claim changed")
     for number in range(NODES * PODS_A_NODE):
         put(app, objects.pod(f"w-{number}", {"uid": f"w-{number}", "resourceVersion": "1"}, WAITS))
     await row(app, f"{NODES * PODS_A_NODE:,} pods more that wait, for the first time")
+    await row(app, "the same again")
+    for number in range(PROMISED):
+        app.live.nominations.promise([f"w-{number}"], f"n-{number % EXPECTING}", ready=True)
+    await row(app, f"the same, {PROMISED:,} on their way to {EXPECTING} nodes")
     await row(app, "the same again")
 
 
@@ -70,14 +79,22 @@ def there(app: App, number: int) -> None:
     meta: dict[str, Any] = {"labels": labels, "resourceVersion": "1"}
     machine = f"aws:///us-west-2a/i-{number}"
     put(app, objects.nodeclaim(f"c-{number}", meta, {"providerID": machine, "nodeName": f"n-{number}"}))
-    put(app, objects.node(f"n-{number}", meta, spec={"providerID": machine}))
+    put(app, objects.node(f"n-{number}", meta, spec={"providerID": machine}, status=ROOM))
+    put(app, disk(number))
     for one in range(PODS_A_NODE):
         put(app, pod(number * PODS_A_NODE + one, number))
 
 
 def pod(number: int, node: int, version: int = 1) -> Object:
     meta = {"uid": f"p-{number}", "resourceVersion": str(version), "labels": {"app": f"a-{number % 100}"}}
-    return objects.pod(f"p-{number}", meta, nodeName=f"n-{node}")
+    claim = [{"name": "v", "persistentVolumeClaim": {"claimName": f"d-{node}"}}]
+    return objects.pod(
+        f"p-{number}", meta, nodeName=f"n-{node}", volumes=claim if number % PODS_A_NODE == 0 else []
+    )
+
+
+def disk(number: int, version: int = 1) -> Object:
+    return objects.claim(f"d-{number}", {"resourceVersion": str(version)}, spec={"storageClassName": "gp3"})
 
 
 def put(app: App, obj: Object) -> None:

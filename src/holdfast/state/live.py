@@ -9,7 +9,7 @@ others.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -25,12 +25,9 @@ from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClai
 from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.plan import Unplaced
-from holdfast.model import resources
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
-from holdfast.model.pods import PodView
-from holdfast.model.resources import Resources
-from holdfast.model.snapshot import CountBefore, NodePoolView, NodeView, Snapshot
+from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
@@ -40,6 +37,7 @@ from holdfast.state import (
     nodepools,
     snapshot,
 )
+from holdfast.state.expecting import Expecting
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.nominations import Nominations
 from holdfast.state.snapshot import Cluster, Supply
@@ -113,10 +111,10 @@ class Live:
         self._nodes = WatchedNodes(
             caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
+        self._expecting = Expecting(self.nominations, clock=clock)
         self._by_machine = caches.of(NodeClaim).index(indexes.by_machine)
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
-        self._expecting: dict[str, NodeView] = {}  # nodes that pods are on their way to, likewise
         self._counts = ReservationCounts((), 0)  # the newest that could be read
         self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
@@ -134,6 +132,7 @@ class Live:
         await self._pods.convert_new()
         await self._nodes.see_changed()
         await self._claims.see_changed()
+        await self._expecting.see_changed(self._nodes.all().nodes, self._pods.sorted_out().pending)
         return self._taken(counts, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
@@ -216,48 +215,8 @@ class Live:
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
-        world = held_room.marked(self._with_promised(taken.snapshot))
+        world = held_room.marked(self._expecting.applied(taken.snapshot))
         return Seen(world, taken.rejected, tuple(self._supplied.unserved))
-
-    def _with_promised(self, world: Snapshot) -> Snapshot:
-        """Pods that are on their way to a node count as being there."""
-        if not len(self.nominations):
-            return world
-        by_place = {place: node for node in world.nodes for place in (node.name, node.claim) if place}
-
-        def is_to_come(place: str) -> bool | None:
-            node = by_place.get(place)
-            return None if node is None or node.deleting else not node.initialized
-
-        self.nominations.keep({pod.uid for pod in world.pending}, is_to_come)
-        there: dict[str, list[PodView]] = {}
-        for pod in world.pending:
-            node = by_place.get(self.nominations.place_of(pod.uid) or "")
-            if node is not None:
-                there.setdefault(node.name, []).append(pod)
-        self._expecting = {
-            node.name: self._with_pods(node, there[node.name]) for node in world.nodes if node.name in there
-        }
-        expecting = tuple(self._expecting.get(node.name, node) for node in world.nodes)
-        left = tuple(pod for pod in world.pending if self.nominations.place_of(pod.uid) is None)
-        return dataclasses.replace(world, nodes=expecting, pending=left)
-
-    def _with_pods(self, node: NodeView, pods: list[PodView]) -> NodeView:
-        """With as many of them as it has room for."""
-        if not resources.add(*(pod.shape.requests for pod in pods)).fits(node.free):
-            pods = list(self._that_fit(node.free, pods))
-        with_them = tuple(sorted((*node.pods, *pods), key=lambda pod: pod.full_name))
-        made = dataclasses.replace(node, nominated=node.nominated or bool(pods), pods=with_them)
-        known = self._expecting.get(node.name)
-        return known if known is not None and known == made else made
-
-    def _that_fit(self, room: Resources, pods: list[PodView]) -> Iterator[PodView]:
-        for pod in pods:
-            if pod.shape.requests.fits(room):
-                room = room.subtract(pod.shape.requests)
-                yield pod
-            else:
-                self.nominations.forget(pod.uid)  # kube-scheduler gave the room to another
 
     async def _supply(self) -> _Supplied:
         found = _Supplied()

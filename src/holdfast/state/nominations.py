@@ -5,7 +5,7 @@ as being there, so that it is not planned again and others find the room that is
 restart such pods are planned anew, onto the claims that are on their way, which are seen by everybody.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final
 
 from holdfast.ports import Clock
@@ -20,6 +20,10 @@ class Nominations:
 
     def __len__(self) -> int:
         return len(self._promised)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Pods, and where they are on their way to."""
+        return ((pod, place) for pod, (place, _) in self._promised.items())
 
     def promise(self, pods: Iterable[str], place: str, *, ready: bool) -> None:
         """A node that exists is waited for as long as kube-scheduler may take; one to come, until it has come."""
@@ -44,13 +48,15 @@ class Nominations:
         `is_to_come`: whether a place is still on its way; None when it is not there at all.
         """
         now_s = self._clock.monotonic_s()
+        to_come = {place: is_to_come(place) for place in self.places()}
         kept: dict[str, tuple[str, float | None]] = {}
-        for pod, (place, until_s) in self._promised.items():
-            coming = is_to_come(place) if pod in pending else None
+        for pod, promised in self._promised.items():
+            place, until_s = promised
+            coming = to_come[place] if pod in pending else None
             if coming is None or (until_s is not None and until_s <= now_s):
                 continue
             has_come = until_s is None and not coming  # from now on the time counts
-            kept[pod] = (place, now_s + WINDOW_S if has_come else until_s)
+            kept[pod] = (place, now_s + WINDOW_S) if has_come else promised
         self._promised = kept
 
     def places(self) -> frozenset[str]:
