@@ -275,7 +275,7 @@ def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_drain() -> None:
     app_world.run(program)
 
 
-WRITES = 21  # of a drain, from its first to its last
+WRITES = 14  # of a drain, from its first to its last
 
 
 def drained(dies_at: int | None) -> list[str]:
