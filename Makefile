@@ -44,7 +44,7 @@ fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1
 fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
 
-sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000)
+sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
 	PYTHONPATH=tests $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
 
 bench: $(STAMP) ## measure; prints tables, asserts nothing

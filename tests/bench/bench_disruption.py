@@ -17,6 +17,7 @@ from holdfast import names
 from holdfast.core.disruption.commands import Code, Decision
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Budget, PoolRules, Settings, World
+from holdfast.core.scheduling import compiled
 from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.request import Settings as Solving
 from holdfast.core.scheduling.request import SolveRequest
@@ -47,7 +48,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     fake = pool("default", fake_types(400), ON_DEMAND)
     four_cores = pool("default", fake_types(4)[3:], ON_DEMAND)
-    solve(request([fake], benchmark_mix(2_000)))  # compiles the kernel
+    solve(request([fake], benchmark_mix(compiled.COMPILE_FROM_PODS)))  # compiles the kernel
     for count in (500, NODES):
         report("full nodes of one type: nothing to gain", packed(count, four_cores, tight=True, sizes=(4,)))
         report("full nodes", packed(count, fake, tight=True))

@@ -23,6 +23,7 @@ from aiohttp import web
 
 from bench import workloads
 from holdfast.api.pods import Pod
+from holdfast.core.scheduling import compiled
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.kube import decoding
@@ -118,7 +119,11 @@ async def large_cluster(asked: SolveRequest) -> None:
 def plan_to_make() -> SolveRequest:
     """What is to be decided, with the kernel compiled already, as it is before a program is ready."""
     wanted = [pool("default", fake_types(400))]
-    solve(request(wanted, workloads.views(workloads.mix(2_000)), well_known=workloads.KNOWN))
+    solve(
+        request(
+            wanted, workloads.views(workloads.mix(compiled.COMPILE_FROM_PODS)), well_known=workloads.KNOWN
+        )
+    )
     return request(wanted, workloads.views(workloads.mix(PLANNED)), well_known=workloads.KNOWN)
 
 

@@ -4,7 +4,7 @@ Run by `make bench-live`, which builds the peers. Prints tables; asserts nothing
 their turn, each with a control plane of its own: `nobody`, where the machines are there for the asking (what the
 cluster itself needs, and so the least that anybody can), Holdfast, and Karpenter. They, etcd, kube-apiserver,
 kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this script are one more,
-called `world`. Machines boot as in `live_world.QUICK`.
+called `world`. Machines boot as in `live_world.QUICK`, and nobody consolidates meanwhile.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import build_peers
+import builders
 import live_world
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
@@ -81,7 +82,9 @@ def main() -> None:
 async def measure(name: str, count: int, folder: Path) -> None:
     async with live_world.serving(folder, control_plane=ControlPlane.REAL) as world:
         await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
-        await world.node_pool()
+        pool = builders.nodepool_document()
+        pool["spec"]["disruption"] = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}
+        await world.world.create(pool)
         async with PLAYERS[name](world, folder) as begin:
             await asyncio.sleep(SETTLED_S)
             seen = Seen()

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
+from holdfast.core.scheduling import compiled
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodView
@@ -27,7 +28,11 @@ def main() -> None:
     offered = workloads.getting_started(
         types, is_in(names.ARCH, "amd64"), is_in(names.CAPACITY_TYPE, names.ON_DEMAND)
     )
-    solve(request([offered], workloads.views(workloads.mix(2_000)), well_known=workloads.KNOWN))  # compiles
+    solve(
+        request(
+            [offered], workloads.views(workloads.mix(compiled.COMPILE_FROM_PODS)), well_known=workloads.KNOWN
+        )
+    )  # compiles
     print("| workload | pods | first fit $/h | plan $/h | saved | bound $/h | above it | packing | s |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for size in (100, 1_000, 10_000):

@@ -22,11 +22,16 @@ from holdfast.core.scheduling.compiled import COMPILE_FROM_PODS
 from holdfast.runtime import lease
 from live_world import LiveWorld
 
-POD = """---
-apiVersion: v1
-kind: Pod
-metadata: {{name: many-{number}, namespace: default}}
-spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 100m, memory: 10Mi}}}}}}]}}
+MANY = """---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: many, namespace: default}}
+spec:
+  replicas: {pods}
+  selector: {{matchLabels: {{app: many}}}}
+  template:
+    metadata: {{labels: {{app: many}}}}
+    spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 100m, memory: 10Mi}}}}}}]}}
 """
 Program = Callable[[LiveWorld], Awaitable[None]]
 
@@ -170,8 +175,7 @@ def test_it_runs_where_no_file_can_be_written(tmp_path: Path) -> None:
 def test_a_large_plan_is_made_where_the_compiler_can_keep_nothing(tmp_path: Path) -> None:
     scenario = tmp_path / "large.yaml"
     written = Path("examples/plan/slots-before-buying.yaml").read_text(encoding="utf-8")
-    pods = "".join(POD.format(number=number) for number in range(COMPILE_FROM_PODS))
-    scenario.write_text(written + pods, encoding="utf-8")
+    scenario.write_text(written + MANY.format(pods=COMPILE_FROM_PODS), encoding="utf-8")
     command = [sys.executable, read_only.__file__, "plan", "-f", str(scenario), "-o", "json"]
     done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)  # noqa: S603 - ourselves
     plan = json.loads(done.stdout)

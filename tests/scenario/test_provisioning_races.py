@@ -285,3 +285,31 @@ def test_of_two_replicas_the_second_goes_on_where_the_first_died() -> None:
 
     settings = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
     app_world.run(program, settings=settings)
+
+
+def test_a_replica_whose_watch_had_stalled_knows_all_claims_when_it_takes_the_lead() -> None:
+    """Else what the leader before it launched would be nobody's, and be ended."""
+
+    async def program(world: AppWorld) -> None:
+        world.stand_by()
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        world.line.add(
+            api.Delay(900), _is_watch_of_claims, times=2
+        )  # the leader's too, which knows its own writes
+        world.line.cut()
+        await world.scale("web", 2)
+        await world.until_running(2)
+        before = {pod.metadata.uid for pod in await world.running()}
+        await world.restart(after_s=300)  # garbage is looked for meanwhile
+        assert {pod.metadata.uid for pod in await world.running()} == before
+        assert len(world.all_machines()) == 2
+
+    settings = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
+    app_world.run(program, settings=settings)
+
+
+def _is_watch_of_claims(request: Request) -> bool:
+    return request.query.get("watch") == "true" and request.path.endswith("/nodeclaims")

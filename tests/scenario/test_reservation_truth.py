@@ -14,6 +14,7 @@ from holdfast.api import aws, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.sim.api import faults as api
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.entities import Reservation
@@ -151,6 +152,24 @@ def test_a_node_that_a_disruption_budget_keeps_from_going_is_not_called_reserved
         world.cancel(slots)
         await until_all_say(world, ON_DEMAND, within_s=90)
         assert world.machines
+
+    app_world.run(program)
+
+
+def test_a_claim_that_cannot_be_written_keeps_no_other_from_being_told_the_truth() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=3)
+        await with_nodes(world, 3, slots)
+        bad = sorted(one.metadata.name for one in await world.claims())[1]
+        world.line.add(
+            api.Refuse("Forbidden"), lambda request: request.path.endswith(f"/{bad}"), times=10_000
+        )
+        world.cancel(slots)
+        await world.sleep(3 * MINUTE_S)
+        told = {one.metadata.name: capacity(one) for one in await world.claims()}
+        assert told.pop(bad) == reserved(slots)
+        assert list(told.values()) == [ON_DEMAND] * 2
+        assert [capacity(node) for node in await world.nodes()] == [ON_DEMAND] * 3
 
     app_world.run(program)
 

@@ -56,6 +56,7 @@ class Slots:
     open: bool
     ends_s: int | None = None  # a capacity block is drained from then on, anything else is over
     block: bool = False
+    interruptible: bool = False  # lent by another one, which may take it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _long(seed: int, dice: Dice) -> Storm:
     pools = tuple(_reserved_pool(dice, number, slots) for number in range(dice.number(1, 2)))
     apps = tuple(_moved_app(dice, number) for number in range(dice.number(1, 3)))
     steps = [_change(dice, slots, pools, apps) for _ in range(dice.number(6, 12))]
-    steps += [_accident(dice, LONG_S) for _ in range(dice.pick((0, 0, 1, 2)))]
+    steps += [_mishap(dice) for _ in range(dice.pick((0, 1, 1, 2)))]
     return Storm(
         seed=seed,
         slots=slots,
@@ -142,18 +143,19 @@ def _long(seed: int, dice: Dice) -> Storm:
 
 
 def _many_slots(dice: Dice, number: int) -> Slots:
-    block = dice.chance(0.2)
+    kind = dice.pick(("default", "default", "default", "block", "interruptible"))
     total = dice.number(2, 5)
     return Slots(
         name=f"slots-{number}",
         instance_type=dice.pick(tuple(VCPUS)),
         zone=dice.pick(tuple(ZONES)),
         total=total,
-        elsewhere=dice.pick((0, 0, 1, total)),
+        elsewhere=dice.pick((0, 0, 1, total)) if kind != "interruptible" else 0,
         starts_s=0,
         open=False,
-        ends_s=dice.number(600, 3 * LONG_S) if block else None,
-        block=block,
+        ends_s=dice.number(600, 3 * LONG_S) if kind == "block" else None,
+        block=kind == "block",
+        interruptible=kind == "interruptible",
     )
 
 
@@ -186,7 +188,9 @@ def _moved_app(dice: Dice, number: int) -> App:
 
 def _change(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]) -> Step:
     at_s = dice.number(60, LONG_S)
-    what = dice.pick(("drift", "drift", "give", "take", "grow", "scale", "scale", "extend", "cancel"))
+    what = dice.pick(
+        ("drift", "drift", "give", "take", "grow", "scale", "scale", "extend", "reclaim", "cancel")
+    )
     match what:
         case "scale":
             return Step(at_s, what, (dice.pick(apps).name, dice.number(0, 8)))
@@ -198,6 +202,24 @@ def _change(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps:
             return Step(at_s, what, (dice.pick(slots).name,))
         case _:
             return Step(at_s, what, (dice.pick(slots).name, dice.number(1, 2)))
+
+
+def _mishap(dice: Dice) -> Step:
+    """Little goes wrong, but at any time."""
+    at_s = dice.number(60, LONG_S)
+    what = dice.pick(("crash", "crash", "cut", "down", "clock", "answer", "answer"))
+    match what:
+        case "crash":
+            return Step(at_s, what, (dice.number(0, 25), dice.chance(0.5), dice.pick((0, 1, 20))))
+        case "down":
+            return Step(at_s, what, (dice.number(1, 200),))
+        case "clock":
+            return Step(at_s, what, (dice.number(-120, 120),))
+        case "answer":
+            fault = api.Refuse(dice.pick(("InternalError", "Timeout")), after_effect=True)
+            return Step(at_s, "request", ("write", fault, dice.number(1, 6)))
+        case _:
+            return Step(at_s, what)
 
 
 def _slots(dice: Dice, number: int) -> Slots:
@@ -269,9 +291,9 @@ def _deed(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: t
             return Step(at_s, what, (dice.number(0, 99),))
 
 
-def _accident(dice: Dice, lasts_s: int = LASTS_S) -> Step:
+def _accident(dice: Dice) -> Step:
     """What happens to the program and to its line."""
-    at_s = dice.number(5, lasts_s)
+    at_s = dice.number(5, LASTS_S)
     what = dice.pick(("crash", "crash", "cut", "down", "request", "request", "request"))
     match what:
         case "crash":

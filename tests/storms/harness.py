@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import app_world
+import aws_world
 import cluster_world
 import kube_worlds
 from app_world import AppWorld, capacity_types, instance_types
@@ -24,9 +25,11 @@ from holdfast.api.nodes import Node
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.front import Request
 from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volume
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Reservation
 from storms import oracle
 from storms.generate import ZONES, App, Slots, Step, Storm, storm
 from storms.oracle import Scene
@@ -84,6 +87,8 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         for rule in made.weather
     ]
     settings = app_world.SETTINGS
+    if any(slots.interruptible for slots in made.slots):
+        settings = dataclasses.replace(settings, interruption_queue=app_world.QUEUE)
     if made.replicas > 1:
         settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
     app_world.run(program, seed=seed, rules=rules, timings=TIMINGS, settings=settings)
@@ -97,6 +102,7 @@ class _Scenario:
         self._outcome = outcome
         self._tell = tell
         self._ids: dict[str, str] = {}  # of reservations
+        self._lenders: dict[str, Reservation] = {}  # of those that may be taken back
         self._down_s = 0
         self.watch = Watch(made)
         self._wanted = {app.name: app.replicas for app in made.apps}
@@ -113,15 +119,7 @@ class _Scenario:
         self.watch.start(world)
         for slots in self._storm.slots:
             self._say(str(slots))
-            self._ids[slots.name] = world.reserve(
-                slots.instance_type,
-                slots.total,
-                zone_id=ZONES[slots.zone],
-                elsewhere=slots.elsewhere,
-                start_s=world.clock.now_s() + slots.starts_s,
-                criteria="open" if slots.open else "targeted",
-                **_end(slots, world.clock.now_s()),
-            ).id
+            self._ids[slots.name] = self._reserve(slots).id
         for rule in self._storm.weather:
             self._say(f"weather: {rule}")
         for pool in self._storm.pools:
@@ -145,6 +143,23 @@ class _Scenario:
             await self._start(app)
         for _ in range(1, self._storm.replicas):
             world.stand_by()
+
+    def _reserve(self, slots: Slots) -> Reservation:
+        world, zone_id, now_s = self._world, ZONES[slots.zone], self._world.clock.now_s()
+        if slots.interruptible:
+            self._lenders[slots.name] = source = world.reserve(
+                slots.instance_type, slots.total, zone_id=zone_id
+            )
+            return control.lend(world.ec2.world, source.id, slots.total)
+        return world.reserve(
+            slots.instance_type,
+            slots.total,
+            zone_id=zone_id,
+            elsewhere=slots.elsewhere,
+            start_s=now_s + slots.starts_s,
+            criteria="open" if slots.open else "targeted",
+            **_end(slots, now_s),
+        )
 
     async def _start(self, app: App) -> None:
         kind = "statefulsets" if app.disk else "deployments"
@@ -171,6 +186,7 @@ class _Scenario:
             await self._do(step)
         await self._until(self._storm.lasts_s)
         self._world.line.clear()
+        self._world.own_clock.jumped_s = self._world.clock.jumped_s
         self._world.live_on()
         self._say("silence")
 
@@ -201,6 +217,8 @@ class _Scenario:
                 if there.state == "active" and there.kind != "capacity-block":
                     with contextlib.suppress(ApiError):  # EC2's weather is everybody's
                         world.cancel(there)
+            case "reclaim":
+                self._reclaim(about[0], about[1])
             case "extend":
                 self._extend(self._ids[about[0]], about[1])
             case "take" | "give" | "grow":
@@ -220,6 +238,8 @@ class _Scenario:
             case "crash":
                 write, after_effect, self._down_s = about
                 world.hands.die_at(len(world.hands.writes) + write, after_effect=after_effect)
+            case "clock":
+                world.own_clock.jumped_s += about[0]
             case "cut":
                 world.line.cut()
             case "down":
@@ -241,12 +261,24 @@ class _Scenario:
         """Others come and go, or somebody buys more."""
         ec2 = self._world.ec2.world
         there = ec2.reservations[reservation_id]
-        if what == "grow":
+        if what == "grow" and not there.source_id:
             ec2.put_reservation(there, total=there.total + slots, available=there.available + slots)
-        elif what == "take":
+        elif what == "take" and there.target < 0:
             control.take(ec2, reservation_id, slots)
-        else:
+        elif what == "give":
             control.give(ec2, reservation_id, slots)
+
+    def _reclaim(self, name: str, left: int) -> None:
+        """Who lent slots takes them back but for so many; who is in them has two minutes."""
+        there = self._world.ec2.world.reservations[self._ids[name]]
+        if name in self._lenders and there.active and there.target < 0 and left < there.total:
+            asked = {"CapacityReservationId": self._lenders[name].id, "TargetInstanceCount": left}
+            with contextlib.suppress(ApiError):  # EC2's weather is everybody's
+                self._world.ec2.call(
+                    "UpdateInterruptibleCapacityReservationAllocation",
+                    asked,
+                    Caller(aws_world.ACCOUNT, "", ""),
+                )
 
     def _extend(self, reservation_id: str, seconds: int) -> None:
         """The end of a block is moved, perhaps while it is drained; not to where it would have been taken back."""

@@ -42,6 +42,7 @@ class Watch:
         self._storm = storm
         self._apps = {app.name: app for app in storm.apps}
         self._going: dict[str, str] = {}  # claims that are being disrupted, with their pools
+        self._ordered_s: dict[str, int] = {}  # orders by id; the program's own clock may be wrong
         self._bound_s: dict[str, int] = {}  # pods by uid
         self._peace = Peace()
         self._taken_s = 0
@@ -74,7 +75,7 @@ class Watch:
 
     def _deletions(self, writes: list[str]) -> list[str]:
         """Where no machine was given a date, nobody has a reason to be in a hurry."""
-        if any(slots.block for slots in self._storm.slots):
+        if any(slots.block or slots.interruptible for slots in self._storm.slots):
             return []
         deleted = [write for write in writes if write.startswith("DELETE") and "/pods/" in write]
         return [f"a pod was deleted instead of evicted: {write}" for write in deleted]
@@ -83,6 +84,8 @@ class Watch:
 
     def _see_claim(self, change: Change) -> None:
         claim = _claim(change.after.body)
+        if order := _order(claim):
+            self._ordered_s.setdefault(order["id"], self._world.clock.now_s())
         before = _claim(change.before.body) if change.before else None
         self.see(claim, is_gone=change.deleted)
         went_before = before is not None and before.metadata.deletion_timestamp is not None
@@ -151,7 +154,8 @@ class Watch:
             if machine is not None and self._is_well(claim, machine):
                 self._say(f"claim {claim.metadata.name} goes, and nobody ordered it")
             return
-        if order["at"] - self._calm_s < SETTLES_S or machine is None:
+        at_s = self._ordered_s[order["id"]]
+        if at_s - self._calm_s < SETTLES_S or machine is None:
             return  # it was another world that the order was made for
         self.judged[f"gone: {order['reason']}"] += 1
         if order["reason"] == CONSOLIDATION:
@@ -160,14 +164,14 @@ class Watch:
         if firsts:
             self.judged["gone first"] += 1
             self._is_held(claim, machine, firsts)
-        elif not rules.have_homes(self._guests(claim, order["at"]), self._rooms(order["at"])):
+        elif not rules.have_homes(self._guests(claim, at_s), self._rooms(at_s)):
             self._say(f"pods of {claim.status.node_name} have no home when it goes: {order}")
 
     def _is_well(self, claim: NodeClaim, machine: Instance) -> bool:
         """Whether neither people nor EC2 nor its node gave a reason to end it."""
         node = self._nodes.objects.get(("", claim.status.node_name or ""))
         leaves = node is None or _node(node.body).metadata.deletion_timestamp is not None
-        in_block = machine.lifecycle == "capacity-block"
+        in_block = machine.lifecycle not in ("", "spot")
         told = claim.metadata.name in self.exempt
         return machine.live and _says(claim, "Ready") and not (
             told or leaves or in_block or machine.silent or machine.impaired

@@ -43,7 +43,7 @@ class Index(Generic[K]):
     """The objects of a cache by some value of theirs. Its order is that in which they came."""
 
     def __init__(self, values_of: Callable[[K], Iterable[str]]) -> None:
-        self._values_of = values_of
+        self.values_of = values_of
         self._by_value: dict[str, dict[Key, K]] = {}
 
     def get(self, value: str) -> Iterable[K]:
@@ -51,8 +51,8 @@ class Index(Generic[K]):
         return self._by_value.get(value, {}).values()
 
     def change(self, key: Key, before: K | None, after: K | None) -> None:
-        old = tuple(self._values_of(before)) if before is not None else ()
-        new = tuple(self._values_of(after)) if after is not None else ()
+        old = tuple(self.values_of(before)) if before is not None else ()
+        new = tuple(self.values_of(after)) if after is not None else ()
         for value in old:
             if value not in new:
                 there = self._by_value[value]
@@ -99,7 +99,10 @@ class Cache(Generic[K]):
         await self._synced.wait()
 
     def index(self, values_of: Callable[[K], Iterable[str]]) -> Index[K]:
-        """A new index, kept from now on; for objects that are there already too."""
+        """An index, kept from now on; for objects that are there already too. One, whoever asks for it."""
+        for known in self._indexes:
+            if known.values_of is values_of:
+                return known
         made = Index(values_of)
         for key, obj in self._objects.items():
             made.change(key, None, obj)
@@ -130,7 +133,7 @@ class Cache(Generic[K]):
         version = version_of(change.object.metadata.resource_version)
         if change.kind == "DELETED":
             self._remove(key_of(change.object), version)
-        elif change.kind != "BOOKMARK":
+        elif change.kind != "BOOKMARK" and not self._is_over(change.object):
             self._put(change.object)
         self._seen = max(self._seen, version)
 
@@ -138,9 +141,8 @@ class Cache(Generic[K]):
 
     def written(self, obj: K) -> None:
         """What the server answered to a write of ours."""
-        version = version_of(obj.metadata.resource_version)
-        if version <= self._seen and key_of(obj) not in self._objects:
-            return  # the watch is past it: the object has ended since
+        if self._is_over(obj):
+            return
         if self._unlisted is not None and key_of(obj) not in self._objects:
             self._unlisted.add(key_of(obj))  # so may the list be that is being read
         self._put(obj)
@@ -175,6 +177,10 @@ class Cache(Generic[K]):
             if number % _SLICE == 0:
                 await self._clock.sleep(0)
         return version
+
+    def _is_over(self, obj: K) -> bool:
+        """Whether what was seen is past it: the object has ended since."""
+        return _version(obj) <= self._seen and key_of(obj) not in self._objects
 
     def _put(self, obj: K) -> None:
         key = key_of(obj)

@@ -9,7 +9,7 @@ others.
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -231,30 +231,33 @@ class Live:
 
         self.nominations.keep({pod.uid for pod in world.pending}, is_to_come)
         there: dict[str, list[PodView]] = {}
-        left: list[PodView] = []
-        free: dict[str, Resources] = {}
         for pod in world.pending:
             node = by_place.get(self.nominations.place_of(pod.uid) or "")
-            room = free.get(node.name, node.free) if node is not None else resources.NOTHING
-            if node is None or not pod.shape.requests.fits(room):
-                self.nominations.forget(pod.uid)  # kube-scheduler gave the room to another
-                left.append(pod)
-            else:
-                free[node.name] = room.subtract(pod.shape.requests)
+            if node is not None:
                 there.setdefault(node.name, []).append(pod)
         self._expecting = {
             node.name: self._with_pods(node, there[node.name]) for node in world.nodes if node.name in there
         }
         expecting = tuple(self._expecting.get(node.name, node) for node in world.nodes)
-        return dataclasses.replace(world, nodes=expecting, pending=tuple(left))
+        left = tuple(pod for pod in world.pending if self.nominations.place_of(pod.uid) is None)
+        return dataclasses.replace(world, nodes=expecting, pending=left)
 
     def _with_pods(self, node: NodeView, pods: list[PodView]) -> NodeView:
+        """With as many of them as it has room for."""
+        if not resources.add(*(pod.shape.requests for pod in pods)).fits(node.free):
+            pods = list(self._that_fit(node.free, pods))
         with_them = tuple(sorted((*node.pods, *pods), key=lambda pod: pod.full_name))
-        made, known = (
-            dataclasses.replace(node, nominated=True, pods=with_them),
-            self._expecting.get(node.name),
-        )
+        made = dataclasses.replace(node, nominated=node.nominated or bool(pods), pods=with_them)
+        known = self._expecting.get(node.name)
         return known if known is not None and known == made else made
+
+    def _that_fit(self, room: Resources, pods: list[PodView]) -> Iterator[PodView]:
+        for pod in pods:
+            if pod.shape.requests.fits(room):
+                room = room.subtract(pod.shape.requests)
+                yield pod
+            else:
+                self.nominations.forget(pod.uid)  # kube-scheduler gave the room to another
 
     async def _supply(self) -> _Supplied:
         found = _Supplied()

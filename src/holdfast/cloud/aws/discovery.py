@@ -317,7 +317,8 @@ class Discovery:
         types = [known for of_class in self._types_of.values() for known in of_class.values()]
         known, before = await self.price_range(), self._gauges.last or {}
         now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
-        offering_gauges.tell(now, before, self._recorder)
+        changed = await self._aws.executor.run(lambda: offering_gauges.changed(now, before))
+        await offering_gauges.tell(changed, self._recorder, self._clock)
         return now
 
     async def _read_on_demand(self) -> Mapping[str, int]:

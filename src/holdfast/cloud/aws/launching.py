@@ -171,7 +171,7 @@ class Launcher:
         """One call for all who are left. Why those who got nothing give up; None: it is worth another try."""
         first = launch.group.first
         readiness.check(first.node_class)
-        picked, made = self._decide(launch)
+        picked, made = await self._aws.executor.run(lambda: self._decide(launch))
         order = Order(
             count=len(launch.left),
             client_token=launch_groups.client_token(launch.group, attempt),

@@ -5,7 +5,7 @@ the cheapest price known. The rule: only what changed is told, since a region ha
 that is gone is told once more, as not available.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast import names, ports
@@ -16,6 +16,7 @@ from holdfast.model.prices import PriceRange
 AVAILABLE: Final = "karpenter_cloudprovider_instance_type_offering_available"
 PRICE: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
 PERIOD_S: Final = 60.0
+_TOLD_AT_ONCE: Final = 200  # in about 3 ms
 _NANO: Final = 10**9
 
 
@@ -45,13 +46,19 @@ def of(types: Iterable[InstanceType], known: PriceRange) -> dict[Pool, Gauge]:
     return found
 
 
-def tell(now: Gauges, before: Gauges, recorder: ports.Recorder) -> None:
+def changed(now: Gauges, before: Gauges) -> list[tuple[Pool, Gauge]]:
     gone = {pool: Gauge() for pool in before if pool not in now}
-    for pool, gauge in {**now, **gone}.items():
-        if gauge != before.get(pool):
+    return [(pool, gauge) for pool, gauge in {**now, **gone}.items() if gauge != before.get(pool)]
+
+
+async def tell(gauges: Sequence[tuple[Pool, Gauge]], recorder: ports.Recorder, clock: ports.Clock) -> None:
+    """A few at a time, with others running in between."""
+    for start in range(0, len(gauges), _TOLD_AT_ONCE):
+        for pool, gauge in gauges[start : start + _TOLD_AT_ONCE]:
             about = pool._asdict()
             recorder.gauge(AVAILABLE, about, float(gauge.available))
             recorder.gauge(PRICE, about, gauge.usd_per_hour)
+        await clock.sleep(0)
 
 
 def _usd(instance_type: InstanceType, offering: Offering, known: PriceRange) -> float:

@@ -51,7 +51,7 @@ async def read_on_demand(aws: Calls) -> dict[str, int]:
     """By type. Both parts must have something in them, or the answer is not believed."""
     parts = await asyncio.gather(*(_products(aws, part) for part in _PARTS))
     currency = "CNY" if aws.region.startswith("cn-") else "USD"
-    found = [_prices(products, currency) for products in parts]
+    found = await aws.executor.run(lambda: [_prices(products, currency) for products in parts])
     if not all(found):
         raise errors.Retryable("GetProducts: the price list came without any price")
     return {name: price for part in found for name, price in part.items()}
@@ -67,14 +67,19 @@ async def read_spot(aws: Calls, now_s: int) -> dict[tuple[str, str], int]:
         StartTime=datetime.fromtimestamp(now_s, UTC),
         MaxResults=_SPOT_PAGE,
     )
+    newest = await aws.executor.run(lambda: _newest(history))
+    if not newest:
+        raise errors.Retryable("DescribeSpotPriceHistory: no prices at all")
+    return {key: price for key, (_, price) in newest.items() if price}
+
+
+def _newest(history: Iterable[Any]) -> dict[tuple[str, str], tuple[datetime, int]]:
     newest: dict[tuple[str, str], tuple[datetime, int]] = {}
     for entry in history:
         key = (entry["InstanceType"], entry["AvailabilityZone"])
         price = entry["Timestamp"], prices.parse(entry["SpotPrice"])
         newest[key] = max(newest.get(key, price), price)
-    if not newest:
-        raise errors.Retryable("DescribeSpotPriceHistory: no prices at all")
-    return {key: price for key, (_, price) in newest.items() if price}
+    return newest
 
 
 async def _products(aws: Calls, part: Mapping[str, str]) -> list[Any]:

@@ -6,6 +6,7 @@ for half an hour, and for as long as class and status say the same; being refuse
 verdict, and any other trouble is none; the launch template that is made for it is the one that launches use.
 """
 
+import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -56,9 +57,10 @@ class Probes:
     async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
         types = await self._types(node_class)
         for capacity_type in (names.ON_DEMAND, names.RESERVED):
+            wanted = Wanted(requirements=requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type)))
+            choose = functools.partial(choice.choose, types, wanted)
             try:
-                wanted = requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
-                picked = choice.choose(types, Wanted(requirements=wanted))
+                picked = await self._aws.executor.run(choose)
                 template = templates.templates(picked, _claim(node_class), node_class, self._around)[0]
             except errors.InsufficientCapacity:
                 continue  # there is nothing to try it out with

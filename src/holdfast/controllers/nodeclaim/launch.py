@@ -80,7 +80,9 @@ class Launch:
         except errors.NotReady as error:
             return End("nodeclass_not_ready", str(error))
         types = self._suitable.types(draft.claim, known)
-        return self._answered(draft, types, await self._launched(draft, node_class, types))
+        # A claim that was asked for before may have labels of a machine that is not the one it gets.
+        stale = self._cloud.labels.well_known if names.LAUNCH_TOKEN in draft.annotations else frozenset()
+        return self._answered(draft, types, stale, await self._launched(draft, node_class, types))
 
     async def _launched(
         self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
@@ -113,11 +115,15 @@ class Launch:
         return End("insufficient_capacity", "every slot it moved to was taken meanwhile")
 
     def _answered(
-        self, draft: Draft, types: tuple[InstanceType, ...], outcome: Instance | _Failed | Wait | End
+        self,
+        draft: Draft,
+        types: tuple[InstanceType, ...],
+        stale: AbstractSet[str],
+        outcome: Instance | _Failed | Wait | End,
     ) -> Wait | End | None:
         match outcome:
             case Instance():
-                _fill(draft, outcome, types, self._cloud.labels.well_known)
+                _fill(draft, outcome, types, stale)
                 return None
             case Wait() | End():
                 return outcome
@@ -220,15 +226,12 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
     return End("insufficient_capacity", str(error))
 
 
-def _fill(
-    draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
-) -> None:
-    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). But
-    what is the cloud's to say is as this machine is: the claim may have been told of another one, before a crash."""
+def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...], stale: AbstractSet[str]) -> None:
+    """Labels of the claim win over those of the machine, unless they are stale, and annotations of the machine over
+    those of the claim (NC-9)."""
     of_machine = dict(instance.labels)
-    draft.labels = of_machine | {
-        key: value for key, value in draft.labels.items() if key not in well_known or key not in of_machine
-    }
+    known = {key: value for key, value in draft.labels.items() if key not in stale or key not in of_machine}
+    draft.labels = of_machine | known
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id

@@ -1,7 +1,7 @@
 """The placement kernel, as Python or compiled: one source, the same answers.
 
-Called by `run`. Compiling takes seconds where no cache is warm and brings in a large library, so small plans do
-without. The compiler sees the world as one reference to its arrays: passing them one by one would make each function
+Called by `run`. Compiling takes half a minute and 550 MiB where no cache is warm, and 2 s and 170 MiB where one is; a
+plan of 10,000 pods takes 3 s without. So most plans do without. The compiler sees the world as one reference to its arrays: passing them one by one would make each function
 slow to compile.
 """
 
@@ -18,7 +18,7 @@ from holdfast.core.scheduling.kernel import fitting, lists, paid, placing, room,
 from holdfast.core.scheduling.world import World
 
 # Below this many pods the uncompiled kernel is quick enough.
-COMPILE_FROM_PODS: Final = 2000
+COMPILE_FROM_PODS: Final = 10_000
 
 _MODULES: Final = (room, paid, fitting, lists, slots, topology, placing)
 
