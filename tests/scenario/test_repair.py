@@ -222,3 +222,60 @@ def test_a_reboot_that_was_begun_is_seen_through_when_the_gate_is_shut_meanwhile
         assert len(await world.events("RebootFailed")) == 1
 
     app_world.run(program, settings=REPAIR)
+
+
+# --- Killed in the middle of it ---------------------------------------------------------------------------
+
+WRITES = 15  # from the fault that was tolerated for long enough to the pod that runs again
+MARKED = 7  # the machine is, and it is not yet rebooted: rather than perhaps twice it is not, and is replaced
+
+
+def repaired(dies_at: int | None) -> int:
+    """How many writes it took; the program dies once, when one of them took effect and before it is told so."""
+    took: list[int] = []
+
+    async def program(world: AppWorld) -> None:
+        slots = await one_slot(world)
+        (node,), (machine,) = await world.nodes(), world.machines
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        hands, first = world.hands, len(world.hands.writes)
+        if dies_at is not None:
+            hands.die_at(first + dies_at, after_effect=True)
+        healthy = False
+
+        async def is_over() -> bool:
+            nonlocal healthy
+            if world.hands.dead.is_set():
+                await world.restart()
+            if dies_at == MARKED:
+                return world.machines != [machine] and len(await world.running()) == 1
+            (now,) = await world.nodes()
+            if not healthy and now.status.node_info.boot_id != node.status.node_info.boot_id:
+                healthy = True
+                await kernel_is(world, "True")
+            (claim,) = await world.claims()
+            over = said(claim, "Rebooting") == ("False", "RebootSucceeded")
+            return over and len(await world.running()) == 1
+
+        await world.until(is_over, within_s=2400)
+        await world.sleep(60)
+        took.append(len(hands.writes) - first)
+        assert hands.dead.is_set() == (dies_at is not None)
+        await world.sleep(TOLERATED_S)
+        assert not await rebooting(world)
+        (after,) = world.machines
+        assert (after.id == machine.id, after.boots) == ((False, 1) if dies_at == MARKED else (True, 2))
+        assert world.in_reservation(slots) == 1 == len(await world.running())
+
+    app_world.run(program, settings=REPAIR)
+    return took[0]
+
+
+def test_every_write_of_a_repair_is_one_of_those_after_which_the_program_dies() -> None:
+    assert repaired(None) == WRITES
+
+
+@pytest.mark.parametrize("write", range(WRITES))
+def test_a_program_that_dies_while_it_reboots_a_node_is_made_good_by_the_next(write: int) -> None:
+    repaired(write)

@@ -166,8 +166,8 @@ class Disruption:
         return RequeueAfter(_AT_ONCE_S, "what else there is", said)
 
     async def _reboot(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
-        """When it was asked for is on the claim before that it was: a crash between costs one of its reboots. So is whose
-        pods are there: they wait for it."""
+        """When it was asked for is on the claim before that it was, and so is whose pods are there: they wait for it. What
+        a reboot before it noted goes."""
         now_s = self._clock.now_s()
         for claim in claims:
             bound_s = command.drain_bound_s
@@ -175,6 +175,7 @@ class Disruption:
                 names.REBOOTS: reboots.and_one(claim, now_s),
                 names.HELD_FOR: pod_states.makers(self._pods.get(claim.status.node_name or "")),
                 names.REBOOT_TERMINATION_GRACE_PERIOD: None if bound_s is None else f"{bound_s}s",
+                names.REBOOT_PRE_BOOT_ID: None,
             }
             marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
             found = Verdicts(marked, now_s=now_s)
