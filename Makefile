@@ -44,7 +44,7 @@ fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1
 fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
 
-sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000)
+sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
 	PYTHONPATH=tests $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
 
 bench: $(STAMP) ## measure; prints tables, asserts nothing
@@ -74,7 +74,7 @@ bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs 
 	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_peer.py
 
 bench-live: $(STAMP) ## two hundred nodes on a real control plane: seconds, processor time, memory (needs Go)
-	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler
+	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_live.py
 
 format: $(STAMP) ## format the code and apply safe fixes

@@ -5,6 +5,7 @@ One seed is told as a story; of many, only those that fail. The same seed gives 
 
 import argparse
 import sys
+from collections import Counter
 
 import structlog
 
@@ -15,14 +16,18 @@ from storms.harness import Outcome
 def main() -> int:
     options = _options()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(20 if options.log else 50))
-    failed = 0
+    failed, judged = 0, Counter[str]()
     for seed in range(options.seed, options.seed + options.count):
         outcome = harness.run(seed, print if options.count == 1 else _keep_quiet)
         failed += bool(outcome.problems)
+        judged += outcome.judged
         if outcome.problems or options.count == 1:
             print(text(outcome))
     if options.count > 1:
         print(f"{options.count} storms, {failed} did not end well")
+        print(
+            "looked at meanwhile: " + ", ".join(f"{what} ({times})" for what, times in judged.most_common())
+        )
     return 1 if failed else 0
 
 

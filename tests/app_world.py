@@ -9,7 +9,9 @@ import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 import aws_world
 import builders
@@ -18,6 +20,7 @@ import kube_worlds
 from api_lines import Line
 from holdfast import errors
 from holdfast.api.cluster import Event
+from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.app import App
@@ -40,6 +43,8 @@ from holdfast.sim.ec2.service import Ec2
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
 from mortal import Hands
+
+K = TypeVar("K", bound=Object)
 
 NAME = ec2_setup.CLUSTER
 QUEUE = "interruptions"
@@ -232,10 +237,15 @@ class AppWorld(cluster_world.World):
     async def claims(self) -> list[NodeClaim]:
         return list((await self.kube.list(NodeClaim)).items)
 
+    def ever(self, kind: type[K]) -> list[K]:
+        """Every state that objects of a kind were ever in, oldest first."""
+        group = kind.api_version.rpartition("/")[0]
+        changes = self.server.registry.store.bucket(f"{group}/{kind.plural}").changes(0)
+        return [msgspec.json.decode(change.after.body, type=kind) for change in changes]
+
     def claims_ever(self) -> set[str]:
         """The names of all that there ever were."""
-        bucket = self.server.registry.store.bucket("karpenter.sh/nodeclaims")
-        return {change.after.key[1] for change in bucket.changes(0)}
+        return {claim.metadata.name for claim in self.ever(NodeClaim)}
 
     async def nodes(self) -> list[Node]:
         return list((await self.kube.list(Node)).items)

@@ -29,6 +29,7 @@ class Hands:
         self.dead = asyncio.Event()
         self._buried = False
         self.writes: list[str] = []  # those that took effect
+        self.slow: dict[str, float] = {}  # operations of AWS whose next call takes so many seconds
         self._last: int | None = None
         self._with_effect = False
 
@@ -61,6 +62,8 @@ class Hands:
         if self._buried:
             raise errors.Unreachable("the program is dead")
         await self._live(is_last=counts and self._is_last(with_effect=False))
+        if operation in self.slow:
+            await self._endpoint.clock.sleep(self.slow.pop(operation))
         answer = await waiting.patiently(self._endpoint, call)
         if counts:
             await self._did(operation)

@@ -312,7 +312,6 @@ class App:
         solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
         settings = dataclasses.replace(self.settings.disruption, solving=solving)
         return [
-            (claim_disruption.Disruption(live=live, caches=caches, doors=doors), _CLAIMS_AT_ONCE),
             (queue, _ORDERS_AT_ONCE),
             (Reboot(caches=caches, doors=doors), _NODES_AT_ONCE),
             (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
@@ -334,6 +333,7 @@ class App:
                 Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
                 Expiration(),
+                claim_disruption.Disruption(live=self.live, caches=caches, doors=doors),
             ),
             termination=claim_termination.Termination(nodes=nodes, doors=doors),
             hurry=planning.hurry,

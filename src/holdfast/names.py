@@ -65,15 +65,18 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 SLOT: Final = "holdfast.dev/slot"
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
+HELD_FOR: Final = "holdfast.dev/held-for"
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
 ORDER: Final = "holdfast.dev/order"
 REBOOTS: Final = "holdfast.dev/reboots"
+CONSOLIDATED: Final = "holdfast.dev/consolidated"  # of a NodePool: when consolidation last moved its pods
 
 # --- Taints and finalizers --------------------------------------------------------------------------
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"  # NoSchedule
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"  # NoExecute
 REBOOTING_TAINT: Final = "karpenter.sh/rebooting"  # NoSchedule
+HELD_TAINT: Final = "holdfast.dev/held"  # in snapshots alone: no Node has it
 NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
 UNINITIALIZED_TAINT: Final = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -184,7 +184,7 @@ class Cloud(Protocol):
         """One answer a request, in order: the instance, InsufficientCapacity or ReservationExhausted, or another
         of our errors. A second call with the same token finds what the first one launched and launches nothing;
         `owned` are the provider ids that NodeClaims have already. Claims that share a token may share a call.
-        After any error but Unreachable an answer was read: the next try needs a new token."""
+        After any error but Unreachable and NotReady an answer was read: the next try needs a new token."""
 
     async def instance(self, provider_id: str) -> Instance:
         """One machine, or NotFound when it is gone for good."""

@@ -1,28 +1,39 @@
 """Two hundred pods that want to be alone, two of them in reserved slots, on a real control plane: seconds, processor time, memory.
 
-Run by `make bench-live`, which builds the peers. Prints tables; asserts nothing, since machines differ. The program,
-etcd, kube-apiserver, kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this
-script are one more, called `world`, whose time is not the product's. Machines boot as in `live_world.QUICK`.
+Run by `make bench-live`, which builds the peers. Prints tables; asserts nothing, since machines differ. Three take
+their turn, each with a control plane of its own: `nobody`, where the machines are there for the asking (what the
+cluster itself needs, and so the least that anybody can), Holdfast, and Karpenter. They, etcd, kube-apiserver,
+kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this script are one more,
+called `world`. Machines boot as in `live_world.QUICK`, and nobody consolidates meanwhile.
 """
 
 import asyncio
+import base64
 import contextlib
+import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import build_peers
+import builders
 import live_world
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.sandbox import ControlPlane
+from holdfast.sim import processes
+from holdfast.sim.aws.service import Caller
 from holdfast.state import pod_states
 from live_world import LiveWorld
+from peers import arena
+
+Begin = Callable[[int], object]  # what is done the moment that so many pods are wanted
 
 PODS = 200
 WITHIN_S = 600
@@ -62,33 +73,72 @@ class Seen:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else PODS
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(measure(count, Path(folder)))
+    for name in sys.argv[2:] or PLAYERS:
+        print(f"\n{name}")
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(measure(name, count, Path(folder)))
 
 
-async def measure(count: int, folder: Path) -> None:
+async def measure(name: str, count: int, folder: Path) -> None:
     async with live_world.serving(folder, control_plane=ControlPlane.REAL) as world:
         await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
-        await world.node_pool()
-        replica = await world.start(*FLAGS)
+        pool = builders.nodepool_document()
+        pool["spec"]["disruption"] = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}
+        await world.world.create(pool)
+        async with PLAYERS[name](world, folder) as begin:
+            await asyncio.sleep(SETTLED_S)
+            seen = Seen()
+            async with watching(world, seen):
+                before, began_s = used(), time.perf_counter()
+                await world.deploy("web", replicas=count, cpu="1500m", affinity=live_world.apart("web"))
+                begin(count)
+                async with asyncio.timeout(WITHIN_S):
+                    while len(seen.at_s["pod running"]) < count:
+                        assert all(replica.is_running for replica in world.replicas)
+                        await asyncio.sleep(0.05)
+                stages(seen, began_s)
+                print(f"\n{'process':<18}{'cpu, s':>10}{'quiet, s':>10}{'peak, MiB':>12}")
+                after = used()
+                await asyncio.sleep(QUIET_S)
+                later = used()
+            for process in before:
+                cpu_s, quiet_s = after[process] - before[process], later[process] - after[process]
+                print(f"{process[1]:<18}{cpu_s:>10.1f}{quiet_s:>10.1f}{peak_mib(process[0]):>12.0f}")
+
+
+@contextlib.asynccontextmanager
+async def nobody(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
+    """Machines that join, as many as there are pods, and nothing to do with an autoscaler."""
+    about = world.cloud.about
+    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
+    told = config | {"spec": {"cluster": {"name": live_world.NAME, "apiServerEndpoint": "https://c"}}}
+    images = world.cloud.ec2.world.setup.images
+    linux = next(one.id for one in images if one.architecture == "x86_64" and one.platform != "Windows")
+    user_data = base64.b64encode(json.dumps(told).encode()).decode()
+    order = {"ImageId": linux, "InstanceType": "m5.large", "UserData": user_data}
+    yield lambda count: world.cloud.ec2.call(
+        "RunInstances",
+        order | {"MinCount": count, "MaxCount": count},
+        Caller(about.account, user_agent="bench"),
+    )
+
+
+@contextlib.asynccontextmanager
+async def holdfast(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
+    await world.start(*FLAGS)
+    await world.until(world.pool_is_ready, "the NodePool is ready")
+    yield lambda _count: None
+
+
+@contextlib.asynccontextmanager
+async def karpenter(world: LiveWorld, folder: Path) -> AsyncIterator[Begin]:
+    async with processes.running(folder, world.clock, build_peers.binary) as beside:
+        await arena.start_karpenter(world.world, beside, folder)
         await world.until(world.pool_is_ready, "the NodePool is ready")
-        await asyncio.sleep(SETTLED_S)
-        seen = Seen()
-        async with watching(world, seen):
-            before, began_s = used(), time.perf_counter()
-            await world.deploy("web", replicas=count, cpu="1500m", affinity=live_world.apart("web"))
-            async with asyncio.timeout(WITHIN_S):
-                while len(seen.at_s["pod running"]) < count:
-                    assert replica.is_running, replica.lines[-1]
-                    await asyncio.sleep(0.05)
-            stages(seen, began_s)
-            print(f"\n{'process':<18}{'cpu, s':>10}{'quiet, s':>10}{'peak, MiB':>12}")
-            after = used()
-            await asyncio.sleep(QUIET_S)
-            later = used()
-        for name in before:
-            cpu_s, quiet_s = after[name] - before[name], later[name] - after[name]
-            print(f"{name[1]:<18}{cpu_s:>10.1f}{quiet_s:>10.1f}{peak_mib(name[0]):>12.0f}")
+        yield lambda _count: None
+
+
+PLAYERS = {player.__name__: player for player in (nobody, holdfast, karpenter)}
 
 
 @contextlib.asynccontextmanager

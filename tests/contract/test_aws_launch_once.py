@@ -1,13 +1,17 @@
 """Doing it twice does it once: lost answers, crashes, stale reads, partial answers."""
 
 import asyncio
+import dataclasses
 
+import msgspec
 import pytest
 
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import run
 from holdfast import errors
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model.instances import Instance
+from holdfast.ports import LaunchRequest
 from holdfast.sim.ec2 import faults
 
 ON_DEMAND = capacity_type("on-demand")
@@ -49,6 +53,50 @@ def test_a_lost_answer_that_nobody_can_see_yet_is_one_instance(world: LaunchWorl
     stale(world, 60)
     assert len(ids(world.launch(requests))) == 1
     assert len(world.machines) == 1
+
+
+def labelled(request: LaunchRequest, found: Instance | Exception) -> LaunchRequest:
+    """The claim after its first write: it has the labels of its machine, and nothing says yet that it has one."""
+    assert isinstance(found, Instance)
+    assert isinstance(request.claim, NodeClaim)
+    labels = {**request.claim.metadata.labels, **dict(found.labels)}
+    meta = msgspec.structs.replace(request.claim.metadata, labels=labels)
+    return dataclasses.replace(request, claim=msgspec.structs.replace(request.claim, metadata=meta))
+
+
+def test_a_claim_that_could_be_written_only_half_is_told_the_same_before_anybody_can_see_it(
+    world: LaunchWorld,
+) -> None:
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
+    told = world.launch(requests)
+    stale(world, 60)
+    assert world.launch([labelled(requests[0], told[0])]) == told
+    assert len(world.machines) == 1
+
+
+def test_a_crash_before_a_claim_was_written_whole_is_one_instance_once_it_can_be_seen(
+    world: LaunchWorld,
+) -> None:
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
+    told = world.launch(requests)
+    world.new_process()
+    stale(world, 5)
+    assert ids(world.launch([labelled(requests[0], told[0])])) == ids(told)
+    assert len(world.machines) == 1
+
+
+@pytest.mark.parametrize("operation", ["DescribeInstances", "CreateFleet"])
+def test_what_an_earlier_call_launched_stays_unknown_while_ec2_does_not_answer(
+    world: LaunchWorld, operation: str
+) -> None:
+    """Nobody may take it for an answer, and launch another one."""
+    requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
+    lost(world)
+    world.launch(requests)
+    stale(world, 60)
+    world.ec2.world.faults.add(faults.Throttled(operation=operation))
+    (found,) = world.launch(requests)
+    assert isinstance(found, errors.Unreachable)
 
 
 @pytest.mark.fact("aws-9.1.2")

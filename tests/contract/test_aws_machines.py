@@ -112,6 +112,14 @@ def test_ending_twice_is_once_and_what_has_ended_is_not_found(world: LaunchWorld
         run(world.cloud.instance(instance.provider_id))
     with pytest.raises(errors.NotFound):
         run(world.cloud.terminate(instance.provider_id))
+    assert world.asked("TerminateInstances") == 1  # what ends already is only looked at
+
+
+def test_what_was_just_launched_and_cannot_be_seen_yet_is_ended(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=10, times=1))
+    run(world.cloud.terminate(instance.provider_id))
+    assert world.machine(instance).state == "shutting-down"
 
 
 def test_what_was_just_launched_and_cannot_be_seen_yet_is_not_gone(world: LaunchWorld) -> None:

@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from holdfast.api.nodes import Node
 from holdfast.kube import kubeconfig
 from holdfast.kube.client import Client, ClientSettings
@@ -43,8 +45,8 @@ class Watched:
                 assert read, f"it ended and never said {wanted!r}: {self.lines}"
                 self.lines.append(read.decode().rstrip())
 
-    async def interrupt(self) -> int:
-        self.process.send_signal(signal.SIGINT)
+    async def interrupt(self, how: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(how)
         async with asyncio.timeout(WITHIN_S):
             return await self.process.wait()
 
@@ -71,6 +73,10 @@ async def nodes(config: Path) -> list[Node]:
         await transport.aclose()
 
 
+def server(config: Path) -> str:
+    return kubeconfig.load([config], environ={}, clock=RealClock()).server.url
+
+
 def is_open(url: str) -> bool:
     parts = urlsplit(url)
     with socket.socket() as tried:
@@ -87,10 +93,26 @@ def test_pods_run_in_paid_slots_and_an_interrupt_leaves_nothing() -> None:
             found = await nodes(config)
             assert {n.metadata.labels["karpenter.sh/capacity-type"] for n in found} == {"reserved"}
             assert len(found) == 3
+            kubernetes = server(config)
             assert is_open(aws)
+            assert is_open(kubernetes)
             assert await watched.interrupt() == 0
             assert not config.parent.exists()
             assert not is_open(aws)
+            assert not is_open(kubernetes)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_either_when_it_is_told_to_stop_or_its_terminal_is_closed(
+    how: signal.Signals,
+) -> None:
+    async def main() -> None:
+        async with demo() as watched:
+            config = Path((await watched.says(r"KUBECONFIG=(\S+)"))[1])
+            assert await watched.interrupt(how) == 0
+            assert not config.parent.exists()
 
     asyncio.run(main())
 

@@ -240,11 +240,11 @@ async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Aren
         processes.running(plan.folder, clock, build_peers.binary) as beside,
     ):
         if karpenter:
-            await _start_karpenter(world, beside, plan.folder)
+            await start_karpenter(world, beside, plan.folder)
         yield Arena(world, asyncio.get_running_loop(), beside)
 
 
-async def _start_karpenter(world: sandbox.World, beside: Processes, home: Path) -> None:
+async def start_karpenter(world: sandbox.World, beside: Processes, home: Path) -> None:
     metrics, health = planes.free_ports(2)
     environ = world.environment() | {
         "METRICS_PORT": str(metrics),

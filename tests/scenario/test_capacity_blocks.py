@@ -100,6 +100,19 @@ def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None
     app_world.run(program)
 
 
+@pytest.mark.parametrize("starts_in_s", [301, 302, 303, 304, 305])
+def test_a_block_is_launched_into_in_its_first_two_seconds(starts_in_s: int) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world, starts_in_s=starts_in_s)
+        await with_pool(world, "reserved", id=slots.id)
+        await until_s(world, slots.start_s)
+        assert world.all_machines() == []
+        await world.sleep(2)
+        assert world.in_reservation(slots) == 2
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("aws-6.2.7", "aws-9.4.1")
 def test_a_block_is_drained_before_its_end_though_the_gate_was_shut_meanwhile() -> None:
     async def program(world: AppWorld) -> None:
@@ -262,7 +275,7 @@ def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_drain() -> None:
     app_world.run(program)
 
 
-WRITES = 21  # of a drain, from its first to its last
+WRITES = 14  # of a drain, from its first to its last
 
 
 def drained(dies_at: int | None) -> list[str]:

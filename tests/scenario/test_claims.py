@@ -1,5 +1,7 @@
 """NodeClaims that somebody else wrote, or that meet trouble on their way; the real program, in virtual time."""
 
+import itertools
+import json
 from typing import Any
 
 import pytest
@@ -142,6 +144,49 @@ def test_a_startup_taint_that_was_taken_off_is_not_put_on_again() -> None:
         (node,) = await world.nodes()
         assert node.spec.taints == ()
         assert node.metadata.labels[names.INITIALIZED] == "true"
+
+    app_world.run(program)
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Which parts of an object a write changed; of a status, what it says that it did not."""
+    parts = [key for key in ("metadata", "spec") if _part(before, key) != _part(after, key)]
+    if parts:
+        return " ".join(parts)
+    was, now = before.get("status", {}), after["status"]
+    held = {one["type"] for one in was.get("conditions", ()) if one["status"] == "True"}
+    holds = {one["type"] for one in now.get("conditions", ()) if one["status"] == "True"}
+    return "status: " + " ".join(sorted(holds - held) or sorted(now.keys() - was.keys()))
+
+
+def _part(obj: dict[str, Any], key: str) -> dict[str, Any]:
+    servers = ("resourceVersion", "managedFields", "generation")
+    return {name: value for name, value in obj.get(key, {}).items() if name not in servers}
+
+
+def test_a_claim_is_written_once_a_stage_whatever_its_node_goes_through() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        await world.sleep(60)
+        written = [
+            json.loads(one.removeprefix("karpenter.sh/nodeclaims is "))
+            for one in cluster_world.history(world)
+            if one.startswith("karpenter.sh/nodeclaims is ")
+        ]
+        changes = [_changed(before, after) for before, after in itertools.pairwise([{}, *written])]
+        assert changes == [
+            "metadata spec",
+            "metadata",  # the token, before anything is launched
+            "metadata",  # the labels of its machine
+            "status: Launched",
+            "status: Registered",
+            "metadata",  # its machine is tagged
+            "status: ConsistentStateFound Consolidatable Initialized Ready",
+            "status: lastPodEventTime",
+        ]
 
     app_world.run(program)
 

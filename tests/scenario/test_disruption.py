@@ -8,6 +8,7 @@ from disruption_world import ONE_PER_NODE, drift_all, is_new, kinds_of_nodes, po
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Reservation
 
 # --- Emptiness ----------------------------------------------------------------------------------------
 
@@ -81,6 +82,37 @@ def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
 
         await world.until(moved, within_s=900)
         await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_pod_that_was_moved_is_left_in_peace_for_ten_minutes_even_by_the_next_program(
+    *, dies: bool
+) -> None:
+    async def program(world: AppWorld) -> None:
+        big, small = world.reserve("m5.xlarge", 1, elsewhere=1), world.reserve("m5.large", 1, elsewhere=1)
+        await pool(world, big, small, types=("m5.large", "m5.xlarge"))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+
+        async def is_in(slots: Reservation) -> bool:
+            return world.in_reservation(slots) == 1 == len(await world.claims()) == len(await world.running())
+
+        control.give(world.ec2.world, big.id, 1)
+        await world.until(lambda: is_in(big), within_s=600)
+        (pod,) = await world.pods()
+        if dies:
+            await world.restart()
+        control.give(world.ec2.world, small.id, 1)
+        waited_s = await world.until(lambda: is_in(small), within_s=1500)
+        assert pod.metadata.creation_timestamp is not None
+        evicted = next(
+            e for e in await world.events("Evicted") if e.involved_object.name == pod.metadata.name
+        )
+        assert evicted.first_timestamp is not None
+        in_peace_s = (evicted.first_timestamp - pod.metadata.creation_timestamp).total_seconds()
+        assert 600 <= in_peace_s < 700, waited_s
 
     app_world.run(program)
 
@@ -179,25 +211,33 @@ def test_a_class_that_selects_another_reservation_replaces_its_nodes() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("Q-29")
 def test_a_reservation_that_expires_drifts_nodes_of_a_pool_that_allows_nothing_else() -> None:
     async def program(world: AppWorld) -> None:
         ends_s = world.clock.now_s() + 600
-        old, new = world.reserve(total=1, end_s=ends_s), world.reserve(total=1)
-        await pool(world, old, kinds=("reserved",))
+        old, new = world.reserve(total=1, end_s=ends_s), world.reserve(total=1, elsewhere=1)
+        never = "Never"  # so that nothing but drift moves it
+        await pool(world, old, new, kinds=("reserved",), consolidate_after=never)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
-        (before,) = await world.claims()
-        await world.sleep(ends_s - world.clock.now_s() + 120)
-        found = await world.kube.get(EC2NodeClass, "default")
-        terms = [{"id": old.id}, {"id": new.id}]
-        await world.kube.patch(
-            found, {"spec": {"capacityReservationSelectorTerms": terms}}, only_if_unchanged=True
-        )
+        (before,), (pod,) = await world.claims(), await world.running()
+        await world.sleep(ends_s - world.clock.now_s() - 5)
+        assert said(await world.kube.get(NodeClaim, before.metadata.name), "Drifted") is None
+
+        async def drifted() -> bool:
+            found = await world.kube.get(NodeClaim, before.metadata.name)
+            return said(found, "Drifted") == ("True", "RequirementsDrifted")
+
+        await world.until(drifted, within_s=420)
+        await world.sleep(600)  # there is no slot to go to: nobody is disturbed
+        assert [one.metadata.uid for one in await world.running()] == [pod.metadata.uid]
+        assert len(world.all_machines()) == 1
+        control.give(world.ec2.world, new.id, 1)
 
         async def replaced() -> bool:
             return world.in_reservation(new) == 1 and await world.gone(NodeClaim, before.metadata.name)
 
-        await world.until(replaced, within_s=1800)
+        await world.until(replaced, within_s=600)
         await world.until_running(1)
 
     app_world.run(program)

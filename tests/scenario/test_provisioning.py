@@ -133,18 +133,32 @@ def test_slots_are_filled_before_anything_is_bought() -> None:
     app_world.run(program)
 
 
-def test_pods_that_wait_get_a_slot_seconds_after_it_is_seen_to_be_free() -> None:
+@pytest.mark.parametrize("how", ["freed", "grown"])
+@pytest.mark.parametrize("waited_s", [300, 302, 304])
+def test_pods_that_wait_get_a_slot_in_the_second_it_is_seen_to_be_free(how: str, waited_s: int) -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1, elsewhere=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
         await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
         await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.sleep(300)
+        await world.sleep(waited_s)
         assert world.machines == []
         assert await world.events("FailedScheduling")
-        control.give(world.ec2.world, slots.id, 1)
-        assert await world.until_running(1) < 60 + 45  # until the next reading of the counts, and to boot
-        assert world.in_reservation(slots) == 1
+        read = world.asked("DescribeCapacityReservations")
+        if how == "freed":
+            control.give(world.ec2.world, slots.id, 1)
+        else:
+            world.ec2.world.put_reservation(world.ec2.world.reservations[slots.id], total=2, available=1)
+
+        async def seen() -> bool:
+            return world.asked("DescribeCapacityReservations") > read
+
+        async def launched() -> bool:
+            return world.in_reservation(slots) == 1
+
+        await world.until(seen, within_s=62)  # the next reading of the counts
+        assert await world.until(launched) <= 1  # no window of a batch is waited for
+        await world.until_running(1)
 
     app_world.run(program)
 
@@ -153,12 +167,20 @@ def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
-        for wave in range(5):
-            await world.deploy(f"web-{wave}", 2, **ONE_PER_NODE)
-            await world.sleep(3)
-        for wave in range(5):
-            await world.until_running(2, f"web-{wave}")
-        assert len(world.machines) == len(await world.claims()) == 10
+        await world.sleep(10)
+        world.hands.slow["CreateFleet"] = 200
+        await world.deploy("slow", 1, **ONE_PER_NODE, nodeSelector={names.ZONE: "us-west-2a"})
+        await world.sleep(5)
+        assert len(await world.claims()) == 1
+        for wave in range(
+            3
+        ):  # elsewhere, or kube-scheduler would give their nodes to the pod that waits longest
+            await world.deploy(f"web-{wave}", 2, **ONE_PER_NODE, nodeSelector={names.ZONE: "us-west-2b"})
+            assert await world.until_running(2, f"web-{wave}") < 45
+        assert await world.running("slow") == []
+        assert len(await world.claims()) == 7
+        await world.until_running(1, "slow")
+        assert len(world.all_machines()) == len(await world.claims()) == 7
 
     app_world.run(program)
 
@@ -195,7 +217,11 @@ def test_a_node_that_is_old_enough_is_replaced() -> None:
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         (first,) = await world.claims()
-        await world.sleep(3700)
+        assert first.metadata.creation_timestamp is not None
+        expires_s = int(first.metadata.creation_timestamp.timestamp()) + 3600
+        await world.sleep(expires_s - world.clock.now_s() - 5)
+        assert (await world.kube.get(NodeClaim, first.metadata.name)).metadata.deletion_timestamp is None
+        await world.sleep(100)
         await world.until_running(1)
         (second,) = await world.claims()
         assert second.metadata.name != first.metadata.name

@@ -68,6 +68,7 @@ def test_a_claim_that_is_deleted_is_drained_and_its_machine_ended() -> None:
         await until_gone(world, claim)
         assert await world.gone(Node, node.metadata.name)
         assert world.ec2.world.instances[old.id].state == "terminated"
+        assert world.asked("TerminateInstances") == 1
         await world.until_running(1)
         (machine,) = world.machines
         assert machine.id != old.id

@@ -7,9 +7,11 @@ import pytest
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
-from holdfast.api import conditions
+from holdfast.api import aws, conditions
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.sim.ec2 import faults
+from holdfast.sim.api import faults as api
+from holdfast.sim.api.front import Request
+from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 
 LARGE = instance_types("m5.large")
@@ -53,6 +55,35 @@ def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_with
         assert claim.metadata.labels[names.CAPACITY_TYPE] == "reserved"
 
     app_world.run(program)
+
+
+def test_a_claim_whose_first_machine_died_before_it_could_be_written_says_where_its_second_one_is() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
+        await world.sleep(20)
+        world.line.add(api.Refuse("InternalError"), _is_status_of_claim, times=1000)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await until_launched(world)
+        await world.sleep(1)
+        (claim,), (first,) = await world.claims(), world.machines
+        assert claim.metadata.labels[aws.ZONE_ID] == first.zone_id
+        control.kill(world.ec2.world, first.id)
+        world.ec2.world.faults.add(faults.NoCapacity(zone_id=first.zone_id))
+        world.line.clear()
+        await world.restart()
+        await world.until_running(1, within_s=120)
+        assert [one.metadata.name for one in await world.claims()] == [claim.metadata.name]
+        (claim,), (node,), (second,) = await world.claims(), await world.nodes(), world.machines
+        assert second.zone_id != first.zone_id
+        said = [one.metadata.labels[aws.ZONE_ID] for one in (claim, node)]
+        assert said == [second.zone_id] * 2
+
+    app_world.run(program)
+
+
+def _is_status_of_claim(request: Request) -> bool:
+    return request.method == "PATCH" and "/nodeclaims/" in request.path and request.path.endswith("/status")
 
 
 @pytest.mark.fact("Q-24", "R-55", "W-2")
@@ -254,3 +285,31 @@ def test_of_two_replicas_the_second_goes_on_where_the_first_died() -> None:
 
     settings = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
     app_world.run(program, settings=settings)
+
+
+def test_a_replica_whose_watch_had_stalled_knows_all_claims_when_it_takes_the_lead() -> None:
+    """Else what the leader before it launched would be nobody's, and be ended."""
+
+    async def program(world: AppWorld) -> None:
+        world.stand_by()
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        world.line.add(
+            api.Delay(900), _is_watch_of_claims, times=2
+        )  # the leader's too, which knows its own writes
+        world.line.cut()
+        await world.scale("web", 2)
+        await world.until_running(2)
+        before = {pod.metadata.uid for pod in await world.running()}
+        await world.restart(after_s=300)  # garbage is looked for meanwhile
+        assert {pod.metadata.uid for pod in await world.running()} == before
+        assert len(world.all_machines()) == 2
+
+    settings = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
+    app_world.run(program, settings=settings)
+
+
+def _is_watch_of_claims(request: Request) -> bool:
+    return request.query.get("watch") == "true" and request.path.endswith("/nodeclaims")

@@ -11,6 +11,7 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, pool, said
 from holdfast import names
 from holdfast.api.nodes import Node
+from holdfast.sim.cluster import timings
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.state import times
 
@@ -30,11 +31,13 @@ async def kernel_is(world: AppWorld, status: str) -> None:
     await world.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
-async def one_slot(world: AppWorld, **template: Any) -> Reservation:
-    """A reservation of one, a node in it, and nothing else is allowed."""
+async def one_slot(
+    world: AppWorld, *, kinds: tuple[str, ...] = ("reserved",), pods: Any = None, **template: Any
+) -> Reservation:
+    """A reservation of one, a node in it, and nothing else is allowed unless `kinds` says so."""
     slots = world.reserve(total=1)
-    await pool(world, slots, kinds=("reserved",), **template)
-    await world.deploy("web", 1, **ONE_PER_NODE)
+    await pool(world, slots, kinds=kinds, **template)
+    await world.deploy("web", 1, **ONE_PER_NODE | (pods or {}))
     await world.until_running(1)
     return slots
 
@@ -161,3 +164,118 @@ def test_without_the_gate_a_node_that_is_ill_is_left_alone() -> None:
         assert world.machines[0].boots == machine.boots
 
     app_world.run(program)
+
+
+MIXED = ("reserved", "on-demand")
+
+
+@pytest.mark.parametrize("stops_s", [1, 30])
+def test_where_a_node_could_be_bought_pods_wait_for_theirs_to_be_rebooted_all_the_same(stops_s: int) -> None:
+    async def program(world: AppWorld) -> None:
+        slow = {"annotations": {timings.STOPS_AFTER: str(stops_s)}, "terminationGracePeriodSeconds": 60}
+        await one_slot(world, kinds=MIXED, pods=slow)
+        (node,), (machine,) = await world.nodes(), world.machines
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        await world.until(lambda: rebooting(world), within_s=120)
+        await world.sleep(10)
+        await until_rebooted(world, node)
+        await kernel_is(world, "True")
+        await world.until_running(1)
+        assert [one.id for one in world.all_machines()] == [machine.id]
+
+    app_world.run(program, settings=REPAIR)
+
+
+def test_others_do_not_wait_for_a_reboot_and_nobody_waits_for_it_for_longer_than_ten_minutes() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve("m5.xlarge", total=1)
+        await pool(world, slots, types=("m5.large", "m5.xlarge"))
+        await world.deploy("web", 1, cpu="3")
+        await world.until_running(1)
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        await world.until(lambda: rebooting(world), within_s=120)
+        without_agent(world)  # so it will not be back
+        await world.deploy("other", 1, cpu="300m")
+        assert await world.until_running(1, "other") < 60
+        await world.restart(after_s=20)
+        await world.sleep(480)
+        assert await world.running() == []
+        await world.until_running(1, within_s=150)
+        assert await rebooting(world)
+
+    app_world.run(program, settings=REPAIR)
+
+
+def test_a_reboot_that_was_begun_is_seen_through_when_the_gate_is_shut_meanwhile() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await one_slot(world)
+        (machine,) = world.machines
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        await world.until(lambda: rebooting(world), within_s=120)
+        without_agent(world)
+        world.settings = app_world.SETTINGS
+        await world.restart(after_s=20)
+        await is_replaced_in_its_slot(world, slots, machine)
+        assert len(await world.events("RebootFailed")) == 1
+
+    app_world.run(program, settings=REPAIR)
+
+
+# --- Killed in the middle of it ---------------------------------------------------------------------------
+
+WRITES = 15  # from the fault that was tolerated for long enough to the pod that runs again
+MARKED = 7  # the machine is, and it is not yet rebooted: rather than perhaps twice it is not, and is replaced
+
+
+def repaired(dies_at: int | None) -> int:
+    """How many writes it took; the program dies once, when one of them took effect and before it is told so."""
+    took: list[int] = []
+
+    async def program(world: AppWorld) -> None:
+        slots = await one_slot(world)
+        (node,), (machine,) = await world.nodes(), world.machines
+        await kernel_is(world, "False")
+        await world.sleep(TOLERATED_S - 60)
+        hands, first = world.hands, len(world.hands.writes)
+        if dies_at is not None:
+            hands.die_at(first + dies_at, after_effect=True)
+        healthy = False
+
+        async def is_over() -> bool:
+            nonlocal healthy
+            if world.hands.dead.is_set():
+                await world.restart()
+            if dies_at == MARKED:
+                return world.machines != [machine] and len(await world.running()) == 1
+            (now,) = await world.nodes()
+            if not healthy and now.status.node_info.boot_id != node.status.node_info.boot_id:
+                healthy = True
+                await kernel_is(world, "True")
+            (claim,) = await world.claims()
+            over = said(claim, "Rebooting") == ("False", "RebootSucceeded")
+            return over and len(await world.running()) == 1
+
+        await world.until(is_over, within_s=2400)
+        await world.sleep(60)
+        took.append(len(hands.writes) - first)
+        assert hands.dead.is_set() == (dies_at is not None)
+        await world.sleep(TOLERATED_S)
+        assert not await rebooting(world)
+        (after,) = world.machines
+        assert (after.id == machine.id, after.boots) == ((False, 1) if dies_at == MARKED else (True, 2))
+        assert world.in_reservation(slots) == 1 == len(await world.running())
+
+    app_world.run(program, settings=REPAIR)
+    return took[0]
+
+
+def test_every_write_of_a_repair_is_one_of_those_after_which_the_program_dies() -> None:
+    assert repaired(None) == WRITES
+
+
+@pytest.mark.parametrize("write", range(WRITES))
+def test_a_program_that_dies_while_it_reboots_a_node_is_made_good_by_the_next(write: int) -> None:
+    repaired(write)

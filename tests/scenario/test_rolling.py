@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 import app_world
+import cluster_world
 from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.sim.cluster import timings
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 
@@ -169,5 +171,49 @@ def test_a_bigger_pod_that_waited_before_takes_no_slot_and_room_only_where_kube_
         assert len(await world.running("bigger")) == gets_in
         await world.scale("bigger", 0)
         await world.until_running(2)  # who lost a place has one again
+
+    app_world.run(program)
+
+
+DRAINS_S = 30 * 60
+
+
+async def slow_to_drain(world: AppWorld) -> Reservation:
+    """A slot with room to spare, in a pool that may also buy, and on its node a pod that takes half an hour to end."""
+    slots = world.reserve("m5.xlarge", total=1)
+    agent = cluster_world.workload("agent", cpu="100m")
+    await world.create("/apis/apps/v1/namespaces/default/daemonsets", agent)
+    await pool(world, slots, types=("m5.large", "m5.xlarge"))
+    await world.deploy("web", 1, cpu="3")
+    await world.until_running(1)
+    lasts = {timings.STOPS_AFTER: str(DRAINS_S)}
+    await world.deploy("slow", 1, cpu="200m", annotations=lasts, terminationGracePeriodSeconds=DRAINS_S)
+    await world.until_running(1, "slow")
+    assert world.in_reservation(slots) == 1 == len(world.machines)
+    return slots
+
+
+def test_a_pod_that_has_nothing_to_do_with_a_node_that_drains_does_not_wait_for_it() -> None:
+    """The replacement has room for it, but comes only when the drain is over. Those it comes for wait for it."""
+
+    async def program(world: AppWorld) -> None:
+        slots = await slow_to_drain(world)
+        await drift_all(world)
+
+        async def drains() -> bool:
+            return bool(await waiting(world)) and not await world.running()
+
+        await world.until(drains)
+        await world.deploy("small", 1, cpu="300m")
+        assert await world.until_running(1, "small") < 60
+        await world.restart(after_s=20)
+        await world.deploy("other", 1, cpu="1800m")
+        assert await world.until_running(1, "other") < 60
+        await world.sleep(DRAINS_S - 600)
+        assert len(await waiting(world)) == 1
+        assert await world.running() == []
+        await world.until_running(1, within_s=900)
+        assert world.in_reservation(slots) == 1
+        assert [one.instance_type for one in world.all_machines()].count("m5.xlarge") == 2
 
     app_world.run(program)

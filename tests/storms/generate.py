@@ -1,11 +1,15 @@
 """A storm from a seed: a world, what people do in it, and what goes wrong meanwhile.
 
+There are two kinds. Most are short and rough. Those with seeds from `LONG` on last half an hour, in which little goes
+wrong and much changes: nodes drift, others take slots and leave them, blocks end sooner or later than was said; so
+reservations are rolled and filled, and pods are moved.
+
 The rules: the same seed gives the same storm; everything that goes wrong ends with the storm; and sizes of pods are
 such that whether one fits a type is beyond doubt, so that the oracle need not know how much of a machine is left for
 pods.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from checker.dice import Dice
@@ -13,6 +17,8 @@ from holdfast.sim.api import faults as api
 from holdfast.sim.ec2 import faults as ec2
 
 LASTS_S: Final = 300
+LONG: Final = 1_000_000
+LONG_S: Final = 1800
 ZONES: Final = {"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"}
 VCPUS: Final = {"m5.large": 2, "m5a.large": 2, "c5.large": 2, "m5.xlarge": 4, "c5.2xlarge": 8}
 CAPACITY_TYPES: Final = (
@@ -50,6 +56,7 @@ class Slots:
     open: bool
     ends_s: int | None = None  # a capacity block is drained from then on, anything else is over
     block: bool = False
+    interruptible: bool = False  # lent by another one, which may take it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +99,15 @@ class Storm:
     steps: tuple[Step, ...]
     weather: tuple[ec2.Fault, ...]  # of EC2, in seconds since the beginning
     replicas: int  # of the program
+    lasts_s: int = LASTS_S
 
 
 def storm(seed: int) -> Storm:
     dice = Dice(seed)
+    return _long(seed, dice) if seed >= LONG else _short(seed, dice)
+
+
+def _short(seed: int, dice: Dice) -> Storm:
     slots = tuple(_slots(dice, number) for number in range(dice.number(0, 3)))
     pools = tuple(_pool(dice, number, slots) for number in range(dice.number(1, 3)))
     apps = tuple(_app(dice, number) for number in range(dice.number(1, 5)))
@@ -112,10 +124,108 @@ def storm(seed: int) -> Storm:
     )
 
 
+def _long(seed: int, dice: Dice) -> Storm:
+    slots = tuple(_many_slots(dice, number) for number in range(dice.number(1, 3)))
+    pools = tuple(_reserved_pool(dice, number, slots) for number in range(dice.number(1, 2)))
+    apps = tuple(_moved_app(dice, number) for number in range(dice.number(1, 3)))
+    steps = [_change(dice, slots, pools, apps) for _ in range(dice.number(6, 12))]
+    steps += [_mishap(dice) for _ in range(dice.pick((0, 1, 1, 2)))]
+    return Storm(
+        seed=seed,
+        slots=slots,
+        pools=pools,
+        apps=apps,
+        steps=tuple(sorted(steps, key=lambda step: step.at_s)),
+        weather=tuple(_weather(dice) for _ in range(dice.number(0, 1))),
+        replicas=dice.number(1, 2),
+        lasts_s=LONG_S,
+    )
+
+
+def _many_slots(dice: Dice, number: int) -> Slots:
+    kind = dice.pick(("default", "default", "default", "block", "interruptible"))
+    total = dice.number(2, 5)
+    return Slots(
+        name=f"slots-{number}",
+        instance_type=dice.pick(tuple(VCPUS)),
+        zone=dice.pick(tuple(ZONES)),
+        total=total,
+        elsewhere=dice.pick((0, 0, 1, total)) if kind != "interruptible" else 0,
+        starts_s=0,
+        open=False,
+        ends_s=dice.number(600, 3 * LONG_S) if kind == "block" else None,
+        block=kind == "block",
+        interruptible=kind == "interruptible",
+    )
+
+
+def _reserved_pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
+    away_max, budgets = dice.pick(BUDGETS)
+    return Pool(
+        name=f"pool-{number}",
+        instance_types=tuple(VCPUS),
+        capacity_types=dice.pick(CAPACITY_TYPES[:3]),
+        slots=tuple(one.name for one in dice.some(slots)),
+        weight=dice.pick((0, 10)),
+        vcpu_limit=None,
+        tainted=False,
+        away_max=away_max,
+        budgets=budgets,
+    )
+
+
+def _moved_app(dice: Dice, number: int) -> App:
+    return App(
+        name=f"app-{number}",
+        replicas=dice.number(1, 6),
+        cpu_millis=dice.pick(PODS_MILLIS[:3]),
+        selector=(),
+        tolerates=False,
+        away_max=dice.pick((None, None, 1, 2)),
+        disk=dice.chance(0.1),
+    )
+
+
+def _change(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]) -> Step:
+    at_s = dice.number(60, LONG_S)
+    what = dice.pick(
+        ("drift", "drift", "give", "take", "grow", "scale", "scale", "extend", "reclaim", "cancel")
+    )
+    match what:
+        case "scale":
+            return Step(at_s, what, (dice.pick(apps).name, dice.number(0, 8)))
+        case "drift":
+            return Step(at_s, what, (dice.pick(pools).name, f"since-{at_s}"))
+        case "extend":
+            return Step(at_s, what, (dice.pick(slots).name, dice.number(-900, 3600)))
+        case "cancel":
+            return Step(at_s, what, (dice.pick(slots).name,))
+        case _:
+            return Step(at_s, what, (dice.pick(slots).name, dice.number(1, 2)))
+
+
+def _mishap(dice: Dice) -> Step:
+    """Little goes wrong, but at any time."""
+    at_s = dice.number(60, LONG_S)
+    what = dice.pick(("crash", "crash", "cut", "down", "clock", "answer", "answer"))
+    match what:
+        case "crash":
+            return Step(at_s, what, (dice.number(0, 25), dice.chance(0.5), dice.pick((0, 1, 20))))
+        case "down":
+            return Step(at_s, what, (dice.number(1, 200),))
+        case "clock":
+            return Step(at_s, what, (dice.number(-120, 120),))
+        case "answer":
+            fault = api.Refuse(dice.pick(("InternalError", "Timeout")), after_effect=True)
+            return Step(at_s, "request", ("write", fault, dice.number(1, 6)))
+        case _:
+            return Step(at_s, what)
+
+
 def _slots(dice: Dice, number: int) -> Slots:
     total = dice.number(1, 3)
     block = dice.chance(0.1)
-    return Slots(
+    made = Slots(
         name=f"slots-{number}",
         instance_type=dice.pick(tuple(VCPUS)),
         zone=dice.pick(tuple(ZONES)),
@@ -123,9 +233,10 @@ def _slots(dice: Dice, number: int) -> Slots:
         elsewhere=dice.number(0, total),
         starts_s=dice.pick((0, 0, 0, dice.number(30, LASTS_S))),
         open=dice.chance(0.2) and not block,
-        ends_s=dice.number(60, LASTS_S) if block or dice.chance(0.2) else None,
         block=block,
     )
+    lasts_s = dice.number(60, LASTS_S) if block or dice.chance(0.2) else None
+    return replace(made, ends_s=made.starts_s + lasts_s) if lasts_s is not None else made
 
 
 def _pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:

@@ -7,11 +7,13 @@ fails each time. The rule: when it is quiet the world comes to where the oracle 
 import asyncio
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import app_world
+import aws_world
 import cluster_world
 import kube_worlds
 from app_world import AppWorld, capacity_types, instance_types
@@ -23,11 +25,13 @@ from holdfast.api.nodes import Node
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.front import Request
 from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volume
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Reservation
 from storms import oracle
-from storms.generate import LASTS_S, ZONES, App, Slots, Step, Storm, storm
+from storms.generate import ZONES, App, Slots, Step, Storm, storm
 from storms.oracle import Scene
 from storms.watch import Watch
 
@@ -61,6 +65,7 @@ class Outcome:
     problems: list[str]
     quiet_after_s: float
     story: list[str]
+    judged: Counter[str] = field(default_factory=Counter)
 
 
 def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -71,12 +76,10 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         scenario = _Scenario(world, made, outcome, tell)
         keeper = asyncio.create_task(scenario.keep_alive())
         await scenario.build()
-        watcher = asyncio.create_task(scenario.watch.run(world.server))
         await scenario.rage()
         await scenario.settle()
         keeper.cancel()
-        assert not watcher.done(), "nobody watched"
-        watcher.cancel()
+        outcome.judged = scenario.watch.judged
 
     start_s = int(kube_worlds.START.timestamp())
     rules = [
@@ -84,6 +87,8 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         for rule in made.weather
     ]
     settings = app_world.SETTINGS
+    if any(slots.interruptible for slots in made.slots):
+        settings = dataclasses.replace(settings, interruption_queue=app_world.QUEUE)
     if made.replicas > 1:
         settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
     app_world.run(program, seed=seed, rules=rules, timings=TIMINGS, settings=settings)
@@ -97,6 +102,7 @@ class _Scenario:
         self._outcome = outcome
         self._tell = tell
         self._ids: dict[str, str] = {}  # of reservations
+        self._lenders: dict[str, Reservation] = {}  # of those that may be taken back
         self._down_s = 0
         self.watch = Watch(made)
         self._wanted = {app.name: app.replicas for app in made.apps}
@@ -110,17 +116,10 @@ class _Scenario:
 
     async def build(self) -> None:
         world = self._world
+        self.watch.start(world)
         for slots in self._storm.slots:
             self._say(str(slots))
-            self._ids[slots.name] = world.reserve(
-                slots.instance_type,
-                slots.total,
-                zone_id=ZONES[slots.zone],
-                elsewhere=slots.elsewhere,
-                start_s=world.clock.now_s() + slots.starts_s,
-                criteria="open" if slots.open else "targeted",
-                **_end(slots, world.clock.now_s()),
-            ).id
+            self._ids[slots.name] = self._reserve(slots).id
         for rule in self._storm.weather:
             self._say(f"weather: {rule}")
         for pool in self._storm.pools:
@@ -145,6 +144,23 @@ class _Scenario:
         for _ in range(1, self._storm.replicas):
             world.stand_by()
 
+    def _reserve(self, slots: Slots) -> Reservation:
+        world, zone_id, now_s = self._world, ZONES[slots.zone], self._world.clock.now_s()
+        if slots.interruptible:
+            self._lenders[slots.name] = source = world.reserve(
+                slots.instance_type, slots.total, zone_id=zone_id
+            )
+            return control.lend(world.ec2.world, source.id, slots.total)
+        return world.reserve(
+            slots.instance_type,
+            slots.total,
+            zone_id=zone_id,
+            elsewhere=slots.elsewhere,
+            start_s=now_s + slots.starts_s,
+            criteria="open" if slots.open else "targeted",
+            **_end(slots, now_s),
+        )
+
     async def _start(self, app: App) -> None:
         kind = "statefulsets" if app.disk else "deployments"
         spec: dict[str, Any] = {"replicas": app.replicas, "cpu": f"{app.cpu_millis}m"}
@@ -168,8 +184,9 @@ class _Scenario:
             await self._until(step.at_s)
             self._say(f"{step.what} {' '.join(map(str, step.about))}")
             await self._do(step)
-        await self._until(LASTS_S)
+        await self._until(self._storm.lasts_s)
         self._world.line.clear()
+        self._world.own_clock.jumped_s = self._world.clock.jumped_s
         self._world.live_on()
         self._say("silence")
 
@@ -185,6 +202,8 @@ class _Scenario:
 
     async def _do(self, step: Step) -> None:
         world, about = self._world, step.about
+        if step.what not in ("scale", "drift"):
+            self.watch.disturbed()
         match step.what:
             case "scale":
                 self._wanted[about[0]] = about[1]
@@ -198,7 +217,12 @@ class _Scenario:
                 if there.state == "active" and there.kind != "capacity-block":
                     with contextlib.suppress(ApiError):  # EC2's weather is everybody's
                         world.cancel(there)
+            case "reclaim":
+                self._reclaim(about[0], about[1])
+            case "extend":
+                self._extend(self._ids[about[0]], about[1])
             case "take" | "give" | "grow":
+                self.watch.taken()
                 self._count(step.what, self._ids[about[0]], about[1])
             case "delete pod" | "delete claim" | "delete node":
                 await self._delete(_KINDS[step.what], about[0])
@@ -214,6 +238,8 @@ class _Scenario:
             case "crash":
                 write, after_effect, self._down_s = about
                 world.hands.die_at(len(world.hands.writes) + write, after_effect=after_effect)
+            case "clock":
+                world.own_clock.jumped_s += about[0]
             case "cut":
                 world.line.cut()
             case "down":
@@ -235,17 +261,39 @@ class _Scenario:
         """Others come and go, or somebody buys more."""
         ec2 = self._world.ec2.world
         there = ec2.reservations[reservation_id]
-        if what == "grow":
+        if what == "grow" and not there.source_id:
             ec2.put_reservation(there, total=there.total + slots, available=there.available + slots)
-        elif what == "take":
+        elif what == "take" and there.target < 0:
             control.take(ec2, reservation_id, slots)
-        else:
+        elif what == "give":
             control.give(ec2, reservation_id, slots)
+
+    def _reclaim(self, name: str, left: int) -> None:
+        """Who lent slots takes them back but for so many; who is in them has two minutes."""
+        there = self._world.ec2.world.reservations[self._ids[name]]
+        if name in self._lenders and there.active and there.target < 0 and left < there.total:
+            asked = {"CapacityReservationId": self._lenders[name].id, "TargetInstanceCount": left}
+            with contextlib.suppress(ApiError):  # EC2's weather is everybody's
+                self._world.ec2.call(
+                    "UpdateInterruptibleCapacityReservationAllocation",
+                    asked,
+                    Caller(aws_world.ACCOUNT, "", ""),
+                )
+
+    def _extend(self, reservation_id: str, seconds: int) -> None:
+        """The end of a block is moved, perhaps while it is drained; not to where it would have been taken back."""
+        ec2 = self._world.ec2.world
+        there = ec2.reservations[reservation_id]
+        if there.kind == "capacity-block" and there.active:
+            end_s = max(there.end_s + seconds, ec2.now_s + oracle.DRAINS_S)
+            control.set_end(ec2, reservation_id, end_s)
 
     async def _delete(self, kind: type[Object], number: int) -> None:
         found = sorted((await self._world.kube.list(kind)).items, key=lambda one: one.metadata.name)
         if found:
-            await self._world.kube.delete(found[number % len(found)])
+            one = found[number % len(found)]
+            self.watch.exempt.add(one.metadata.name)
+            await self._world.kube.delete(one)
 
     # --- After it -------------------------------------------------------------------------------------
 
@@ -256,6 +304,7 @@ class _Scenario:
         machines: set[str] = set()
         while clock.monotonic_s() - began_s < QUIET_S:
             await self._world.sleep(LOOK_S)
+            self.watch.look()
             scene = await self._scene()
             self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._world.writes())]
             now = {machine.id for machine in scene.machines}

@@ -21,8 +21,18 @@ from disruption_builders import (
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Drifted, NodeFacts, Policy, PoolRules, Reason, Settings, World
+from holdfast.core.disruption.inputs import (
+    Budget,
+    Drifted,
+    NodeFacts,
+    Policy,
+    PoolRules,
+    Reason,
+    Settings,
+    World,
+)
 from holdfast.model import requirements
+from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
 
@@ -319,6 +329,42 @@ def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
     assert decide(asked, Settings(), decision.memory).command is not None
 
 
+def test_a_pod_that_was_moved_to_another_zone_is_known_again() -> None:
+    """Since Kubernetes 1.35 a pod that is bound has the zone of its node among its labels."""
+
+    def bound(name: str, zone: str, created_s: int) -> list[PodView]:
+        here = replace(HALF, labels=(*HALF.labels, (names.ZONE, zone)))
+        return [replace(pod, created_s=created_s) for pod in load(name, here)]
+
+    decision = decided(machine("a", LARGE, bound("a", "z1", NOW_S - 3600)))
+    assert decision.command is not None
+    asked = world(machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300)
+    assert Code.COOLING_DOWN in codes(decide(asked, Settings(), decision.memory), "b")
+
+
+@pytest.mark.parametrize(("ago_s", "is_moved"), [(None, True), (601, True), (599, False)])
+def test_a_program_that_has_just_begun_knows_from_nodepools_who_is_left_in_peace(
+    ago_s: int | None, *, is_moved: bool
+) -> None:
+    young = [replace(pod, created_s=NOW_S - 60) for pod in load("a", HALF)]
+    consolidated = NOW_S - ago_s if ago_s is not None else None
+    rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=consolidated)
+    asked = world(machine("a", LARGE, young), pools=on_demand(), rules=rules)
+    assert (decide(asked).command is not None) is is_moved
+
+
+def test_a_drain_that_takes_long_is_not_forgotten() -> None:
+    decision = decided(machine("a", LARGE, load("a", HALF)))
+    drains = machine("a", LARGE, load("a", HALF), deleting=True)
+    other = machine("c", LARGE, load("c", shape(900, app="other")))
+    hours = world(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
+    much_later = decide(hours, Settings(), decision.memory)
+    assert much_later.command is not None
+    successor = [replace(pod, created_s=NOW_S + 7300) for pod in load("b", HALF)]
+    asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
+    assert Code.COOLING_DOWN in codes(decide(asked, Settings(), much_later.memory), "b")
+
+
 @pytest.mark.fact("D-28", "D-35", "W-2")
 def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
@@ -386,15 +432,23 @@ def test_balanced_never_leaves_a_slot_for_another_in_a_pool_that_pays_for_nodes(
 
 
 @pytest.mark.fact("D-41")
-def test_pools_that_are_not_balanced_are_not_asked() -> None:
+@pytest.mark.parametrize(("theirs", "gone"), [(FREE, {"big", "busy"}), (BALANCED, {"big"})])
+def test_every_balanced_pool_must_agree_and_the_others_are_not_asked(
+    theirs: PoolRules, gone: set[str]
+) -> None:
+    """The cheap node with many pods is of the other pool: it goes along unless that pool finds it too much trouble."""
     other = {names.NODEPOOL: "other"}
     nodes = [
-        machine("a", SMALL, load("a", shape(90), 20), labels=other),
-        machine("b", MEDIUM, load("b", WEB)),
+        machine("busy", SMALL, load("busy", shape(90), 20), labels=other),
+        machine("full", LARGE, load("full", shape(7000)), labels=other),
+        machine("big", LARGE, load("big", WEB)),
+        machine("room", MEDIUM, load("room", WEB)),
     ]
     pools = [*on_demand(), pool("other", catalog(), ON_DEMAND_ONLY)]
-    rules = {"default": BALANCED, "other": FREE}
-    assert decided(*nodes, pools=pools, rules=rules).command is not None
+    decision = decided(*nodes, pools=pools, rules={"default": BALANCED, "other": theirs})
+    assert decision.command is not None
+    assert set(decision.command.candidates) == gone
+    assert (Code.BALANCE in codes(decision, "busy")) is (theirs is BALANCED)
 
 
 def test_a_pod_that_wants_a_node_of_its_own_finds_one_among_many_that_have_its_like() -> None:

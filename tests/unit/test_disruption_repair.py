@@ -243,6 +243,9 @@ def test_a_reserved_node_that_is_not_back_from_its_reboot_is_replaced_at_once() 
     gone = sick(lately, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
     assert repaired(reserved(gone)).action is Action.TERMINATE_FIRST
     assert reserved(replace(gone, ready=True)).command is None  # it came back after all
+    shut = Settings()
+    assert repaired(reserved(gone, shut)).action is Action.TERMINATE_FIRST  # what was begun is seen through
+    assert reserved(replace(gone, reboot_failed=False), shut).command is None
 
 
 def test_a_node_that_is_just_back_from_its_reboot_is_given_time() -> None:

@@ -20,8 +20,9 @@ SLOT = reservation("cr-1", "big", zone="z2")
 TYPES = (instance_type("small", 2, 4, 0.1), instance_type("big", 8, 16, 0.4, [SLOT]))
 
 
-def seen(*requirements: dict[str, Any], slot: str = "", **spec: Any) -> NodeView:
-    meta = {"labels": {names.NODEPOOL: "default"}, "annotations": {names.SLOT: slot} if slot else {}}
+def seen(*requirements: dict[str, Any], slot: str = "", waits: bool = False, **spec: Any) -> NodeView:
+    notes = ({names.SLOT: slot} if slot else {}) | ({names.WAITS_FOR_INSTANCE: "i-1"} if waits else {})
+    meta = {"labels": {names.NODEPOOL: "default"}, "annotations": notes}
     claim = nodeclaim("c", meta, requirements=list(requirements), **spec)
     return in_flight.view(claim, TYPES, LABELS)
 
@@ -48,6 +49,16 @@ def test_what_no_type_suits_has_room_for_its_own_pods_alone() -> None:
         requirement(names.INSTANCE_TYPE, "In", "gone"), resources={"requests": {"cpu": "3", "memory": "1Gi"}}
     )
     assert node.allocatable["cpu"] == 3000
+
+
+def test_one_that_waits_for_its_slot_has_room_for_its_own_pods_alone() -> None:
+    node = seen(
+        requirement(names.CAPACITY_TYPE, "In", "reserved"),
+        slot="cr-1",
+        waits=True,
+        resources={"requests": {"cpu": "3", "memory": "1Gi"}},
+    )
+    assert (node.allocatable["cpu"], node.capacity["cpu"]) == (3000, 8000)
 
 
 def test_taints_that_pass_are_not_held_against_it() -> None:

@@ -1,8 +1,11 @@
 """What a snapshot of a running cluster costs: what changed since the last one, and the rest is the same again."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 import builders
 import objects
@@ -10,7 +13,6 @@ from app_world import AppWorld
 from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
-from holdfast.api.nodes import Node
 from holdfast.app import App
 from holdfast.model.snapshot import NodeView
 from holdfast.ports import Change
@@ -19,18 +21,23 @@ from holdfast.sim import time
 MANY = 1_000
 
 
-def put(app: App, *found: Object) -> None:
+VERSIONS = itertools.count(1)
+
+
+def put(app: App, *found: Object, kind: Literal["MODIFIED", "DELETED"] = "MODIFIED") -> None:
+    """As a watch would bring them: each with the next version."""
     for obj in found:
-        app.caches.of(type(obj)).apply(Change("MODIFIED", obj))
+        meta = msgspec.structs.replace(obj.metadata, resource_version=str(next(VERSIONS)))
+        app.caches.of(type(obj)).apply(Change(kind, msgspec.structs.replace(obj, metadata=meta)))
 
 
-def pod(name: str, version: int = 1, **spec: Any) -> Object:
-    return objects.pod(name, {"uid": name, "resourceVersion": str(version)}, **spec)
+def pod(name: str, **spec: Any) -> Object:
+    return objects.pod(name, {"uid": name}, **spec)
 
 
-def node(name: str, version: int = 1, **status: Any) -> Object:
+def node(name: str, **status: Any) -> Object:
     labels = {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.large"}
-    return objects.node(name, {"labels": labels, "resourceVersion": str(version)}, status=status)
+    return objects.node(name, {"labels": labels}, status=status)
 
 
 def with_disk(disk: str) -> dict[str, Any]:
@@ -53,7 +60,7 @@ def test_what_did_not_change_is_the_same_again() -> None:
         put(app, node("n-0"), node("n-1"), pod("p", nodeName="n-0"))
         before = (await app.live.take()).snapshot
         assert (await app.live.take()).snapshot.nodes is before.nodes
-        put(app, pod("p", 2, nodeName="n-0"), node("n-1", 2, conditions=[]))
+        put(app, pod("p", nodeName="n-0"), node("n-1", conditions=[]))
         after = (await app.live.take()).snapshot
         assert [one is other for one, other in zip(before.nodes, after.nodes, strict=True)] == [True, True]
         put(app, pod("q", nodeName="n-0"))
@@ -68,8 +75,8 @@ def test_a_volume_claim_that_changed_has_its_own_pods_read_again() -> None:
         put(app, node("n-0"), node("n-1"))
         put(app, pod("p", nodeName="n-0", **with_disk("a")), pod("q", nodeName="n-1", **with_disk("b")))
         before = await nodes_of(app)
-        bound = objects.claim("a", {"resourceVersion": "2"}, spec={"storageClassName": "gp3"})
-        put(app, objects.storage_class(meta={"resourceVersion": "1"}), bound)
+        bound = objects.claim("a", {}, spec={"storageClassName": "gp3"})
+        put(app, objects.storage_class(), bound)
         after = await nodes_of(app)
         assert [volume for _, volume in after["n-0"].attached] == ["default/a"]
         assert after["n-1"] is before["n-1"]
@@ -101,12 +108,12 @@ def test_others_run_while_the_snapshot_of_many_is_taken() -> None:
 def test_what_the_nodes_of_a_pool_have_follows_them() -> None:
     async def program(app: App) -> None:
         document = builders.nodepool_document()
-        put(app, objects.read(NodePool, "default", {"resourceVersion": "1"}, spec=document["spec"]))
+        put(app, objects.read(NodePool, "default", {}, spec=document["spec"]))
         put(app, node("n-0"), node("n-1"))
         assert used(app) == {"cpu": 8_000, "nodes": 2}
-        put(app, node("n-1", 2, capacity={"cpu": "16"}))
+        put(app, node("n-1", capacity={"cpu": "16"}))
         assert used(app) == {"cpu": 20_000, "nodes": 2}
-        app.caches.of(Node).apply(Change("DELETED", objects.node("n-0", {"resourceVersion": "3"})))
+        put(app, node("n-0"), kind="DELETED")
         assert used(app) == {"cpu": 16_000, "nodes": 1}
 
     in_a_world(program)

@@ -167,13 +167,22 @@ def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() ->
 
 
 def test_a_claim_holds_the_slot_that_is_written_on_it() -> None:
-    notes = {names.SLOT: "cr-1", names.WAITS_FOR_INSTANCE: "i-1"}
+    notes = {names.SLOT: "cr-1", names.WAITS_FOR_INSTANCE: "i-1", names.HELD_FOR: "one two"}
     meta = {"annotations": notes, "labels": {names.NODEPOOL: "p"}, "creationTimestamp": AN_HOUR_AGO}
     wanted = [requirement(names.CAPACITY_TYPE, "In", "reserved")]
     view = claims.view(nodeclaim("c", meta, requirements=wanted), LABELS)
     assert (view.slot, view.waits_for_instance, view.node_pool) == ("cr-1", "i-1", "p")
+    assert view.held_for == frozenset({"one", "two"})
     assert (view.created_s, view.launched_s, view.provider_id) == (NOW_S - 3600, None, None)
     assert view.requirements.get(names.CAPACITY_TYPE).values == {"reserved"}
+
+
+def test_the_room_of_a_launched_claim_is_held_only_while_it_is_rebooted() -> None:
+    meta = {"annotations": {names.HELD_FOR: "one"}}
+    reboots = {"conditions": [condition("Rebooting", at=NOW)]}
+    view = claims.view(nodeclaim("c", meta, reboots), LABELS)
+    assert (view.held_for, view.rebooting_s) == (frozenset({"one"}), NOW_S)
+    assert claims.view(nodeclaim("c", meta), LABELS).held_for is None  # a crash left it behind
 
 
 def test_a_claim_that_was_launched_says_when() -> None:

@@ -25,9 +25,13 @@ def has_failed(claim: NodeClaim) -> bool:
 
 
 def of(claim: NodeClaim) -> tuple[int, ...]:
-    """When it was rebooted for its repair, in seconds since the epoch."""
+    """When it was rebooted for its repair, in seconds since the epoch. The last one was not begun where the condition says
+    nothing of it: whoever wanted to begin it died between the two."""
     written = claim.metadata.annotations.get(names.REBOOTS, "")
-    return tuple(int(one) for one in written.split(",") if one.isdecimal())
+    found = tuple(int(one) for one in written.split(",") if one.isdecimal())
+    said = conditions.find(claim.status.conditions, REBOOTING)
+    begun = found and said is not None and said.last_transition_time.timestamp() >= found[-1]
+    return found if begun else found[:-1]
 
 
 def and_one(claim: NodeClaim, at_s: int) -> str:

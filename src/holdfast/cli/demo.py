@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import shutil
-import signal
 import sys
 import tempfile
 from collections import deque
@@ -13,7 +12,7 @@ from typing import Final
 
 import click
 
-from holdfast.cli import options
+from holdfast.cli import ending, options
 from holdfast.demo import picture, stage, telling, view
 from holdfast.demo.picture import Picture
 from holdfast.demo.stage import Stage
@@ -93,9 +92,7 @@ class _Demo:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop.set)
+        ending.when_told(self._stop.set)
         async with stage.set_up(self._folder, clock=self._clock, ids=RealIds()) as made:
             self._greet(made)
             story = Story(made, self._say)

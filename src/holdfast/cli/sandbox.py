@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from holdfast import errors, sandbox
 from holdfast.api.findings import Finding
 from holdfast.api.scenario import Catalog
 from holdfast.api.world import World
-from holdfast.cli import manifests
+from holdfast.cli import ending, manifests
 from holdfast.cli.manifests import Loaded, Located, Raw
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
@@ -143,9 +142,8 @@ class _Refused(Exception):
 
 
 async def _until_told(work: Coroutine[Any, Any, None]) -> None:
-    """Until Ctrl-C or SIGTERM, of which the first counts: what is being cleaned up is cleaned up."""
+    """Until it is told to end; only the first time counts: what is being cleaned up is cleaned up."""
     task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
     told = False
 
     def stop() -> None:
@@ -154,8 +152,7 @@ async def _until_told(work: Coroutine[Any, Any, None]) -> None:
             told = True
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    ending.when_told(stop)
     try:
         await task
     except asyncio.CancelledError:

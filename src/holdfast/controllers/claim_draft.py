@@ -66,6 +66,9 @@ class Draft:
             )
         )
 
+    def drop(self, type_: str) -> None:
+        self._conditions(conditions.drop(self.status.conditions, type_))
+
     def restart(self, type_: str) -> None:
         """The time of a condition begins anew."""
         found = self.condition(type_)

@@ -5,8 +5,6 @@ is on its way out, so a crash between the two leaves a claim that the next look 
 nearer; and a claim that is on its way already is counted by whoever sent it.
 """
 
-import contextlib
-from datetime import datetime
 from typing import Final
 
 from holdfast import errors, names
@@ -74,10 +72,7 @@ class ClaimEnd:
 
 def deadline_s(annotations: dict[str, str]) -> int | None:
     """When the drain of a claim's node has to be over, as the claim says; None: whenever it is."""
-    written = annotations.get(names.TERMINATION_TIMESTAMP)
-    with contextlib.suppress(ValueError):
-        return times.epoch_s(datetime.fromisoformat(written)) if written else None
-    return None
+    return times.moment_s(annotations.get(names.TERMINATION_TIMESTAMP))
 
 
 def termination_mode(claim: NodeClaim) -> str:

@@ -92,6 +92,7 @@ class PodView:
     mirror: bool = False  # the kubelet's own, from a file on its node
     priority: int = 0
     deletion_cost: int = 0  # how much more than others it is to be left alone; negative: rather less
+    owner: str = ""  # the uid of what makes it anew elsewhere; its own where nothing does
 
     @property
     def full_name(self) -> str:

@@ -49,6 +49,8 @@ class Toleration:
     def tolerates(self, taint: Taint) -> bool:
         if self.effect not in (None, taint.effect) or self.key not in ("", taint.key):
             return False
+        if not self.key and taint.key == names.HELD_TAINT:
+            return False  # whoever goes anywhere does not go where room is held for others
         match self.operator:
             case TolerationOperator.EXISTS:
                 return True

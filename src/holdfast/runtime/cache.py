@@ -133,7 +133,7 @@ class Cache(Generic[K]):
         version = version_of(change.object.metadata.resource_version)
         if change.kind == "DELETED":
             self._remove(key_of(change.object), version)
-        elif change.kind != "BOOKMARK":
+        elif change.kind != "BOOKMARK" and not self._is_over(change.object):
             self._put(change.object)
         self._seen = max(self._seen, version)
 
@@ -141,9 +141,8 @@ class Cache(Generic[K]):
 
     def written(self, obj: K) -> None:
         """What the server answered to a write of ours."""
-        version = version_of(obj.metadata.resource_version)
-        if version <= self._seen and key_of(obj) not in self._objects:
-            return  # the watch is past it: the object has ended since
+        if self._is_over(obj):
+            return
         if self._unlisted is not None and key_of(obj) not in self._objects:
             self._unlisted.add(key_of(obj))  # so may the list be that is being read
         self._put(obj)
@@ -178,6 +177,10 @@ class Cache(Generic[K]):
             if number % _SLICE == 0:
                 await self._clock.sleep(0)
         return version
+
+    def _is_over(self, obj: K) -> bool:
+        """Whether what was seen is past it: the object has ended since."""
+        return _version(obj) <= self._seen and key_of(obj) not in self._objects
 
     def _put(self, obj: K) -> None:
         key = key_of(obj)

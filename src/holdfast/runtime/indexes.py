@@ -7,6 +7,10 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 
 
+def by_uid(obj: Object) -> tuple[str, ...]:
+    return (obj.metadata.uid,)
+
+
 def by_node(pod: Pod) -> tuple[str, ...]:
     """The node a pod is bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()

@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from holdfast import errors
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.ports import Clock, Ids, Kube
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
@@ -101,9 +102,12 @@ class Manager:
     async def _control(self, stopping: "asyncio.Task[bool]", election: Election | None) -> None:
         name = {"name": "holdfast"}
         self._recorder.gauge("leader_election_master_status", name, 1)
-        running: list[asyncio.Task[None]] = [asyncio.create_task(c.run()) for c in self._controllers]
+        running: list[asyncio.Task[None]] = []
         holding = asyncio.create_task(election.hold()) if election is not None else None
         try:
+            if holding is not None:
+                await _before(stopping, self._catch_up())
+            running += [asyncio.create_task(c.run()) for c in self._controllers]
             await asyncio.wait(
                 {stopping, *running, *([holding] if holding else [])}, return_when=asyncio.FIRST_COMPLETED
             )
@@ -119,6 +123,12 @@ class Manager:
                 task.result()
         if not stopping.done():
             raise errors.Unreachable("the lead was lost; start anew")
+
+    async def _catch_up(self) -> None:
+        """What the leader before us decided is known before we decide: our watch may have stalled, unnoticed."""
+        for reflector in self._reflectors:
+            if reflector.kind is NodeClaim:
+                await reflector.catch_up()
 
 
 async def _before(stopping: "asyncio.Task[bool]", work: Coroutine[Any, Any, None]) -> bool:

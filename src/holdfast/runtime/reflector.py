@@ -1,8 +1,11 @@
 """Keeps one cache current: lists once, then watches, and lists again when the server has forgotten where we were.
 
-Callers: `manager`, a task a kind. It never gives up: what fails is tried again, ever more slowly, and said once.
+Callers: `manager`, a task a kind; and it asks for one more list where a watch that has stalled would do harm. It never
+gives up: what fails is tried again, ever more slowly, and said once.
 """
 
+import asyncio
+import itertools
 from typing import Any, Final
 
 import structlog
@@ -18,6 +21,7 @@ _TOO_SHORT_S: Final = 1.0  # a watch that ends sooner, with nothing said, counts
 
 class Reflector:
     def __init__(self, cache: Cache[Any], *, kube: Kube, clock: Clock, ids: Ids, recorder: Recorder) -> None:
+        self.kind = cache.kind
         self._cache = cache
         self._kube = kube
         self._clock = clock
@@ -25,6 +29,7 @@ class Reflector:
         self._recorder = recorder
         self._version = ""  # where the watch goes on from; empty means: list
         self._failures = 0
+        self._listing = asyncio.Lock()
         self._log = structlog.get_logger().bind(kind=cache.kind.plural)
 
     async def run(self) -> None:
@@ -48,8 +53,20 @@ class Reflector:
                     self._log.warning("watch interrupted", error=trouble, failures=self._failures)
                 await self._clock.sleep(_BACKOFF.delay_s(self._failures, self._ids))
 
+    async def catch_up(self) -> None:
+        """Lists now, however current the watch may be, which goes on from where it is."""
+        for failures in itertools.count(1):
+            try:
+                await self._list()
+            except errors.HoldfastError as error:
+                self._log.warning("not listed", error=str(error), failures=failures)
+                await self._clock.sleep(_BACKOFF.delay_s(failures, self._ids))
+            else:
+                return
+
     async def _list(self) -> str:
-        version = await self._cache.replace(self._kube.pages(self._cache.kind))
+        async with self._listing:
+            version = await self._cache.replace(self._kube.pages(self._cache.kind))
         self._recorder.count("holdfast_watch_lists_total", {"resource": self._cache.kind.plural})
         return version
 

@@ -6,7 +6,7 @@ Called when a snapshot is taken. The rule: whether a claim holds a slot is read 
 
 from holdfast import names
 from holdfast.api import conditions
-from holdfast.api.claim_conditions import LAUNCHED
+from holdfast.api.claim_conditions import LAUNCHED, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model import requirements
 from holdfast.model.snapshot import ClaimView, CloudLabels
@@ -16,14 +16,18 @@ from holdfast.state import nodepools, times
 def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
     meta = claim.metadata
     created_s = times.epoch_s_or_none(meta.creation_timestamp) or 0
+    waits_for, rebooting_s = meta.annotations.get(names.WAITS_FOR_INSTANCE), _since_s(claim, REBOOTING)
+    held = meta.annotations.get(names.HELD_FOR) if waits_for or rebooting_s is not None else None
     return ClaimView(
         name=meta.name,
         node_pool=meta.labels.get(names.NODEPOOL),
         requirements=requirements.from_expressions(map(nodepools.expression, claim.spec.requirements)),
         created_s=created_s,
         slot=meta.annotations.get(names.SLOT) or _occupied(claim, labels),
-        waits_for_instance=meta.annotations.get(names.WAITS_FOR_INSTANCE),
-        launched_s=_launched_s(claim, created_s),
+        waits_for_instance=waits_for,
+        held_for=frozenset(held.split()) if held is not None else None,
+        rebooting_s=rebooting_s,
+        launched_s=_since_s(claim, LAUNCHED) or (created_s if claim.status.provider_id else None),
         provider_id=claim.status.provider_id,
         deleting=meta.deletion_timestamp is not None,
     )
@@ -42,8 +46,8 @@ def _occupied(claim: NodeClaim, labels: CloudLabels) -> str | None:
     return claim.metadata.labels.get(labels.reservation_id)
 
 
-def _launched_s(claim: NodeClaim, created_s: int) -> int | None:
-    launched = conditions.find(claim.status.conditions, LAUNCHED)
-    if launched is not None and launched.status == conditions.TRUE:
-        return times.epoch_s(launched.last_transition_time)
-    return created_s if claim.status.provider_id else None
+def _since_s(claim: NodeClaim, condition: str) -> int | None:
+    found = conditions.find(claim.status.conditions, condition)
+    if found is None or found.status != conditions.TRUE:
+        return None
+    return times.epoch_s(found.last_transition_time)

@@ -26,6 +26,7 @@ def rules(pool: NodePool) -> PoolRules:
         policy=Policy(disruption.consolidation_policy),
         budgets=tuple(map(_budget, disruption.budgets)),
         static=pool.spec.replicas is not None,
+        consolidated_s=times.moment_s(pool.metadata.annotations.get(names.CONSOLIDATED)),
     )
 
 

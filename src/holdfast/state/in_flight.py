@@ -31,6 +31,8 @@ def view(
         type_, offering = found
         known |= _single_values(type_.requirements) | _single_values(offering.requirements)
         allocatable, capacity = type_.allocatable_of(offering), type_.capacity
+    if names.WAITS_FOR_INSTANCE in meta.annotations:
+        allocatable = needs  # when it comes nobody knows: what is left over is promised to nobody
     startup = [nodepools.taint(t) for t in spec.startup_taints]
     return NodeView(
         name=meta.name,

@@ -33,6 +33,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import (
     claims,
+    held_room,
     nodepools,
     snapshot,
 )
@@ -214,7 +215,8 @@ class Live:
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
-        return Seen(self._expecting.applied(taken.snapshot), taken.rejected, tuple(self._supplied.unserved))
+        world = held_room.marked(self._expecting.applied(taken.snapshot))
+        return Seen(world, taken.rejected, tuple(self._supplied.unserved))
 
     async def _supply(self) -> _Supplied:
         found = _Supplied()

@@ -94,6 +94,8 @@ def view(
     promised = claim.status if claim is not None else NodeClaimStatus()
     initialized = halves.initialized
     labels = _labels(halves)
+    if _is_rebooting(halves):
+        pods = (pod for pod in pods if not pod.terminating)  # gone before it is back
     return NodeView(
         name=halves.name,
         labels=tuple(sorted(labels.items())),
@@ -158,10 +160,13 @@ def _taints(halves: Halves) -> tuple[taints.Taint, ...]:
     else:
         assert claim is not None
         found = [nodepools.taint(t) for t in claim.spec.taints]
-    rebooting = any(t.key == names.REBOOTING_TAINT for t in found)
-    if halves.initialized and not rebooting:
+    if halves.initialized and not _is_rebooting(halves):
         return tuple(found)
     return taints.lasting(found, [nodepools.taint(t) for t in claim.spec.startup_taints] if claim else ())
+
+
+def _is_rebooting(halves: Halves) -> bool:
+    return halves.node is not None and any(t.key == names.REBOOTING_TAINT for t in halves.node.spec.taints)
 
 
 def taint(key: str, effect: str, value: str) -> taints.Taint:

@@ -5,6 +5,7 @@ definitions (S-1 to S-6, D-6), one function each, so that no two callers mean di
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast import names
@@ -42,6 +43,19 @@ def owner(pod: Pod) -> str:
         if _OWNERS.get(reference.kind) == reference.api_version:
             return reference.kind
     return ""
+
+
+def maker(pod: Pod) -> str:
+    """The uid of what makes it anew when it goes; its own where nothing does."""
+    for reference in pod.metadata.owner_references:  # as plain as the above, and as often asked
+        if reference.controller:
+            return reference.uid
+    return pod.metadata.uid
+
+
+def makers(pods: Iterable[Pod]) -> str:
+    """Each once, as an annotation has them."""
+    return " ".join(sorted({maker(pod) for pod in pods}))
 
 
 def awaits_node(pod: Pod) -> bool:

@@ -120,6 +120,7 @@ def seen(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
         made_by == pod_states.MIRROR,
         pod.spec.priority or 0,
         pod_states.deletion_cost(pod) if meta.annotations else 0,
+        pod_states.maker(pod),
     )
 
 

@@ -35,6 +35,14 @@ def epoch_s_or_none(moment: datetime | None) -> int | None:
     return None if moment is None else epoch_s(moment)
 
 
+def moment_s(written: str | None) -> int | None:
+    """What `text` wrote; None for what is no time."""
+    try:
+        return epoch_s(datetime.fromisoformat(written)) if written else None
+    except ValueError:
+        return None
+
+
 def text(moment_s: int) -> str:
     """Seconds since the epoch as Kubernetes writes them."""
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,9 +15,10 @@ from typing import Final
 import msgspec
 
 from holdfast import names
+from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import fleets, templates
+from holdfast.cloud.aws import fleets, templates, type_labels
 from holdfast.cloud.aws.choice import Wanted
 from holdfast.cloud.aws.instances import Machine
 from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
@@ -26,6 +27,9 @@ from holdfast.model.offerings import InstanceType
 from holdfast.ports import LaunchRequest
 
 CLIENT_TOKEN_MAX: Final = 64
+OF_MACHINES: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
+"""Labels that a claim has from its machine; where a plan gives one of them, its requirements say the same."""
+
 _DIGITS: Final = 12
 
 
@@ -117,14 +121,17 @@ def _suits(one: Member, machine: Machine) -> bool:
 
 
 def _key(one: Member) -> str:
-    """Of all that decides what is launched, and of nothing that changes by itself: prices, counts, subnets."""
+    """Of all that decides what is launched, and of nothing that changes by itself: prices, counts, subnets; nor of the
+    labels of a machine, which a claim may have got before a crash."""
     claim = one.claim
+    labels = {key: value for key, value in claim.metadata.labels.items() if key not in OF_MACHINES}
     return _digest(
         one.request.token,
         one.node_class.metadata.name,
         one.request.slot or "",
         msgspec.json.encode(claim.spec, order="deterministic").decode(),
-        msgspec.json.encode(claim.metadata.labels, order="deterministic").decode(),
+        claim.metadata.labels.get(names.NODEPOOL, ""),
+        msgspec.json.encode(labels, order="deterministic").decode(),
         claim.metadata.annotations.get(names.MIN_VALUES_RELAXED, ""),
         *(known.name for known in one.request.instance_types),
     )

@@ -5,7 +5,7 @@ The other half of the Cloud door. It looks (what earlier calls launched), decide
 
 - A machine that an earlier call with the same token launched is adopted before anything is launched, and a
   call that is made again has the same client token (decision 24). A token is spent once an answer was read:
-  after any error but Unreachable.
+  after any error but Unreachable and NotReady. So what cannot be asked now is Unreachable, whatever the reason.
 - When EC2 calls a reservation full, its count is read again at once. While the count says that there is
   room, the launch is tried again. If there is none, another reservation that the claim lists is tried,
   unless it holds a slot of this one: which slot it holds next is for its owner to write down (decision 13).
@@ -99,7 +99,7 @@ class Launcher:
         self._books = books
         self._counts = counts
         self.templates = TemplateStore(aws, around.cluster, ids)
-        self._dealt: dict[str, str] = {}  # by instance id, the claim that was told of it
+        self._dealt: dict[str, Instance] = {}  # by id, what claims were told
 
     async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
         """One outcome a request, in order. `owned`: provider ids that claims have already."""
@@ -107,7 +107,7 @@ class Launcher:
         try:
             outcomes = await self._adopt(members, owned)
         except errors.HoldfastError as error:
-            return [error] * len(members)
+            return [_unknown(error) for _ in members]
         left = [member for member in members if member.index not in outcomes]
         groups = launch_groups.groups(left)
         for found in await asyncio.gather(*(self._launch(group, owned) for group in groups)):
@@ -117,34 +117,31 @@ class Launcher:
     # --- What was launched before ---------------------------------------------------------------------
 
     async def _adopt(self, members: Sequence[Member], owned: Collection[str]) -> dict[int, Outcome]:
-        """Machines of earlier calls that nobody owns: the one a claim was told of, else one that suits it."""
-        tokens = sorted({member.request.token for member in members})
-        found = [
+        """The machines of earlier calls: what a claim was told in this life, whether anybody can see it yet or not;
+        else one that nobody owns and that suits it."""
+        by_name = {member.claim.metadata.name: member for member in members}
+        outcomes: dict[int, Outcome] = {
+            by_name[told.claim].index: told
+            for told in self._dealt.values()
+            if told.claim in by_name and told.launch_token == by_name[told.claim].request.token
+        }
+        left = {member.index: member for member in members if member.index not in outcomes}
+        tokens = sorted({member.request.token for member in left.values()})
+        found = (
             machine
             for machine in await self._machines.launched_with(tokens)
-            if machine.instance.provider_id not in owned
-        ]
-        by_name = {member.claim.metadata.name: member for member in members}
-        adopted = {
-            by_name[claim].index: machine
-            for machine in found
-            if (claim := self._dealt.get(machine.id)) in by_name and claim is not None
-        }
-        left = [member for member in members if member.index not in adopted]
-        adopted |= launch_groups.adopted(left, (m for m in found if m.id not in self._dealt))
-        by_index = {member.index: member for member in members}
-        outcomes: dict[int, Outcome] = {}
-        for index, machine in adopted.items():
-            self._deal(machine.id, by_index[index])
-            outcomes[index] = launched.completed(
-                machine.instance, by_index[index], self._stamps(by_index[index])
-            )
+            if machine.instance.provider_id not in owned and machine.id not in self._dealt
+        )
+        for index, machine in launch_groups.adopted(tuple(left.values()), found).items():
+            adopted = launched.completed(machine.instance, left[index], self._stamps(left[index]))
+            outcomes[index] = self._deal(machine.id, adopted)
         return outcomes
 
-    def _deal(self, instance_id: str, member: Member) -> None:
-        self._dealt[instance_id] = member.claim.metadata.name
+    def _deal(self, instance_id: str, told: Instance) -> Instance:
+        self._dealt[instance_id] = told
         if len(self._dealt) > DEALT_MAX:
             self._dealt.pop(next(iter(self._dealt)))
+        return told
 
     # --- What is launched now -------------------------------------------------------------------------
 
@@ -157,6 +154,8 @@ class Launcher:
                 # An earlier life made a call of this name, for more claims or for fewer.
                 await self._find_earlier(launch)
                 why = None
+            except errors.Throttled as error:
+                why = functools.partial(_unknown, error)
             except errors.HoldfastError as error:
                 why = functools.partial(_same, error)
             if why is not None:
@@ -232,19 +231,17 @@ class Launcher:
         outcomes: dict[int, Outcome] = {}
         new = [found for found in answer.launched if not self._is_taken(found, launch)]
         for found, member in zip(new, launch.left, strict=False):
-            self._deal(found.instance_id, member)
             self._machines.launched(found.instance_id)
             stamps = self._stamps(member)
-            outcomes[member.index] = launched.instance(
-                found, member, picked, made, stamps=stamps, now_s=now_s
-            )
+            new_one = launched.instance(found, member, picked, made, stamps=stamps, now_s=now_s)
+            outcomes[member.index] = self._deal(found.instance_id, new_one)
         launch.settle(outcomes)
         return len(new) < len(answer.launched)
 
     def _is_taken(self, found: Launched, launch: _Launch) -> bool:
         told = self._dealt.get(found.instance_id)
         if told is not None:
-            return all(told != member.claim.metadata.name for member in launch.left)
+            return all(told.claim != member.claim.metadata.name for member in launch.left)
         return instances.provider_id(found.zone, found.instance_id) in launch.owned
 
     async def _has_room(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
@@ -299,6 +296,11 @@ def _target_ids(member: Member) -> tuple[str, ...]:
     direct = member.node_class.spec.capacity_reservation_spec
     target = direct.capacity_reservation_target if direct else None
     return (target.capacity_reservation_id,) if target and target.capacity_reservation_id else ()
+
+
+def _unknown(error: errors.HoldfastError) -> errors.Unreachable:
+    """EC2 did not say what there is, so something may have been launched before."""
+    return errors.Unreachable(str(error))
 
 
 def _same(error: errors.HoldfastError) -> errors.HoldfastError:

@@ -5,6 +5,7 @@ doing something twice does it once; a machine that was launched moments ago and 
 gone.
 """
 
+import contextlib
 import functools
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from holdfast.model.offerings import InstanceType
 
 V = TypeVar("V")
 
+JUST_S: Final = 5.0  # how long a listing is good enough to say that a machine is ending
 LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
 A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
@@ -97,9 +99,19 @@ class Machines:
         return sorted(found, key=lambda machine: (machine.instance.launched_s, machine.id))
 
     async def terminate(self, provider_id: str) -> None:
-        """NotFound when it has ended."""
-        if await self._ended.get(instances.instance_id(provider_id)) == _TERMINATED:
+        """NotFound when it has ended. One that is ending is only looked at (aws-6.7.1)."""
+        id_ = instances.instance_id(provider_id)
+        with contextlib.suppress(errors.NotReady):  # nobody sees it yet, and it can be ended all the same
+            if await self._state(id_) is InstanceState.ENDING:
+                return
+        if await self._ended.get(id_) == _TERMINATED:
             raise errors.NotFound(f"{provider_id} has ended")
+
+    async def _state(self, id_: str) -> InstanceState:
+        """Whoever waits for an end asks every few seconds: a listing from a moment ago will do."""
+        is_young = self._clock.monotonic_s() - self._listed_s < JUST_S
+        listed = self._listed.get(id_) if is_young else None
+        return (listed or await self.described(id_)).instance.state
 
     async def reboot(self, provider_id: str, operation: str) -> None:
         """The operation is written on the machine first: after a crash between the two it is not rebooted,

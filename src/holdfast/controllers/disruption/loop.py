@@ -17,6 +17,7 @@ from holdfast.api import claim_conditions, conditions, orders, reboots
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.conditions import Verdicts
@@ -29,10 +30,11 @@ from holdfast.core.disruption.commands import Action, Command, Decision, Memory,
 from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.validation import Invalid
 from holdfast.core.scheduling import columns
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import disruption_world
+from holdfast.state import disruption_world, pod_states
 from holdfast.state.disruption_world import Changes, Objects
 from holdfast.state.live import Live
 
@@ -49,7 +51,7 @@ class _Pending:
 
     command: Command
     due_s: float
-    moves_before: tuple[Move, ...]
+    moves_before: tuple[Move, ...] | None
 
 
 class Disruption:
@@ -59,6 +61,7 @@ class Disruption:
         self._live = live
         self._claims = caches.of(NodeClaim)
         self._nodes = caches.of(Node)
+        self._pods = caches.of(Pod).index(indexes.by_node)
         self._pools = caches.of(NodePool)
         self._treatments = doors.cloud.treatments
         self._kube = doors.kube
@@ -163,13 +166,16 @@ class Disruption:
         return RequeueAfter(_AT_ONCE_S, "what else there is", said)
 
     async def _reboot(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
-        """When it was asked for is on the claim before that it was: a crash between costs one of its reboots."""
+        """When it was asked for is on the claim before that it was, and so is whose pods are there: they wait for it. What
+        a reboot before it noted goes."""
         now_s = self._clock.now_s()
         for claim in claims:
             bound_s = command.drain_bound_s
             written = {
                 names.REBOOTS: reboots.and_one(claim, now_s),
+                names.HELD_FOR: pod_states.makers(self._pods.get(claim.status.node_name or "")),
                 names.REBOOT_TERMINATION_GRACE_PERIOD: None if bound_s is None else f"{bound_s}s",
+                names.REBOOT_PRE_BOOT_ID: None,
             }
             marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
             found = Verdicts(marked, now_s=now_s)

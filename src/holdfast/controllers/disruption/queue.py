@@ -13,16 +13,20 @@ from holdfast.api import claim_conditions, conditions, orders
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.orders import Order
+from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.marks import Marks
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import Command, Replacement
+from holdfast.core.disruption.inputs import Reason
 from holdfast.core.scheduling import admission
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state import pod_states, times
 from holdfast.state.live import Live
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
@@ -42,6 +46,7 @@ class Queue:
         self._claims = caches.of(NodeClaim)
         self._by_order = self._claims.index(_order_id)
         self._by_replacement = self._claims.index(_replacements)
+        self._pods = caches.of(Pod).index(indexes.by_uid)
         self._pools = caches.of(NodePool)
         self._marks = Marks(caches=caches, doors=doors)
         self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
@@ -76,6 +81,8 @@ class Queue:
         )
         self._starting.add(order.id)
         try:
+            if command.reason is Reason.UNDERUTILIZED:
+                await self._remember(candidates)
             marked = []
             for claim in candidates:
                 try:
@@ -95,6 +102,14 @@ class Queue:
             self._controller.add(("", order.id))
         return order
 
+    async def _remember(self, candidates: tuple[NodeClaim, ...]) -> None:
+        """Before pods are moved it is on their NodePools, so that the next program leaves them in peace as well."""
+        now = times.text(self._clock.now_s())
+        for name in sorted({one.metadata.labels.get(names.NODEPOOL, "") for one in candidates}):
+            pool = self._pools.get(("", name))
+            if pool is not None:
+                await self._kube.patch(pool, {"metadata": {"annotations": {names.CONSOLIDATED: now}}})
+
     def _named(self, one: Replacement) -> NodeClaim:
         """The claim to write. NotReady when its pool is gone, or has no room for it any more."""
         name = one.claim.node_pool
@@ -104,11 +119,17 @@ class Queue:
         refused = admission.why_refused(seen)
         if refused is not None:
             raise errors.NotReady(f"NodePool {name}: {refused.text}")
-        waits = {names.WAITS_FOR_INSTANCE: one.waits_for_instance} if one.waits_for_instance else {}
         token = self._ids.token()[:_SUFFIX]
         return claim_writing.node_claim(
-            one.claim, pool, f"{name}-{token}", self._labels.well_known, annotations=waits
+            one.claim, pool, f"{name}-{token}", self._labels.well_known, annotations=self._waits(one)
         )
+
+    def _waits(self, one: Replacement) -> dict[str, str]:
+        """What a claim says that waits for its slot: whose it was, and for whose pods it waits."""
+        if one.waits_for_instance is None:
+            return {}
+        pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
+        return {names.WAITS_FOR_INSTANCE: one.waits_for_instance, names.HELD_FOR: pod_states.makers(pods)}
 
     # --- Until its end --------------------------------------------------------------------------------
 

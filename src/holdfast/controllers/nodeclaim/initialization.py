@@ -1,17 +1,23 @@
 """The initialization stage: a registered node is ready for the pods it was made for.
 
 Run by `lifecycle` while the claim is Registered and not Initialized. What is missing is said in the condition, in the
-order in which it usually arrives (NC-16); once it is all there, that is never taken back (NC-17).
+order in which it usually arrives (NC-16): with the registration, and then, so that an API server does not hear of every
+step of every new node, only if it takes long. Once it is all there, that is never taken back (NC-17).
 """
+
+from typing import Final
 
 from holdfast import names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
+from holdfast.controllers.nodeclaim.stage import Wait
 from holdfast.model import resources, taints
 from holdfast.runtime.cache import Index
 from holdfast.state import nodes as node_states
+
+_LONG_S: Final = 15.0
 
 
 class Initialization:
@@ -19,17 +25,22 @@ class Initialization:
         self._nodes = nodes  # by provider id
         self._kube = doors.kube
 
-    async def run(self, draft: Draft) -> None:
+    async def run(self, draft: Draft) -> Wait | None:
         if not draft.holds(claim_conditions.REGISTERED) or draft.holds(claim_conditions.INITIALIZED):
-            return
+            return None
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
         missing = why_not(node, draft)
         if missing is not None:
+            left_s = _LONG_S - draft.since_s(claim_conditions.REGISTERED)
+            was_registered = conditions.holds(draft.claim.status.conditions, claim_conditions.REGISTERED)
+            if was_registered and left_s > 0:
+                return Wait(left_s, "what is missing is said again if it takes long")
             draft.say(claim_conditions.INITIALIZED, conditions.UNKNOWN, *missing)
-            return
+            return None
         assert node is not None
         await self._kube.patch(node, {"metadata": {"labels": {names.INITIALIZED: "true"}}})
         draft.say(claim_conditions.INITIALIZED, conditions.TRUE)
+        return None
 
 
 def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:

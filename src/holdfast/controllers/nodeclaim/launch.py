@@ -8,6 +8,7 @@ somebody else was quicker to take goes on waiting: it is the hold (decision 22).
 """
 
 import asyncio
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +36,7 @@ _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
 _COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
 _REMEMBERED: Final = 10_000  # claims that failed
+_PLACE: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # nobody but a machine's cloud can say
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,8 @@ class Launch:
                     return _full(draft, outcome)
                 case errors.InsufficientCapacity():
                     return End("insufficient_capacity", str(outcome))
-                case errors.Unreachable() | errors.Conflict():
-                    return _Failed(outcome)  # nobody knows what happened: the token stays
+                case errors.Unreachable() | errors.Conflict() | errors.NotReady():
+                    return _Failed(outcome)  # nobody knows what happened before: the token stays
                 case errors.HoldfastError():
                     await self._spend_token(draft)
                     return _Failed(outcome)
@@ -116,7 +118,7 @@ class Launch:
     ) -> Wait | End | None:
         match outcome:
             case Instance():
-                _fill(draft, outcome, types)
+                _fill(draft, outcome, types, self._cloud.labels.well_known)
                 return None
             case Wait() | End():
                 return outcome
@@ -219,12 +221,19 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
     return End("insufficient_capacity", str(error))
 
 
-def _fill(draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
-    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9)."""
-    draft.labels = dict(instance.labels) | draft.labels
+def _fill(
+    draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
+) -> None:
+    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). A
+    claim that was told of another machine before, which it could not be written whole for, forgets what that one was."""
+    of_machine, own = dict(instance.labels), draft.labels
+    if any(key in own and own[key] != of_machine.get(key) for key in _PLACE):
+        own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}
+    draft.labels = of_machine | own
     draft.annotations |= dict(instance.annotations)
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
+    draft.annotations.pop(names.HELD_FOR, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
         draft.restart(claim_conditions.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)

@@ -1,8 +1,8 @@
 """The life of a NodeClaim: stages run in order, one patch at the end.
 
-Run by the engine, a key a claim, woken by the claim and its node. The rules: a stage that fails keeps the others from
-nothing (NC-2); every move is in the table of `core.lifecycle`; a claim that ends because it could not be launched
-wakes provisioning at once, so its pods are planned again in the same second.
+Run by the engine, a key a claim, woken by the claim, its node, its pool and its class. The rules: a stage that fails
+keeps the others from nothing (NC-2); every move is in the table of `core.lifecycle`; a claim that ends because it could
+not be launched wakes provisioning at once, so its pods are planned again in the same second.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers.claim_draft import Draft
@@ -42,7 +43,11 @@ class Lifecycle:
         self._live = live
         self._claims = caches.of(NodeClaim)
         self._by_machine = self._claims.index(indexes.by_machine)
+        self._of_pool = self._claims.index(indexes.by_node_pool)
+        self._of_class = self._claims.index(lambda claim: (claim.spec.node_class_ref.name,))
         self._nodes = caches.of(Node)
+        self._pools = caches.of(NodePool)
+        self._classes = caches.of(doors.cloud.node_classes.kind)
         self._pods = caches.of(Pod)
         self._kube = doors.kube
         self._clock = doors.clock
@@ -55,6 +60,16 @@ class Lifecycle:
     def watch(self, controller: Controller) -> None:
         controller.watch(self._claims, lambda claim: (key_of(claim),))
         controller.watch(self._nodes, self._claims_on)
+        controller.watch(self._classes, lambda one: map(key_of, self._of_class.get(one.metadata.name)))
+
+        def pool_changed(before: NodePool | None, after: NodePool | None) -> None:
+            pool = after or before
+            assert pool is not None, "something changed"
+            if before is None or after is None or _says(before) != _says(after):
+                for claim in self._of_pool.get(pool.metadata.name):
+                    controller.add(key_of(claim))
+
+        self._pools.subscribe(pool_changed)
 
     def _claims_on(self, node: Node) -> list[Key]:
         return [key_of(claim) for claim in self._by_machine.get(node.spec.provider_id)]
@@ -115,3 +130,8 @@ class Lifecycle:
         await self._claim_end.end(claim, end.reason)
         if end.reason in _REPLANNED:
             self._hurry()
+
+
+def _says(pool: NodePool) -> tuple[object, ...]:
+    """What of a pool concerns its claims: its counts change with each of them, and would wake all the others."""
+    return pool.metadata.generation, pool.metadata.annotations

@@ -1,12 +1,14 @@
 """When a pod last came to a node or left it, on the node's claim: consolidation leaves a node in peace for a while after.
 
 Run by the engine, a key a claim, woken by pods. The rule (NC-43): a pod that is bound, ends, or is told to end counts,
-unless a DaemonSet made it; a claim is written at most every ten seconds, and the last event is never lost.
+unless a DaemonSet made it; a claim is written at most every ten seconds, and the last event is never lost. Before a
+claim is initialized nobody asks, and its own stages write to it: the event waits.
 """
 
 from typing import Final
 
 from holdfast import errors
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.controllers.doors import Doors
@@ -48,6 +50,8 @@ class PodEvents:
         known_s = times.epoch_s_or_none(claim.status.last_pod_event_time)
         if known_s is not None and self._clock.now_s() < known_s + _EVERY_S:
             return RequeueAfter(known_s + _EVERY_S - self._clock.now_s(), "written a moment ago")
+        if not conditions.holds(claim.status.conditions, claim_conditions.INITIALIZED):
+            return RequeueAfter(_EVERY_S, "it is not initialized yet")
         try:
             change = {"status": {"lastPodEventTime": times.text(happened_s)}}
             await self._kube.patch(claim, change, status=True)

@@ -73,7 +73,8 @@ class Reboot:
             if left_s > 0 and (waiting := await self._drain(node)):
                 return RequeueAfter(_SOON_S, f"{waiting} pods are still there")
             before = node.status.node_info.boot_id
-            claim = await self._annotated(claim, before)
+            noted = {"metadata": {"annotations": {names.REBOOT_PRE_BOOT_ID: before}}}
+            claim = await self._kube.patch(claim, noted)
         if node.status.node_info.boot_id != before and node_states.is_ready(node):
             return await self._back(claim, node)
         return await self._issued(claim, node)
@@ -105,20 +106,16 @@ class Reboot:
         return Done(f"the reboot failed: {why}")
 
     async def _over(self, claim: NodeClaim, node: Node | None, reason: str, why: str = "") -> None:
-        """The taint goes first and the condition last, so a crash between leaves a reboot that is found to be over."""
+        """The taint goes first and the condition last, so a crash between leaves a reboot that is found to be over. What
+        was noted for it stays on the claim until the next one begins, and means nothing until then."""
         if node is not None:
             await self._tainted(node, there=False)
-        await self._say(await self._annotated(claim, None), conditions.FALSE, reason, why)
+        await self._say(claim, conditions.FALSE, reason, why)
 
     async def _say(self, claim: NodeClaim, status: str, reason: str, why: str = "") -> None:
         found = Verdicts(claim, now_s=self._clock.now_s())
         found.put(claim_conditions.REBOOTING, status, reason, why)
         await verdicts.write(self._kube, claim, found.changes)
-
-    async def _annotated(self, claim: NodeClaim, boot_id: str | None) -> NodeClaim:
-        return await self._kube.patch(
-            claim, {"metadata": {"annotations": {names.REBOOT_PRE_BOOT_ID: boot_id}}}
-        )
 
     async def _tainted(self, node: Node, *, there: bool) -> None:
         others = [one for one in node.spec.taints if one.key != _TAINT.key]

@@ -2,14 +2,15 @@
 
 Run by `lifecycle` while the claim is Launched and not Registered; it runs once, so taints that somebody removes later
 are not put back (NC-13). The rule: the node gets everything in one write, under an optimistic lock, and only then does
-the claim say that it is registered.
+the claim say that it is registered. Half a dozen others write to a node that is new, and a cache is behind them, so
+the node is read again just before.
 """
 
 from typing import Any, Final
 
 import msgspec
 
-from holdfast import names
+from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import OwnerReference
 from holdfast.api.nodeclaim import NodeClaim
@@ -53,7 +54,10 @@ class Registration:
         about = {"nodepool": draft.labels.get(names.NODEPOOL, ""), "zone": zone}
         self._recorder.count(CREATED, about)
 
-    async def _registered(self, node: Node, draft: Draft) -> Node:
+    async def _registered(self, known: Node, draft: Draft) -> Node:
+        node = await self._kube.get(Node, known.metadata.name)
+        if node.metadata.uid != known.metadata.uid:
+            raise errors.Conflict(f"node {node.metadata.name} is another one by now")
         has_taint = any((t.key, t.effect) == _UNREGISTERED for t in node.spec.taints)
         if not has_taint and node.metadata.labels.get(names.REGISTERED) != "true":
             said = f"node {node.metadata.name} joined without the taint {names.UNREGISTERED_TAINT}"

@@ -28,6 +28,7 @@ from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.plan import Plan, PlannedClaim
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
@@ -74,7 +75,7 @@ class Provisioner:
     ) -> None:
         self._live = live
         self._pods = caches.of(Pod)
-        self._by_uid = self._pods.index(_uid)
+        self._by_uid = self._pods.index(indexes.by_uid)
         self._pools = caches.of(NodePool)
         self._claims = caches.of(NodeClaim)
         self._kube = doors.kube
@@ -261,7 +262,3 @@ class Provisioner:
 
     def _pods_by_uid(self, uids: Iterable[str]) -> list[Pod]:
         return [pod for uid in uids for pod in self._by_uid.get(uid)]
-
-
-def _uid(pod: Pod) -> tuple[str, ...]:
-    return (pod.metadata.uid,)

@@ -1,9 +1,9 @@
 """reservations.truth: the capacity labels of NodeClaims and Nodes follow what the cloud says of their machines.
 
-Run by the engine under one key, each minute, from one list of all machines. The rules: nothing is disrupted for it; a
-change is made when two lists in a row show it, since a list may be from before our last look; a list that could not be
-read changes nothing; claim and node are looked at each for itself, so a crash between the two is made good by the
-next look.
+Run by the engine under one key, each minute, from one list of all machines. The rules: nothing is disrupted for it; who
+is on the way out is told the truth of as well, since a disruption budget may keep it for days; a change is made when two
+lists in a row show it, since a list may be from before our last look; a list that could not be read changes nothing;
+claim and node are looked at each for itself, so a crash between the two is made good by the next look.
 """
 
 import contextlib
@@ -48,31 +48,36 @@ class Truth:
         counts = await self._live.counts()
         gone = frozenset(one.id for one in counts.reservations if one.state is State.GONE)
         machines = await self._cloud.instances()
-        changed, seen = 0, {}
+        changed, seen, failed = 0, dict[str, Instance](), None
         for machine in machines:
             for obj in self._objects(machine):
                 change = truth.changes(obj.metadata.labels, machine, self._cloud.labels, gone)
                 if change and not _confirms(machine, self._seen.get(machine.provider_id)):
                     seen[machine.provider_id] = machine
                 elif change:
-                    await self._write(obj, machine, change)
-                    changed += 1
+                    try:
+                        await self._write(obj, machine, change)
+                    except errors.HoldfastError as error:
+                        seen[machine.provider_id], failed = machine, error  # it keeps nobody else waiting
+                    else:
+                        changed += 1
         self._seen = seen
+        if failed is not None:
+            raise errors.Retryable(f"not every label could be written: {failed}") from failed
         did = f"{changed} objects relabelled" if changed else ""
         if seen:
             return RequeueAfter(_AGAIN_S, f"{len(seen)} machines seem to be something else", did)
         return RequeueAfter(_EVERY_S, "the next look at machines", did)
 
     def _objects(self, machine: Instance) -> Iterator[NodeClaim | Node]:
-        """Those that say what a machine is; who is on the way out stays as it is."""
+        """Those that say what a machine is."""
         for claim in self._claims.get(machine.provider_id):
-            if claim.metadata.deletion_timestamp is None and self._live.is_ours(claim.spec.node_class_ref):
+            if self._live.is_ours(claim.spec.node_class_ref):
                 yield claim
                 yield from (
                     node
                     for node in self._nodes.get(machine.provider_id)
-                    if node.metadata.deletion_timestamp is None
-                    and node.metadata.labels.get(names.REGISTERED) == "true"
+                    if node.metadata.labels.get(names.REGISTERED) == "true"
                 )
 
     async def _write(self, obj: NodeClaim | Node, machine: Instance, change: dict[str, str | None]) -> None:

@@ -75,6 +75,7 @@ class Code(enum.StrEnum):
 SILENT: Final = frozenset(
     {
         Code.NOT_OURS,
+        Code.UNINITIALIZED,
         Code.QUEUED,
         Code.NOTHING_TO_DO,
         Code.STATIC,
@@ -164,7 +165,7 @@ class Memo:
 class Memory:
     """What one decision leaves for the next. To lose it costs time, never correctness."""
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[Move, ...] | None = None  # None: nobody knows, the program has just begun
     memos: Mapping[Method, Memo] = field(default_factory=dict)
     unreached: tuple[str, ...] = ()  # NodePools that the last pass had no time for
     freed_s: Mapping[str, int] = field(

@@ -14,10 +14,11 @@ from holdfast.core.disruption import commands, prices_of
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why
 from holdfast.core.disruption.costs import FREE, Cost
-from holdfast.core.disruption.inputs import Policy, Reason, Settings
+from holdfast.core.disruption.inputs import Policy, Reason, Settings, World
 from holdfast.core.disruption.simulator import Answer
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import prices
+from holdfast.model.pods import PodShape, PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class Recently:
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
-                    if pod.created_s >= move.at_s and pod.shape in move.shapes:
+                    if pod.created_s >= move.at_s and _kind(pod) in move.shapes:
                         until_s = pod.created_s + self.cooldown_s
                         return Why(
                             Code.COOLING_DOWN,
@@ -142,15 +143,40 @@ class Recently:
         return None
 
     def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
-        """What is to be remembered once a command is carried out; what is too old is forgotten."""
-        kept = tuple(move for move in self.moves if move.at_s + 2 * self.cooldown_s > self.now_s)
+        """What is to be remembered once a command is carried out; what is too old is forgotten, unless pods of it are
+        still on their way."""
+        leaving = {_kind(pod) for node in survey.world.snapshot.nodes if node.deleting for pod in node.pods}
+        kept = tuple(
+            move
+            for move in self.moves
+            if move.at_s + 2 * self.cooldown_s > self.now_s or move.shapes & leaving
+        )
         shapes = frozenset(
-            pod.shape
+            _kind(pod)
             for name in command.candidates
             for pod in survey.candidates[name].node.pods
             if pod.reschedulable
         )
         return (*kept, commands.Move(self.now_s, shapes)) if shapes else kept
+
+
+def moves_before(world: World, cooldown_s: int) -> tuple[commands.Move, ...]:
+    """What a program that has just begun takes for moved by the one before it: where consolidation was at work a short
+    while ago, everybody who is young, and everybody who is still to leave."""
+    since_s = world.now_s - cooldown_s
+    if all((rules.consolidated_s or 0) <= since_s for rules in world.pools.values()):
+        return ()
+    young = (
+        pod for node in world.snapshot.nodes for pod in node.pods if pod.created_s > since_s or node.deleting
+    )
+    shapes = frozenset(_kind(pod) for pod in (*young, *world.snapshot.pending))
+    return (commands.Move(since_s, shapes),)
+
+
+def _kind(pod: PodView) -> PodShape:
+    """Its shape without where it is: Kubernetes writes zone and region of a node on the pods that are bound to it."""
+    labels = tuple(label for label in pod.shape.labels if label[0] not in (names.ZONE, names.REGION))
+    return replace(pod.shape, labels=labels)
 
 
 def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost, after: Cost) -> str:

@@ -8,7 +8,7 @@ has its reasons in the answer.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidating, emptiness, holds
+from holdfast.core.disruption import budgets, consolidating, consolidation, emptiness, holds
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, Purse
 from holdfast.core.disruption.candidates import Survey
@@ -52,11 +52,19 @@ class _Pass:
     def __post_init__(self) -> None:
         self.survey = Survey(self.world)
         self.simulator = Simulator(self.world.snapshot, self.settings, self.planner)
-        self.memory = replace(self.memory, freed_s=holds.since(self.world.snapshot, self.memory.freed_s))
+        moves = self.memory.moves
+        if moves is None:
+            moves = consolidation.moves_before(self.world, self.settings.cooldown_s)
+        self.memory = replace(
+            self.memory, moves=moves, freed_s=holds.since(self.world.snapshot, self.memory.freed_s)
+        )
 
     def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
-        if self.settings.node_repair and treatments:
+        begun = any(facts.reboot_failed for facts in self.world.facts.values())  # and is seen through
+        if not self.settings.node_repair:
+            treatments = ()
+        if treatments or begun:
             repair = Repair(self.survey, rolling, self.settings, treatments)
             command = repair.command(self._purse(Reason.UNHEALTHY), self.whys)
             if command is not None:
@@ -68,7 +76,7 @@ class _Pass:
         )
 
     def _consolidated(self) -> Command | None:
-        recently = Recently(self.memory.moves, self.settings.cooldown_s, self.world.now_s)
+        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world.now_s)
         c = Consolidating(
             self.survey, self.simulator, self.settings, recently, self.whys, Balance(self.survey)
         )

@@ -47,6 +47,7 @@ class PoolRules:
     policy: Policy = Policy.WHEN_EMPTY_OR_UNDERUTILIZED
     budgets: tuple[Budget, ...] = (Budget("10%"),)
     static: bool = False  # a fixed number of nodes
+    consolidated_s: int | None = None  # when consolidation last moved pods of its nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Nodes that are ill: which of them are mended, how, and why the others are left.
 
-Called first of all methods, when the gate is open. The rules are Karpenter's (NC-38 to NC-39a): a condition must have
-lasted longer than it is tolerated; one node a pass, within budgets; nothing at all while more than a fifth of the pool is
-ill, for then the fault is elsewhere. One is ours: a reserved node is rebooted before it is replaced, since a reboot keeps
-the slot (decisions 18); when that did not help, it is replaced, with the slot held: at once when it is not back in time,
-and else when it is still ill after a while, for whoever says that it is ill has been rebooted too.
+Called first of all methods, when the gate is open; and without treatments when it is shut, for nodes that did not come
+back from a reboot: they were emptied and are of no use to anybody. The rules are Karpenter's (NC-38 to NC-39a): a
+condition must have lasted longer than it is tolerated; one node a pass, within budgets; nothing at all while more than a
+fifth of the pool is ill, for then the fault is elsewhere. One is ours: a reserved node is rebooted before it is replaced,
+since a reboot keeps the slot (decisions 18); when that did not help, it is replaced, with the slot held: at once when it
+is not back in time, and else when it is still ill after a while, for whoever says that it is ill has been rebooted too.
 """
 
 import enum

@@ -18,12 +18,13 @@ Which = Callable[[Request], bool]
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The request is answered with a Status and has no effect."""
+    """The request is answered with a Status, and has no effect unless it is said that it has."""
 
     reason: Literal["TooManyRequests", "InternalError", "Conflict", "Timeout", "Expired", "Forbidden"] = (
         "InternalError"
     )
     retry_after_s: int = 0
+    after_effect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,9 @@ class Faults:
     async def handle(self, request: Request) -> Response:
         fault = self._next(request)
         match fault:
-            case Refuse(reason, wait):
+            case Refuse(reason, wait, after_effect):
+                if after_effect:
+                    await self._front.handle(request)
                 return _refusal(reason, wait)
             case Lose(after_effect=False):
                 raise ConnectionResetError("injected: the request was lost")

@@ -22,6 +22,8 @@ NO_SCHEDULE: Final = "NoSchedule"
 LEASES: Final = "kube-node-lease"
 EBS: Final = "ebs.csi.aws.com"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+_BETA_ARCH: Final = "beta.kubernetes.io/arch"
+_BETA_OS: Final = "beta.kubernetes.io/os"
 _VERSION: Final = "v1.36.0-eks-simulated"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
@@ -97,8 +99,9 @@ class Kubelet:
         self.registered = True
 
     async def _report(self) -> None:
-        node = self._mine()
-        if node is not None:
+        """From the Node as the server has it: others write to it while it is new, and a cache is behind."""
+        node = await self._engine.kube.get(Node, self.node)
+        if node.metadata.uid == self._uid:
             conditions = self._conditions(node, ready=True)
             await self._engine.kube.patch(
                 node, {"status": {"conditions": conditions}}, status=True, only_if_unchanged=True
@@ -144,10 +147,14 @@ class Kubelet:
         return node if node is not None and node.metadata.uid == self._uid else None
 
     def _own_labels(self) -> dict[str, str]:
+        arch = _ARCHITECTURES[self._instance.spec.architecture]
+        # It says both twice; without the old names kube-controller-manager would add them.
         return {
             names.HOSTNAME: self.node,
-            names.ARCH: _ARCHITECTURES[self._instance.spec.architecture],
+            names.ARCH: arch,
+            _BETA_ARCH: arch,
             names.OS: self._system,
+            _BETA_OS: self._system,
         }
 
     @property
