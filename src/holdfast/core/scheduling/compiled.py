@@ -1,8 +1,8 @@
 """The placement kernel, as Python or compiled: one source, the same answers.
 
 Called by `run`. Compiling takes half a minute and 550 MiB where no cache is warm, and 2 s and 170 MiB where one is; a
-plan of 10,000 pods takes 3 s without. So most plans do without. The compiler sees the world as one reference to its arrays: passing them one by one would make each function
-slow to compile.
+plan of 10,000 pods takes 3 s without. So most plans do without. The compiler sees the world as one reference to its
+arrays: passing them one by one would make each function slow to compile.
 """
 
 import functools
