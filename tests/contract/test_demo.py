@@ -104,6 +104,7 @@ def test_pods_run_in_paid_slots_and_an_interrupt_leaves_nothing() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_either_when_it_is_told_to_stop_or_its_terminal_is_closed(
     how: signal.Signals,

@@ -32,7 +32,6 @@ class Right:
 
 
 WHEN_THINGS_GO_WRONG = {
-    Right("", "nodes", "get"): "a conflict over a uid: is it still that node?",
     Right("", "pods", "get"): "a conflict over a uid: is it still that pod?",
     Right("", "pods", "delete"): "the grace period of a node is over",
     Right("karpenter.sh", "nodeclaims", "get"): "the answer to a creation was lost",

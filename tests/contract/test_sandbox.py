@@ -36,6 +36,7 @@ def listens(url: str) -> bool:
         return line.connect_ex((address.hostname or "", address.port or 0)) == 0
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_world_is_there_until_it_is_told_to_go_and_nothing_of_it_is_left(
     tmp_path: Path, number: int

@@ -187,10 +187,11 @@ def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
 
 
 def _is_deleting(halves: Halves) -> bool:
-    """ST-13, but for the mark in memory."""
+    """ST-13, but for the mark in memory. A machine of ours that joins for a claim that is gone has been ended with it."""
     if halves.claim is None:
         assert halves.node is not None
-        return halves.node.metadata.deletion_timestamp is not None
+        orphaned = any(taint.key == names.UNREGISTERED_TAINT for taint in halves.node.spec.taints)
+        return orphaned or halves.node.metadata.deletion_timestamp is not None
     return halves.claim.metadata.deletion_timestamp is not None or conditions.holds(
         halves.claim.status.conditions, claim_conditions.INSTANCE_TERMINATING
     )
