@@ -183,8 +183,8 @@ def test_a_claim_is_written_once_a_stage_whatever_its_node_goes_through() -> Non
             "metadata",  # the labels of its machine
             "status: Launched",
             "status: Registered",
-            "metadata",  # its machine is tagged
             "status: ConsistentStateFound Consolidatable Initialized Ready",
+            "metadata",  # its machine is tagged
             "status: lastPodEventTime",
         ]
 

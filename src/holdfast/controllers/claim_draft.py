@@ -20,6 +20,7 @@ from holdfast.ports import Kube
 
 DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 _MESSAGE_MAX: Final = 1024
+_ON_ITS_WAY_S: Final = 60.0
 
 
 class Draft:
@@ -85,6 +86,13 @@ class Draft:
     def fill(self, **fields: Any) -> None:
         """Sets fields of the status."""
         self.status = msgspec.structs.replace(self.status, **fields)
+
+    @property
+    def hurries_s(self) -> float:
+        """For how long nothing that can wait is to keep it waiting: it is on its way, and may be initialized in a moment."""
+        if conditions.holds(self.claim.status.conditions, INITIALIZED):
+            return 0.0
+        return max(0.0, _ON_ITS_WAY_S - self.since_s(LAUNCHED))
 
     def moved(self) -> None:
         """A stage has ended: was that a legal move?"""
