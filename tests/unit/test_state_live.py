@@ -123,3 +123,17 @@ def used(app: App) -> dict[str, int]:
     pool = app.live.pool("default")
     assert pool is not None
     return dict(pool.used.amounts)
+
+
+def test_a_machine_that_joins_for_a_claim_that_is_gone_is_nobodys_home() -> None:
+    async def program(app: App) -> None:
+        taint = {"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}
+        labels = {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.large"}
+        put(
+            app,
+            node("n-0"),
+            objects.node("n-1", {"labels": labels}, spec={"taints": [taint], "providerID": "aws:///i-1"}),
+        )
+        assert list(await nodes_of(app)) == ["n-0"]
+
+    in_a_world(program)

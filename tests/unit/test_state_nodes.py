@@ -157,12 +157,6 @@ def test_a_node_is_deleting_when_any_half_that_counts_says_so() -> None:
     assert nodes.view(Halves(node(), None), marked=True).deleting
 
 
-def test_a_machine_that_joins_for_a_claim_that_is_gone_is_nobodys_home() -> None:
-    unregistered = {"taints": [{"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}]}
-    assert merged(node=node(spec=unregistered)).deleting
-    assert not merged(node=node(spec=unregistered), claim=nodeclaim()).deleting
-
-
 def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() -> None:
     stated = (("a", 5), ("b", 6), ("c", 7))
     assert nodes.volume_limits(csi_node("n", a=3, b=None), stated) == (("a", 3), ("c", 7))

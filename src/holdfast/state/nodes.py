@@ -65,6 +65,12 @@ def is_known(node: Node) -> bool:
     return names.NODEPOOL not in labels or (bool(node.spec.provider_id) and typed)
 
 
+def waits_for_claim(node: Node) -> bool:
+    """Whether a Node of ours is not registered. Without a claim it is nobody's home: its claim has been ended, and its
+    machine is or will be."""
+    return any(taint.key == names.UNREGISTERED_TAINT for taint in node.spec.taints)
+
+
 def pair(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[Halves, ...]:
     """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6).
 
@@ -187,11 +193,10 @@ def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
 
 
 def _is_deleting(halves: Halves) -> bool:
-    """ST-13, but for the mark in memory. A machine of ours that joins for a claim that is gone has been ended with it."""
+    """ST-13, but for the mark in memory."""
     if halves.claim is None:
         assert halves.node is not None
-        orphaned = any(taint.key == names.UNREGISTERED_TAINT for taint in halves.node.spec.taints)
-        return orphaned or halves.node.metadata.deletion_timestamp is not None
+        return halves.node.metadata.deletion_timestamp is not None
     return halves.claim.metadata.deletion_timestamp is not None or conditions.holds(
         halves.claim.status.conditions, claim_conditions.INSTANCE_TERMINATING
     )

@@ -134,11 +134,15 @@ class WatchedNodes:
 
     def _see_node(self, name: str) -> None:
         node, before = self._nodes.get(("", name)), self._views.get(name)
-        after = self._view(node, self._claim_of(node)) if node is not None and nodes.is_known(node) else None
+        after = self._seen(node) if node is not None and nodes.is_known(node) else None
         self._views.put(name, after)
         had, has = before and before.claim, after and after.claim
         if had != has:
             self._changed_claims |= dict.fromkeys(claim for claim in (had, has) if claim)
+
+    def _seen(self, node: Node) -> NodeView | None:
+        claim = self._claim_of(node)
+        return None if claim is None and nodes.waits_for_claim(node) else self._view(node, claim)
 
     def _see_claim(self, name: str) -> None:
         claim = self._claims.get(("", name))
