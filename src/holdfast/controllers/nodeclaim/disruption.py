@@ -54,7 +54,7 @@ class Disruption:
     # --- Drift ----------------------------------------------------------------------------------------
 
     async def _drift(self, draft: Draft, pool: NodePool) -> float:
-        """Until when to look again. One that is launched just now is looked at once it is up, or late."""
+        """Until when to look again. One that is launched just now is looked at once it is written."""
         claim = draft.claim
         node_class = self._live.node_class(claim.spec.node_class_ref)
         if not conditions.holds(claim.status.conditions, claim_conditions.LAUNCHED):
@@ -62,8 +62,6 @@ class Disruption:
             return _AGAIN_S
         if node_class is None:
             return _AGAIN_S
-        if draft.hurries_s:
-            return draft.hurries_s
         now_s = self._clock.monotonic_s()
         looked = self._looked.get(claim.metadata.uid)
         stamp = _stamp(claim, pool, node_class)
