@@ -99,7 +99,7 @@ class ClassWorld:
         for prices in (cloud.discovery._on_demand, cloud.discovery._spot):
             prices.wanted = False  # they take longest to read, and nothing here depends on them
         caches = Caches(KINDS, clock=self.clock)
-        kube = Writer(self._program, caches, may_write=lambda: True)
+        kube = Writer(self._program, caches)
         whole: dict[str, Any] = {
             "kube": kube,
             "cloud": cloud,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, Protocol
 
+from holdfast import fence
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
 from holdfast.cloud.aws import labels as aws_labels
@@ -56,6 +57,7 @@ from holdfast.controllers.reservations.availability import Availability
 from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
 from holdfast.controllers.reservations.truth import Truth
 from holdfast.core.scheduling.request import Packing
+from holdfast.fence import MayWrite
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
@@ -135,16 +137,18 @@ class App:
         self.metrics = Metrics(_METRICS, strict=settings.strict)
         self._clock = clock = CorrectedClock(world.clock)
         ids = world.ids
-        client = Client(transport=world.transport, clock=clock, ids=ids, settings=settings.client)
-        self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         self._election = _election(settings, world)
+        leads = self._election.leads if self._election is not None else fence.always
+        client = Client(
+            transport=world.transport, clock=clock, ids=ids, settings=settings.client, may_write=leads
+        )
+        self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
         makers = watched_surroundings.MAKERS if spreads else ()
         self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
-        leads = self._election.leads if self._election is not None else lambda: True
-        self.discovery, self.cloud = self._cloud(world)
+        self.discovery, self.cloud = self._cloud(world, leads)
         self.doors = Doors(
-            kube=Writer(client, self.caches, may_write=leads),
+            kube=Writer(client, self.caches),
             cloud=self.cloud,
             compute=world.compute,
             clock=clock,
@@ -215,7 +219,7 @@ class App:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _cloud(self, world: World) -> tuple[Discovery, Aws]:
+    def _cloud(self, world: World, leads: MayWrite) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder
         clock, ids = self._clock, world.ids
         calls = Calls(
@@ -225,6 +229,7 @@ class App:
             ids=ids,
             recorder=recorder,
             heard=clock.heard,
+            may_write=leads,
         )
         cluster = Cluster(
             name=settings.cluster_name,

@@ -11,6 +11,7 @@ from holdfast import errors
 from holdfast.api.cluster import Event, Lease
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.lease import Election, LeaseSettings
 from holdfast.runtime.metrics import Metrics
@@ -66,7 +67,7 @@ def test_a_cache_follows_what_happens(world: World) -> None:
 def test_what_we_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
     async def program(place: Place) -> None:
         async with followed(place) as caches:
-            kube = Writer(place.kube, caches, may_write=lambda: True)
+            kube = Writer(place.kube, caches)
             nodes, pods = caches.of(Node), caches.of(Pod)
             node = await kube.create(objects.node(place.name("node"), {"finalizers": ["example.com/hold"]}))
             assert nodes.get(("", place.name("node"))) == node
@@ -94,7 +95,14 @@ def test_what_we_write_is_in_the_cache_when_the_call_returns(world: World) -> No
 
 def test_a_replica_that_does_not_lead_writes_nothing(world: World) -> None:
     async def program(place: Place) -> None:
-        kube = Writer(place.kube, Caches((), clock=place.clock), may_write=lambda: False)
+        client = Client(
+            transport=place.transport,
+            clock=place.clock,
+            ids=place.ids,
+            settings=ClientSettings(),
+            may_write=lambda: False,
+        )
+        kube = Writer(client, Caches((), clock=place.clock))
         with pytest.raises(errors.NotReady):
             await kube.create(objects.node(place.name("node")))
         with pytest.raises(errors.NotFound):

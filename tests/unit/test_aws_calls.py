@@ -18,7 +18,7 @@ from botocore.exceptions import ConnectionClosedError
 from botocore.loaders import create_loader
 
 from doors import KeptRecords, ManualClock, SeededIds
-from holdfast import errors
+from holdfast import errors, fence
 from holdfast.cloud.aws import calls
 from holdfast.cloud.aws.calls import CALLS_TOTAL, Calls, Clients, Inline, Threads
 
@@ -36,9 +36,12 @@ class Wire:
         self.clock = ManualClock()
         self.records = KeptRecords()
 
-    def calls(self, executor: calls.Executor | None = None) -> Calls:
+    def calls(
+        self, executor: calls.Executor | None = None, may_write: Callable[[], bool] = fence.always
+    ) -> Calls:
         return Calls(
-            Clients("us-west-2", self._session),
+            may_write=may_write,
+            clients=Clients("us-west-2", self._session),
             executor=executor or Inline(),
             clock=self.clock,
             ids=SeededIds(),
@@ -214,3 +217,62 @@ def test_threads_make_many_calls_at_once() -> None:
 def test_botocore_is_loaded_by_the_first_call_alone() -> None:
     program = "import sys, holdfast.cloud.aws.calls; sys.exit('botocore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603
+
+
+WRITES = [
+    (calls.EC2, "TerminateInstances", {"InstanceIds": ["i-1"]}),
+    (calls.EC2, "RebootInstances", {"InstanceIds": ["i-1"]}),
+    (calls.EC2, "CreateTags", {"Resources": ["i-1"], "Tags": [{"Key": "a", "Value": "b"}]}),
+    (calls.EC2, "DeleteLaunchTemplate", {"LaunchTemplateName": "a"}),
+    (calls.IAM, "DeleteInstanceProfile", {"InstanceProfileName": "a"}),
+    ("sqs", "DeleteMessage", {"QueueUrl": "https://sqs.example/1/q", "ReceiptHandle": "r"}),
+]
+
+
+@pytest.mark.parametrize(("service", "operation", "parameters"), WRITES)
+def test_a_replica_that_does_not_lead_changes_nothing_in_aws(
+    service: str, operation: str, parameters: dict[str, Any]
+) -> None:
+    wire = Wire(EMPTY)
+    with pytest.raises(errors.NotReady):
+        asyncio.run(wire.calls(may_write=lambda: False).call(service, operation, **parameters))
+    assert not wire.asked
+
+
+def test_a_replica_that_does_not_lead_reads_from_aws() -> None:
+    wire = Wire(EMPTY)
+    asyncio.run(wire.calls(may_write=lambda: False).call(calls.EC2, "DescribeSubnets"))
+    assert len(wire.asked) == 1
+
+
+def test_a_call_that_waited_for_a_thread_while_the_lease_ran_out_is_not_sent() -> None:
+    wire, leads = Wire(EMPTY), True
+
+    class Late(Inline):
+        async def run(self, call: Callable[[], Any]) -> Any:
+            nonlocal leads
+            leads = False
+            return call()
+
+    with pytest.raises(errors.NotReady):
+        asyncio.run(
+            wire.calls(Late(), may_write=lambda: leads).call(
+                calls.EC2, "TerminateInstances", InstanceIds=["i-1"]
+            )
+        )
+    assert not wire.asked
+
+
+def test_a_call_is_not_sent_when_the_lease_ran_out_while_it_was_signed() -> None:
+    """Signing may fetch credentials over the network first."""
+    wire, leads = Wire(EMPTY), True
+    made = wire.calls(may_write=lambda: leads)
+
+    def signs(**_: Any) -> None:
+        nonlocal leads
+        leads = False
+
+    made._clients.get(calls.EC2).meta.events.register("before-sign", signs)
+    with pytest.raises(errors.NotReady):
+        asyncio.run(made.call(calls.EC2, "TerminateInstances", InstanceIds=["i-1"]))
+    assert not wire.asked

@@ -11,9 +11,17 @@ from holdfast import errors
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.storage import PersistentVolumeClaim
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.kube.connection import Connection, Server
+from holdfast.kube.credentials import Fixed
+from holdfast.kube.http import HttpTransport
 from holdfast.ports import Change
+from holdfast.runtime.clock import RealClock
+from holdfast.runtime.ids import RealIds
 from holdfast.sim import time
-from scripted import Said, Script, client, failure, said, stream
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+from scripted import START, Said, Script, client, failure, said, stream
 
 NODE: dict[str, Any] = {"kind": "Node", "metadata": {"name": "n", "resourceVersion": "7", "uid": "u"}}
 ONE = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","resourceVersion":"8"}}}\n'
@@ -234,3 +242,63 @@ def test_answers_become_the_error_of_whoever_must_act() -> None:
             time.run(program(answer))
         assert type(caught.value) is expected
         assert "GET /api/v1/nodes/n" in str(caught.value)
+
+
+def test_a_write_is_not_sent_when_the_lease_ran_out_in_the_rate_limit() -> None:
+    async def program() -> None:
+        clock = VirtualClock(START)
+        script = Script(*[said(200, NODE)] * 3)
+        kube = Client(
+            transport=script,
+            clock=clock,
+            ids=SeededIds(1),
+            settings=ClientSettings(per_second=0.1, burst=1),
+            may_write=lambda: clock.monotonic_s() < began_s + 5,
+        )
+        began_s = clock.monotonic_s()
+        node = await kube.get(Node, "n")  # takes the only token; the next is there after ten seconds
+        with pytest.raises(errors.NotReady):
+            await kube.patch(node, {"metadata": {"labels": {"a": "b"}}})
+        assert [method for method, *_ in script.asked] == ["GET"]
+
+    time.run(program())
+
+
+def test_a_write_is_not_sent_when_the_lease_ran_out_while_it_connected() -> None:
+    """Over a real socket: the server takes its time to accept, and would answer."""
+    heard: list[bytes] = []
+    leads = True
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(100))
+        writer.close()
+
+    async def program() -> None:
+        nonlocal leads
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        clock, resolver = RealClock(), asyncio.get_running_loop().getaddrinfo
+
+        async def slow(*args: Any, **kwargs: Any) -> Any:
+            nonlocal leads
+            leads = False  # the Lease runs out while the name is resolved
+            return await resolver(*args, **kwargs)
+
+        asyncio.get_running_loop().getaddrinfo = slow  # type: ignore[method-assign]
+        transport = HttpTransport(Connection(Server(f"http://localhost:{port}"), Fixed()))
+        settings = ClientSettings(attempts=1)
+        kube = Client(
+            transport=transport, clock=clock, ids=RealIds(), settings=settings, may_write=lambda: leads
+        )
+        try:
+            with pytest.raises(errors.NotReady):
+                await kube.patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
+            with pytest.raises(errors.Unreachable):
+                await kube.get(Node, "n")  # reads pass
+        finally:
+            await transport.aclose()
+            server.close()
+
+    asyncio.run(program())
+    assert [line.split()[0] for line in heard if line] == [b"GET"] * len([line for line in heard if line])
+    assert not leads

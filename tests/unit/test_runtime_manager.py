@@ -58,7 +58,10 @@ class Replica:
         self.election = Election(
             kube=kube, clock=clock, ids=ids, settings=LeaseSettings("kube-system"), identity=who
         )
-        writer = Writer(kube, self.caches, may_write=self.election.leads)
+        fenced = Client(
+            transport=server, clock=clock, ids=ids, settings=settings, may_write=self.election.leads
+        )
+        writer = Writer(fenced, self.caches)
         nodes = self.caches.of(Node)
         controller = Controller(
             Labeller(writer, nodes, who), clock=clock, ids=ids, recorder=recorder, strict=True

@@ -3,7 +3,8 @@
 Callers: `app` makes one for the controllers and one with a rate limit of its own for the leader's Lease, which must
 not wait behind a thousand evictions. The rules: a read is tried again until its attempts are used up; a write is
 tried again only when the server said that it did not look at it (429); everything else is the caller's to decide,
-who knows whether doing it twice does it once.
+who knows whether doing it twice does it once. A write passes the fence right before it is sent, after all waiting for
+rate limits, retries and connections: a replica whose Lease ran out meanwhile sends nothing.
 """
 
 import asyncio
@@ -13,11 +14,12 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast import errors
+from holdfast import errors, fence
 from holdfast.api.answers import Page, Version
 from holdfast.api.cluster import DeleteOptions, Eviction, Preconditions
 from holdfast.api.meta import Object, ObjectMeta, to_wire
 from holdfast.api.pods import Pod
+from holdfast.fence import MayWrite
 from holdfast.kube import decoding, paths, statuses
 from holdfast.kube.limits import RateLimit
 from holdfast.kube.transport import Answer, Transport
@@ -55,8 +57,17 @@ class ClientSettings:
 class Client:
     """The Kube door."""
 
-    def __init__(self, *, transport: Transport, clock: Clock, ids: Ids, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        clock: Clock,
+        ids: Ids,
+        settings: ClientSettings,
+        may_write: MayWrite = fence.always,
+    ) -> None:
         self._transport = transport
+        self._may_write = may_write
         self._clock = clock
         self._ids = ids
         self._settings = settings
@@ -240,7 +251,8 @@ class Client:
         await self._limit.take()
         headers = {"accept": _JSON} | ({"content-type": content_type} if content_type else {})
         try:
-            return await self._transport.request(method, path, query, headers, body)
+            with fence.guarding(fence.always if method == "GET" else self._may_write):
+                return await self._transport.request(method, path, query, headers, body)
         except OSError as error:
             raise errors.Unreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
 

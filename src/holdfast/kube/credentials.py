@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -30,9 +30,9 @@ _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authenticati
 class Credential:
     """What goes with a request. Empty: nothing does."""
 
-    token: str = ""
-    certificate_pem: str = ""
-    key_pem: str = ""
+    token: str = field(default="", repr=False)
+    certificate_pem: str = field(default="", repr=False)
+    key_pem: str = field(default="", repr=False)
     expires_s: int | None = None
 
 

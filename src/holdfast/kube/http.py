@@ -12,12 +12,12 @@ import ssl
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
-from holdfast import errors
+from holdfast import errors, fence
 from holdfast.kube.connection import Connection, Server
 from holdfast.kube.credentials import Credential
 
@@ -34,6 +34,19 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes | AsyncGenerator[bytes, None]
+
+
+class _FencedConnector(aiohttp.TCPConnector):
+    """Checks the fence once a request has its connection: nothing is awaited between that and the first byte."""
+
+    async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
+        connection = await super().connect(*args, **kwargs)
+        try:
+            fence.check()
+        except errors.NotReady:
+            connection.release()
+            raise
+        return connection
 
 
 class HttpTransport:
@@ -97,7 +110,7 @@ class HttpTransport:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, socket_factory=_with_keep_alive)
+            connector = _FencedConnector(limit=_CONNECTIONS, socket_factory=_with_keep_alive)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 headers={"user-agent": "holdfast", "accept-encoding": "identity"},

@@ -1,13 +1,11 @@
-"""The Kube door as controllers hold it: what they write is in the caches when the call returns, and nothing is
-written by a replica that is not the leader.
+"""The Kube door as controllers hold it: what they write is in the caches when the call returns.
 
-Callers: `manager` puts it around the client. The leader's Lease itself goes past it.
+Callers: `app` puts it around the client.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
-from holdfast import errors
 from holdfast.api.meta import Object
 from holdfast.api.pods import Pod
 from holdfast.ports import Change, Kube, Listing
@@ -19,10 +17,9 @@ K = TypeVar("K", bound=Object)
 class Writer:
     """The Kube door."""
 
-    def __init__(self, kube: Kube, caches: Caches, *, may_write: Callable[[], bool]) -> None:
+    def __init__(self, kube: Kube, caches: Caches) -> None:
         self._kube = kube
         self._caches = caches
-        self._may_write = may_write
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         return await self._kube.get(kind, name, namespace)
@@ -37,38 +34,29 @@ class Writer:
         return self._kube.watch(kind, resource_version)
 
     async def create(self, obj: K) -> K:
-        self._check()
         return self._written(await self._kube.create(obj))
 
     async def patch(
         self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
     ) -> K:
-        self._check()
         return self._written(
             await self._kube.patch(obj, change, status=status, only_if_unchanged=only_if_unchanged)
         )
 
     async def apply(self, obj: K, *, status: bool = False) -> K:
-        self._check()
         return self._written(await self._kube.apply(obj, status=status))
 
     async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
-        self._check()
         await self._kube.delete(obj, only_this=only_this, grace_period_s=grace_period_s)
         cache = self._caches.find(type(obj))
         if cache is not None and obj.metadata.uid:
             cache.ends(key_of(obj), obj.metadata.uid)
 
     async def evict(self, namespace: str, pod: str, uid: str) -> None:
-        self._check()
         await self._kube.evict(namespace, pod, uid)
         cache = self._caches.find(Pod)
         if cache is not None:
             cache.ends((namespace, pod), uid)
-
-    def _check(self) -> None:
-        if not self._may_write():
-            raise errors.NotReady("this replica is not the leader, so it does not write")
 
     def _written(self, obj: K) -> K:
         cache = self._caches.find(type(obj))

@@ -3,7 +3,8 @@
 Everything in this room that needs AWS holds a `Calls`. The rules: the SDK never retries, sleeps or rolls
 dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
 said that it refused to look at it, since a write without an answer may have taken effect; a listing is all
-of its pages or an error; every error is one of ours, by the table in `error_codes`.
+of its pages or an error; every error is one of ours, by the table in `error_codes`. A call that changes something
+passes the fence in the thread that sends it, after every wait.
 
 botocore is loaded with the first call, in the executor: it is slow to import.
 """
@@ -17,9 +18,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
-from holdfast import errors, ports
+from holdfast import errors, fence, ports
 from holdfast.cloud.aws import error_codes
 from holdfast.cloud.aws.rates import Rates
+from holdfast.fence import MayWrite
 
 R = TypeVar("R")
 
@@ -36,10 +38,12 @@ ATTEMPTS: Final = 4
 BACKOFF_S: Final = 0.2
 BACKOFF_LONGEST_S: Final = 5.0
 PAGES_LONGEST: Final = 200
-_CONNECT_TIMEOUT_S: Final = 10
+# Less than the time between the end of our lead and the start of the next leader's (15 s - 10 s, `runtime.lease`): a write
+# that passed the fence and then waits for a connection is sent before another replica leads, or not at all.
+_CONNECT_TIMEOUT_S: Final = 4
 _READ_TIMEOUT_S: Final = 60
 _SERVER_ERRORS: Final = 500  # HTTP statuses from here on mean that the service failed
-_READS: Final = ("Describe", "Get", "List")
+_READS: Final = ("Describe", "Get", "List", "Receive")
 _WOULD_SUCCEED: Final = "DryRunOperation"  # the error that a dry run is answered with when all is well
 # The price list is served from a few regions only.
 _PRICING_REGIONS: Final = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
@@ -106,7 +110,10 @@ class Clients:
             user_agent_extra="holdfast",
         )
         region = pricing_region(self.region) if service == PRICING else self.region
-        return self._session.create_client(service, region_name=region, config=config)
+        client = self._session.create_client(service, region_name=region, config=config)
+        # The last event before the bytes leave: a credential that had to be fetched first is a wait, too.
+        client.meta.events.register_first("before-send", _check_fence)
+        return client
 
 
 class Calls:
@@ -120,8 +127,8 @@ class Calls:
         clock: ports.Clock,
         ids: ports.Ids,
         recorder: ports.Recorder,
-        rates: Rates | None = None,
         heard: Callable[..., None] = lambda _, **__: None,
+        may_write: MayWrite = fence.always,
     ) -> None:
         """`heard` is told what EC2 says the time is, and how long its answer took."""
         self.executor = executor  # also for what else would hold up the loop
@@ -129,8 +136,9 @@ class Calls:
         self._clients = clients
         self._ids = ids
         self._recorder = recorder
-        self._rates = rates or Rates()
+        self._rates = Rates()
         self._heard = heard
+        self._may_write = may_write
 
     @property
     def region(self) -> str:
@@ -171,8 +179,9 @@ class Calls:
         began_s = self.clock.monotonic_s()
         outcome = "ok"
         try:
+            may_send = fence.always if operation.startswith(_READS) else self._may_write
             answer = await self.executor.run(
-                functools.partial(_ask, self._clients, service, operation, parameters)
+                functools.partial(_ask, self._clients, service, operation, parameters, may_send)
             )
         except errors.HoldfastError as error:
             outcome = type(error).__name__
@@ -193,6 +202,10 @@ class Calls:
             self._heard(int(email.utils.parsedate_to_datetime(written).timestamp()), took_s=took_s)
 
 
+def _check_fence(**_: Any) -> None:
+    fence.check()
+
+
 def pricing_region(region: str) -> str:
     return _PRICING_REGIONS.get(region.partition("-")[0], "us-east-1")
 
@@ -203,15 +216,18 @@ def _session() -> Any:
     return botocore.session.get_session()
 
 
-def _ask(clients: Clients, service: str, operation: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One request and its answer, with AWS's errors as ours."""
+def _ask(
+    clients: Clients, service: str, operation: str, parameters: Mapping[str, Any], may_send: MayWrite
+) -> Mapping[str, Any]:
+    """One request and its answer, with AWS's errors as ours. Runs in a thread of the executor."""
     import botocore  # noqa: PLC0415 - slow to import
     from botocore import exceptions  # noqa: PLC0415
 
     try:
-        answer: Mapping[str, Any] = getattr(clients.get(service), botocore.xform_name(operation))(
-            **parameters
-        )
+        with fence.guarding(may_send):
+            answer: Mapping[str, Any] = getattr(clients.get(service), botocore.xform_name(operation))(
+                **parameters
+            )
     except exceptions.ClientError as error:
         if error.response.get("Error", {}).get("Code") == _WOULD_SUCCEED:
             return {}

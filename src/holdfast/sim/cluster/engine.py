@@ -33,7 +33,7 @@ class Engine:
         self.clock = clock
         self.ids = ids
         self.caches = Caches(kinds.WATCHED, clock=clock)
-        self.kube = Writer(kube, self.caches, may_write=lambda: True)
+        self.kube = Writer(kube, self.caches)
         self.pods_by_node: Index[Pod] = self.caches.of(Pod).index(_by_node)
         self.pods_by_owner: Index[Pod] = self.caches.of(Pod).index(_by_controller)
         self._reflectors = [
