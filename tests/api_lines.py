@@ -18,6 +18,7 @@ class Line(Faults):
         super().__init__(front, clock)
         self._broken = asyncio.Event()
         self._down = False
+        self._silent: set[str] = set()  # resources whose watches stay open and bring nothing
 
     async def handle(self, request: Request) -> Response:
         if self._down:
@@ -25,7 +26,26 @@ class Line(Faults):
         answer = await super().handle(request)
         if isinstance(answer.body, bytes):
             return answer
-        return replace(answer, body=_until(answer.body, self._broken))
+        plural = request.path.rpartition("/")[2]
+        return replace(answer, body=_until(self._heard(answer.body, plural), self._broken))
+
+    def silence(self, plural: str) -> None:
+        """Watches of that resource stay open and bring neither events nor bookmarks: those that are open, and new ones."""
+        self._silent.add(plural)
+
+    def end_silence(self, plural: str) -> None:
+        """New watches work again; those that were open stay silent, as a connection does whose peer is gone."""
+        self._silent.discard(plural)
+
+    async def _heard(self, body: AsyncGenerator[bytes, None], plural: str) -> AsyncGenerator[bytes, None]:
+        lost = False
+        try:
+            async for chunk in body:
+                lost = lost or plural in self._silent
+                if not lost:
+                    yield chunk
+        finally:
+            await body.aclose()
 
     def cut(self) -> None:
         """Every watch that is open ends, in the middle of whatever it says."""

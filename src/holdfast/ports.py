@@ -75,8 +75,9 @@ class Kube(Protocol):
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         """The object, or NotFound."""
 
-    async def list(self, kind: type[K], *, label_selector: str = "") -> Listing[K]:
-        """All of a kind at one moment, in every namespace. Pages inside; all pages or an error."""
+    async def list(self, kind: type[K], *, label_selector: str = "", field_selector: str = "") -> Listing[K]:
+        """All of a kind at one moment, in every namespace, as the API server has them now: never from a cache of
+        ours. Pages inside; all pages or an error."""
 
     def pages(self, kind: type[K]) -> AsyncIterator[Listing[K]]:
         """The same in pieces, for whoever need not hold it twice. All of one moment; it is complete when the

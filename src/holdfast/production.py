@@ -117,7 +117,7 @@ def _region() -> str:
 
 
 async def _refuse_beside_karpenter(kube: Client, clock: Clock) -> None:
-    for lease in await kube.named(Lease, KARPENTER_LEASE):
+    for lease in (await kube.list(Lease, field_selector=f"metadata.name={KARPENTER_LEASE}")).items:
         spec = lease.spec
         lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # clocks differ
         renewed_s = spec.renew_time.timestamp() if spec.renew_time else 0
@@ -176,7 +176,7 @@ def _calls(world: World, kube: Client) -> Calls:
 
 @contextlib.asynccontextmanager
 async def _served(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
-    probes = health.probes({"caches": app.manager.unready})
+    probes = health.probes(live={"controllers": app.manager.stuck}, ready={"caches": app.manager.unready})
     page = health.metrics_page(app.metrics, refresh=app.refresh_gauges)
     host = program.bind_address
     try:
@@ -193,7 +193,8 @@ async def _served(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
 
 async def _until_told(app: App, kube: Client, clock: Clock, stop: asyncio.Event) -> None:
     running = asyncio.create_task(app.run())
-    beside = [asyncio.create_task(stop.wait()), asyncio.create_task(_follow_version(app, kube, clock))]
+    following = app.supervisor.start("version", lambda: _follow_version(app, kube, clock))
+    beside = [asyncio.create_task(stop.wait()), following]
     try:
         await asyncio.wait({running, *beside}, return_when=asyncio.FIRST_COMPLETED)
     finally:

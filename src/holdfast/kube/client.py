@@ -25,6 +25,7 @@ from holdfast.kube.limits import RateLimit
 from holdfast.kube.transport import Answer, Transport
 from holdfast.ports import Change, Clock, Ids, Listing
 from holdfast.runtime.backoff import Backoff
+from holdfast.runtime.outages import Outage
 
 K = TypeVar("K", bound=Object)
 
@@ -32,6 +33,7 @@ _JSON: Final = "application/json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # of which JSON is a part
 _BACKOFF: Final = Backoff(base_s=0.25, cap_s=10)
+_NO_SERVER: Final = (502, 503, 504)  # what a load balancer answers when it has no API server
 _SERVER_OWNED: Final = (
     "uid",
     "resourceVersion",
@@ -65,8 +67,10 @@ class Client:
         ids: Ids,
         settings: ClientSettings,
         may_write: MayWrite = fence.always,
+        outage: Outage | None = None,
     ) -> None:
         self._transport = transport
+        self._outage = outage or Outage("Kubernetes API server", clock)
         self._may_write = may_write
         self._clock = clock
         self._ids = ids
@@ -78,27 +82,25 @@ class Client:
         body = await self._read(paths.one(kind, namespace, name), {})
         return decoding.one(kind, body)
 
-    async def list(self, kind: type[K], *, label_selector: str = "") -> Listing[K]:
+    async def list(self, kind: type[K], *, label_selector: str = "", field_selector: str = "") -> Listing[K]:
         items: list[K] = []
         version = ""
-        async for page in self.pages(kind, label_selector=label_selector):
+        async for page in self.pages(kind, label_selector=label_selector, field_selector=field_selector):
             items.extend(page.items)
             version = page.resource_version
         return Listing(tuple(items), version)
-
-    async def named(self, kind: type[K], name: str) -> tuple[K, ...]:
-        """The objects of that name, in whatever namespace."""
-        query = {"fieldSelector": f"metadata.name={name}"}
-        page: Page[K] = decoding.page(kind, await self._read(paths.all_of(kind), query))
-        return tuple(page.items or ())
 
     async def version(self) -> str:
         """Of the API server, without the patch: 1.34."""
         said = msgspec.json.decode(await self._read("/version", {}), type=Version)
         return f"{said.major}.{said.minor.rstrip('+')}"
 
-    async def pages(self, kind: type[K], *, label_selector: str = "") -> AsyncIterator[Listing[K]]:
+    async def pages(
+        self, kind: type[K], *, label_selector: str = "", field_selector: str = ""
+    ) -> AsyncIterator[Listing[K]]:
         query = {"limit": str(self._settings.page_size)}
+        if field_selector:
+            query["fieldSelector"] = field_selector
         if label_selector:
             query["labelSelector"] = label_selector
         version = ""
@@ -252,9 +254,15 @@ class Client:
         headers = {"accept": _JSON} | ({"content-type": content_type} if content_type else {})
         try:
             with fence.guarding(fence.always if method == "GET" else self._may_write):
-                return await self._transport.request(method, path, query, headers, body)
+                answer = await self._transport.request(method, path, query, headers, body)
         except OSError as error:
+            self._outage.failed(error)
             raise errors.Unreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+        if answer.status in _NO_SERVER:
+            self._outage.failed(f"HTTP {answer.status}")
+        else:
+            self._outage.answered()
+        return answer
 
 
 def _is_success(answer: Answer) -> bool:

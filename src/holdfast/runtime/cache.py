@@ -24,6 +24,9 @@ K = TypeVar("K", bound=Object)
 Handler = Callable[[K | None, K | None], None]  # before and after; None where there was or is none
 
 _SLICE: Final = 500  # objects that a relist takes out before others have their turn
+SILENT_S: Final = (
+    150.0  # an API server sends a bookmark a minute: after two missing ones a watch counts as dead
+)
 _BELIEVED_S: Final = 60.0  # how long the end of an object is taken for granted before the watch has said so
 
 
@@ -77,6 +80,7 @@ class Cache(Generic[K]):
             str, tuple[datetime, float]
         ] = {}  # uid -> since when, and until when we believe it
         self._synced = asyncio.Event()
+        self._heard_s = 0.0  # when a list, an event or a bookmark last arrived
 
     # --- Readers ------------------------------------------------------------------------------------
 
@@ -97,6 +101,11 @@ class Cache(Generic[K]):
 
     async def until_synced(self) -> None:
         await self._synced.wait()
+
+    @property
+    def silent_s(self) -> float:
+        """How long neither a list, an event nor a bookmark has arrived; 0 before the first list."""
+        return self._clock.monotonic_s() - self._heard_s if self.synced else 0.0
 
     def index(self, values_of: Callable[[K], Iterable[str]]) -> Index[K]:
         """An index, kept from now on; for objects that are there already too. One, whoever asks for it."""
@@ -125,11 +134,13 @@ class Cache(Generic[K]):
         finally:
             self._unlisted = None
         self._seen = version_of(version)
+        self._heard_s = self._clock.monotonic_s()
         self._synced.set()
         return version
 
     def apply(self, change: Change[K]) -> None:
         """One event of the watch."""
+        self._heard_s = self._clock.monotonic_s()
         version = version_of(change.object.metadata.resource_version)
         if change.kind == "DELETED":
             self._remove(key_of(change.object), version)
@@ -203,8 +214,14 @@ class Cache(Generic[K]):
             self._objects[key] = after
         for index in self._indexes:
             index.change(key, before, after)
+        failed: Exception | None = None
         for handler in self._handlers:
-            handler(before, after)
+            try:
+                handler(before, after)
+            except Exception as error:  # noqa: BLE001 - raised below, after the other handlers
+                failed = error
+        if failed is not None:
+            raise failed  # after every other handler heard of the change: they would wait for it in vain
 
     def _as_it_ends(self, obj: K) -> K:
         meta = obj.metadata
@@ -232,6 +249,16 @@ class Caches:
 
     def __iter__(self) -> Iterator[Cache[Any]]:
         return iter(self._by_kind.values())
+
+    def check_fresh(self) -> None:
+        """NotReady when a watch has been silent for too long: what is decided on its cache must not be carried out."""
+        silent = [cache for cache in self if cache.silent_s >= SILENT_S]
+        if silent:
+            longest = max(silent, key=lambda cache: cache.silent_s)
+            raise errors.NotReady(
+                f"the watch of {longest.kind.plural} has brought no event and no bookmark for "
+                f"{longest.silent_s:.0f} s, so nothing is decided on its cache"
+            )
 
     def unsynced(self) -> list[str]:
         """The kinds that have not been seen whole yet, by their plural."""

@@ -1,7 +1,8 @@
 """Keeps one cache current: lists once, then watches, and lists again when the server has forgotten where we were.
 
 Callers: `manager`, a task a kind; and it asks for one more list where a watch that has stalled would do harm. It never
-gives up: what fails is tried again, ever more slowly, and said once.
+gives up: what fails is tried again, ever more slowly, and said once. A watch that brings neither an event nor a bookmark
+for `cache.SILENT_S` is dead: it is closed and opened again from the last version.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import structlog
 from holdfast import errors
 from holdfast.ports import Clock, Ids, Kube, Recorder
 from holdfast.runtime.backoff import Backoff
-from holdfast.runtime.cache import Cache
+from holdfast.runtime.cache import SILENT_S, Cache
 
 _BACKOFF: Final = Backoff(base_s=0.5, cap_s=30)
 _TOO_SHORT_S: Final = 1.0  # a watch that ends sooner, with nothing said, counts as a failure
@@ -35,7 +36,7 @@ class Reflector:
     async def run(self) -> None:
         said = ""
         while True:
-            began_s = self._clock.monotonic_s()
+            began_s, level = self._clock.monotonic_s(), "warning"
             try:
                 if not self._version:
                     self._version = await self._list()
@@ -44,13 +45,15 @@ class Reflector:
             except errors.ResourceExpired as error:
                 self._version = ""
                 trouble = str(error)
+            except errors.Unreachable as error:
+                trouble, level = str(error), "debug"  # the client logs outages, once for all watches
             except errors.HoldfastError as error:
                 trouble = str(error)
             if trouble:
                 self._failures += 1
                 if trouble != said:
                     said = trouble
-                    self._log.warning("watch interrupted", error=trouble, failures=self._failures)
+                    getattr(self._log, level)("watch interrupted", error=trouble, failures=self._failures)
                 await self._clock.sleep(_BACKOFF.delay_s(self._failures, self._ids))
 
     async def catch_up(self) -> None:
@@ -71,6 +74,26 @@ class Reflector:
         return version
 
     async def _watch(self) -> None:
+        """Until the server ends the watch. Unreachable when it was silent for too long."""
+        opened_s = self._clock.monotonic_s()
+        reading = asyncio.create_task(self._read())
+        try:
+            while not reading.done():
+                silent_s = min(self._cache.silent_s, self._clock.monotonic_s() - opened_s)
+                if silent_s >= SILENT_S:
+                    self._log.warning("silent watch opened again", seconds=round(silent_s))
+                    raise errors.Unreachable(f"no event and no bookmark for {silent_s:.0f} s")
+                sleeping = asyncio.create_task(self._clock.sleep(SILENT_S - silent_s))
+                try:
+                    await asyncio.wait({reading, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    sleeping.cancel()
+            reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read(self) -> None:
         async for change in self._kube.watch(self._cache.kind, self._version):
             self._cache.apply(change)
             self._version = change.object.metadata.resource_version

@@ -24,8 +24,8 @@ class Writer:
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         return await self._kube.get(kind, name, namespace)
 
-    async def list(self, kind: type[K], *, label_selector: str = "") -> Listing[K]:
-        return await self._kube.list(kind, label_selector=label_selector)
+    async def list(self, kind: type[K], *, label_selector: str = "", field_selector: str = "") -> Listing[K]:
+        return await self._kube.list(kind, label_selector=label_selector, field_selector=field_selector)
 
     def pages(self, kind: type[K]) -> AsyncIterator[Listing[K]]:
         return self._kube.pages(kind)

@@ -123,7 +123,8 @@ class Live:
     # --- What others ask ------------------------------------------------------------------------------
 
     async def take(self) -> Seen:
-        """The world as it is known now."""
+        """The world as it is known now. NotReady when a watch is silent: its cache may be old."""
+        self._caches.check_fresh()
         self._supplied = await self._supply()
         counts = await self.counts()
         instances = await self._instances(counts)

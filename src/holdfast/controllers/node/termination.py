@@ -2,10 +2,12 @@
 
 Run by the engine, a key a node, while a node that carries our finalizer is being deleted; woken by its pods. The rule
 (NC-28): each step is over before the next begins, and what is over is written on the claim, so a restart goes on
-where it was.
+where it was. Before the instance is terminated, the pods of the node are listed from the API server: a watch that
+stalled hides a pod that was bound to the node meanwhile.
 """
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -87,6 +89,7 @@ class NodeTermination:
         return (
             await self._drain(node, draft, until_s)
             or self._detach(node, draft, until_s)
+            or await self._drain_listed(node, draft, until_s)
             or await self._end(node, draft)
         )
 
@@ -128,14 +131,7 @@ class NodeTermination:
     async def _drain(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
         if draft is not None and draft.holds(claim_conditions.DRAINED):
             return None
-        decided = drain.drain(self._pods.get(node.metadata.name), now_s=self._clock.now_s(), until_s=until_s)
-        for pod, grace_s in decided.delete:
-            with contextlib.suppress(errors.NotFound):
-                await self._kube.delete(pod, grace_period_s=grace_s)
-            said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
-            self._recorder.event(pod, "Disrupted", said)
-        for pod in decided.evict:
-            await self._evictions.evict(node, pod)
+        decided = await self._evict(node, self._pods.get(node.metadata.name), until_s)
         if draft is not None and draft.condition(claim_conditions.DRAINED) is None:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
@@ -147,6 +143,32 @@ class NodeTermination:
             draft.say(claim_conditions.DRAINED, conditions.TRUE)
         self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return None
+
+    async def _drain_listed(
+        self, node: Node, draft: Draft | None, until_s: int | None
+    ) -> RequeueAfter | None:
+        """Evicts the pods that the API server lists and the cache lacks. Once the instance is terminating it is too
+        late for them."""
+        if draft is not None and draft.holds(claim_conditions.INSTANCE_TERMINATING):
+            return None
+        listed = await self._kube.list(Pod, field_selector=f"spec.nodeName={node.metadata.name}")
+        decided = await self._evict(node, listed.items, until_s)
+        if decided.done:
+            return None
+        if draft is not None:
+            draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
+        return RequeueAfter(_SOON_S, f"{decided.waiting} pods are on the node and not in the cache")
+
+    async def _evict(self, node: Node, pods: Iterable[Pod], until_s: int | None) -> drain.Drain:
+        decided = drain.drain(pods, now_s=self._clock.now_s(), until_s=until_s)
+        for pod, grace_s in decided.delete:
+            with contextlib.suppress(errors.NotFound):
+                await self._kube.delete(pod, grace_period_s=grace_s)
+            said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
+            self._recorder.event(pod, "Disrupted", said)
+        for pod in decided.evict:
+            await self._evictions.evict(node, pod)
+        return decided
 
     # --- Volumes --------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 Run by the engine under one key, every two minutes, from one list of all machines. The rules: a machine that a claim
 may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
-everybody, and a claim whose node still says that it is Ready (NC-20).
+everybody, and a claim whose node still says that it is Ready (NC-20). Before an instance is terminated, the NodeClaims
+are listed from the API server: a cache that stalled lacks the claims that another leader wrote.
 """
 
 import contextlib
@@ -41,7 +42,9 @@ class Garbage:
     async def reconcile(self, _key: Key) -> RequeueAfter:
         claims = tuple(self._claims)  # before the machines: one that is launched meanwhile has no claim here
         machines = await self._cloud.instances(max_age_s=_MAX_AGE_S)
-        lost = self._without_claim(machines)
+        lost = self._without_claim(machines, claims)
+        if lost:
+            lost = self._without_claim(tuple(lost), (await self._kube.list(NodeClaim)).items)
         for machine in lost:
             with contextlib.suppress(errors.NotFound):
                 await self._cloud.terminate(machine.provider_id)
@@ -55,19 +58,18 @@ class Garbage:
         did = f"{len(lost)} machines ended, {len(dead)} claims deleted" if lost or dead else ""
         return RequeueAfter(_EVERY_S, "looking for garbage", did)
 
-    def _without_claim(self, machines: tuple[Instance, ...]) -> list[Instance]:
-        owned = {claim.status.provider_id for claim in self._claims}
-        tokens = {
-            claim.metadata.annotations.get(names.LAUNCH_TOKEN)
-            for claim in self._claims
-            if not claim.status.provider_id
-        }
+    def _without_claim(self, machines: tuple[Instance, ...], claims: tuple[NodeClaim, ...]) -> list[Instance]:
+        owned = {claim.status.provider_id for claim in claims}
+        unlaunched = [claim for claim in claims if not claim.status.provider_id]
+        tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}
+        unlaunched_names = {claim.metadata.name for claim in unlaunched}
         return [
             machine
             for machine in machines
             if machine.state in (InstanceState.STARTING, InstanceState.RUNNING)
             and machine.provider_id not in owned
             and (machine.launch_token is None or machine.launch_token not in tokens)
+            and machine.claim not in unlaunched_names
             and self._clock.now_s() - machine.launched_s > _YOUNG_S
         ]
 

@@ -60,12 +60,23 @@ class Termination:
         self._recorder.event(claim, "TerminationGracePeriodExpiring", said, warning=True)
 
     async def _nodes_are_there(self, draft: Draft) -> bool:
-        found = list(self._nodes.get(draft.status.provider_id or ""))
+        found = list(self._nodes.get(draft.status.provider_id or "")) or await self._node_listed(draft)
         for node in found:
             if node.metadata.deletion_timestamp is None:
                 with contextlib.suppress(errors.NotFound):
                     await self._kube.delete(node)
         return bool(found)
+
+    async def _node_listed(self, draft: Draft) -> list[Node]:
+        """The Node as the API server has it, before its instance is terminated: a Node that only the cache lacks still
+        has to be drained."""
+        if draft.holds(claim_conditions.INSTANCE_TERMINATING) or not draft.status.node_name:
+            return []
+        try:
+            node = await self._kube.get(Node, draft.status.node_name)
+        except errors.NotFound:
+            return []
+        return [node] if node.spec.provider_id == draft.status.provider_id else []
 
     async def _instance_is_gone(self, draft: Draft) -> bool:
         assert draft.status.provider_id is not None
