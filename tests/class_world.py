@@ -33,6 +33,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.manager import Manager
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
@@ -133,6 +134,12 @@ class ClassWorld:
             election=None,
             clock=self.clock,
             ids=self.ids,
+            supervisor=Supervisor(
+                Unexpected(clock=self.clock, recorder=self.recorder),
+                clock=self.clock,
+                ids=self.ids,
+                strict=True,
+            ),
         )
         self._stop = asyncio.Event()
         self._running = [

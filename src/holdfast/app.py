@@ -68,8 +68,10 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
 from holdfast.runtime.metrics import Metric, Metrics
+from holdfast.runtime.outages import Outage
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Reconciler
+from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.settings import Settings
 from holdfast.state import live, watched_surroundings
@@ -137,10 +139,16 @@ class App:
         self.metrics = Metrics(_METRICS, strict=settings.strict)
         self._clock = clock = CorrectedClock(world.clock)
         ids = world.ids
-        self._election = _election(settings, world)
+        outage = Outage("Kubernetes API server", clock)
+        self._election = _election(settings, world, outage)
         leads = self._election.leads if self._election is not None else fence.always
         client = Client(
-            transport=world.transport, clock=clock, ids=ids, settings=settings.client, may_write=leads
+            transport=world.transport,
+            clock=clock,
+            ids=ids,
+            settings=settings.client,
+            may_write=leads,
+            outage=outage,
         )
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
@@ -163,6 +171,8 @@ class App:
             ledger_lag_s=settings.planning.ledger_lag_s,
             spreads=spreads,
         )
+        unexpected = Unexpected(clock=clock, recorder=self.recorder)
+        self.supervisor = Supervisor(unexpected, clock=clock, ids=ids, strict=settings.strict)
         self._interruption = Interruption(live=self.live, caches=self.caches, doors=self.doors, leads=leads)
         self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
         self.manager = Manager(
@@ -173,6 +183,7 @@ class App:
             election=self._election,
             clock=clock,
             ids=ids,
+            supervisor=self.supervisor,
         )
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -204,12 +215,12 @@ class App:
 
     async def run(self) -> None:
         """Until `stop`."""
-        work = [
-            self.discovery.schedule.run(),
-            self.manager.run(self._stop, after_sync=self._after_sync),
-            *([self._interruption.listen()] if self.settings.interruption_queue else []),
+        tasks = [
+            self.supervisor.start("discovery", self.discovery.schedule.run),
+            asyncio.create_task(self.manager.run(self._stop, after_sync=self._after_sync)),
         ]
-        tasks = [asyncio.create_task(one) for one in work]
+        if self.settings.interruption_queue:
+            tasks.append(self.supervisor.start("interruption", self._interruption.listen))
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -345,12 +356,16 @@ class App:
         )
 
 
-def _election(settings: Settings, world: World) -> Election | None:
+def _election(settings: Settings, world: World, outage: Outage) -> Election | None:
     """With a client of its own: a lease must not wait behind a thousand evictions."""
     if settings.election is None:
         return None
     client = Client(
-        transport=world.transport, clock=world.clock, ids=world.ids, settings=ClientSettings(attempts=1)
+        transport=world.transport,
+        clock=world.clock,
+        ids=world.ids,
+        settings=ClientSettings(attempts=1),
+        outage=outage,
     )
     return Election(
         kube=client,

@@ -12,9 +12,12 @@ from typing import Final
 
 MODULE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 70
-# Path -> why this file may catch whatever comes. The work loop of the runtime is the only one by design.
+# Path -> why this file may catch whatever comes.
 CATCH_ALLS: Final[dict[str, str]] = {
-    "src/holdfast/runtime/controller.py": "the work loop: it parks the key a bug of ours happened on",
+    "src/holdfast/runtime/controller.py": "a defect costs the key that it happened on, and no other",
+    "src/holdfast/runtime/supervision.py": "a defect in a background task starts that task again",
+    "src/holdfast/runtime/cache.py": "a defect in one handler keeps no other handler from hearing of a change",
+    "src/holdfast/cloud/aws/batching.py": "a defect in a batch reaches each caller that waits for the batch",
 }
 
 _MUTABLE_TYPES: Final = {"list", "dict", "set", "bytearray", "defaultdict", "deque", "Counter", "OrderedDict"}

@@ -40,6 +40,21 @@ class Recorded:
         return await self.does(key, count)
 
 
+def made(
+    reconciler: Recorded, recorder: KeepingRecorder, *, concurrency: int = 1, strict: bool = False
+) -> Controller:
+    clock, ids = VirtualClock(START), SeededIds(1)
+    return Controller(
+        reconciler,
+        clock=clock,
+        ids=ids,
+        recorder=recorder,
+        concurrency=concurrency,
+        strict=strict,
+        queue=WorkQueue(clock=clock, ids=ids, backoff=Backoff(1, 64)),
+    )
+
+
 def run(
     does: Callable[[Key, int], Awaitable[Answer]],
     *keys: str,
@@ -52,16 +67,7 @@ def run(
     reconciler = Recorded(does)
 
     async def program() -> Controller:
-        clock, ids = VirtualClock(START), SeededIds(1)
-        controller = Controller(
-            reconciler,
-            clock=clock,
-            ids=ids,
-            recorder=recorder,
-            concurrency=concurrency,
-            strict=strict,
-            queue=WorkQueue(clock=clock, ids=ids, backoff=Backoff(1, 64)),
-        )
+        controller = made(reconciler, recorder, concurrency=concurrency, strict=strict)
         for key in keys:
             controller.add(("", key))
         running = asyncio.create_task(controller.run())
@@ -131,20 +137,81 @@ def test_what_only_a_user_can_mend_is_looked_at_seldom() -> None:
     assert seen == [(0, "a"), (600, "a"), (1200, "a")]
 
 
-def test_a_bug_parks_its_key_and_the_others_go_on() -> None:
+def test_a_defect_costs_its_key_a_wait_and_the_other_keys_nothing() -> None:
     async def does(key: Key, _count: int) -> Answer:
         assert key[1] != "bad", "two slots for one node"
         return RequeueAfter(100, "a heartbeat")
 
     with capture_logs() as logs:
-        seen, controller, recorder = run(does, "good", "bad", for_s=350)
-    assert [name for _, name in seen] == ["good", "bad", "good", "good", "good"]
-    assert list(controller.parked) == [("", "bad")]
-    assert recorder.gauges["holdfast_parked_keys", "test.thing"] == 1
-    assert results(recorder)["parked"] == 1
-    controller.add(("", "bad"))
-    assert len(controller.queue) == 1  # the heartbeat of the good one
-    assert [line for line in logs if line["event"] == "parked" and line["log_level"] == "error"]
+        seen, controller, recorder = run(does, "good", "bad", for_s=3600)
+    assert len([name for _, name in seen if name == "good"]) == 36
+    moments = [at_s for at_s, name in seen if name == "bad"]
+    waits = [after - before for before, after in pairwise(moments)]
+    assert waits[0] <= 1
+    assert 32 <= max(waits) <= 64  # never given up, and no longer than the cap
+    assert list(controller.failing) == [("", "bad")]
+    assert recorder.gauges["holdfast_failing_keys", "test.thing"] == 1
+    assert results(recorder)["unexpected"] == len(moments)
+    tracebacks = [
+        line for line in logs if line["event"] == "unexpected error" and line["log_level"] == "error"
+    ]
+    assert len(tracebacks) == 1
+
+
+def test_a_key_that_failed_unexpectedly_is_tried_soon_after_its_object_changed() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        assert count >= 15, "not mended yet"
+        return Done()
+
+    async def program() -> None:
+        controller = made(Recorded(does), KeepingRecorder())
+        running = asyncio.create_task(controller.run())
+        controller.add(("", "a"))
+        await asyncio.sleep(400)
+        began_s = asyncio.get_running_loop().time()
+        for _ in range(10):
+            controller.add(("", "a"))  # its object changed
+            await asyncio.sleep(6)
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(60)
+        assert not controller.failing
+        running.cancel()
+
+    time.run(program())
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_controller_that_completes_nothing_for_ten_minutes_is_stuck(*, hangs: bool) -> None:
+    async def does(_key: Key, _count: int) -> Answer:
+        if hangs:
+            await asyncio.sleep(100_000)
+        raise AssertionError("a bug")
+
+    async def program() -> None:
+        controller = made(Recorded(does), KeepingRecorder())
+        running = asyncio.create_task(controller.run())
+        assert controller.stuck() == ""
+        controller.add(("", "a"))
+        await asyncio.sleep(590)
+        assert controller.stuck() == ""
+        await asyncio.sleep(20)
+        if hangs:
+            assert controller.stuck() == "the reconcile of a has been running for 610 s"
+        else:
+            assert controller.stuck().startswith("no reconcile has completed for 610 s; a failed with")
+        running.cancel()
+        await controller.stop(grace_s=0)
+
+    time.run(program())
+
+
+def test_an_absurd_retry_after_is_capped() -> None:
+    async def does(_key: Key, count: int) -> Answer:
+        if count == 0:
+            raise errors.Throttled("slower", retry_after_s=99_999_999)
+        return Done()
+
+    seen, _, _ = run(does, "a", for_s=400)
+    assert seen == [(0, "a"), (300, "a")]
 
 
 def test_in_simulation_a_bug_ends_the_run() -> None:

@@ -19,6 +19,7 @@ from holdfast.runtime.manager import Manager
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Done, Key
+from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.sim import time
 from holdfast.sim.api.faults import Cut, Faults, Half, Lose, Refuse
@@ -48,7 +49,7 @@ class Labeller:
 
 
 class Replica:
-    def __init__(self, server: InProcess, who: str) -> None:
+    def __init__(self, server: InProcess, who: str, *, strict: bool = True) -> None:
         clock, ids = VirtualClock(START), SeededIds(who)
         settings = ClientSettings(page_size=4, per_second=1000, burst=1000)
         kube = Client(transport=server, clock=clock, ids=ids, settings=settings)
@@ -77,6 +78,9 @@ class Replica:
             election=self.election,
             clock=clock,
             ids=ids,
+            supervisor=Supervisor(
+                Unexpected(clock=clock, recorder=recorder), clock=clock, ids=ids, strict=strict
+            ),
         )
 
     async def run(self) -> None:
@@ -182,6 +186,27 @@ def test_a_replica_that_is_cut_off_ends_and_writes_nothing_meanwhile() -> None:
         assert await cluster.labels() == {"late": "two"}
         two.stop.set()
         await second
+
+    time.run(program())
+
+
+def test_a_defect_in_a_handler_costs_a_list_and_nothing_else() -> None:
+    async def program() -> None:
+        cluster = Cluster()
+        replica = Replica(cluster.transport, "one", strict=False)
+
+        def broken(before: Node | None, after: Node | None) -> None:
+            assert before is not None or after is None or after.metadata.name != "bad", "a bug"
+
+        replica.caches.of(Node)._handlers.insert(0, broken)
+        running = asyncio.create_task(replica.run())
+        await asyncio.sleep(5)
+        await cluster.kube.create(objects.node("bad"))
+        await cluster.kube.create(objects.node("good"))
+        await asyncio.sleep(10)
+        assert await cluster.labels() == {"bad": "one", "good": "one"}
+        replica.stop.set()
+        await running
 
     time.run(program())
 

@@ -122,12 +122,12 @@ def test_events_are_sent_no_faster_than_ten_a_second() -> None:
 
 
 def test_probes_and_metrics_are_served() -> None:
-    trouble = "not read yet: pods"
+    trouble, stuck = "not read yet: pods", ""
 
     async def program() -> None:
         metrics = Metrics(DECLARED, strict=True)
         metrics.gauge("test_free_slots", {}, 7)
-        pages = health.probes({"caches": lambda: trouble})
+        pages = health.probes(live={"controllers": lambda: stuck}, ready={"caches": lambda: trouble})
         async with (
             health.served(pages, host="127.0.0.1", port=0) as probe_port,
             health.served(health.metrics_page(metrics), host="127.0.0.1", port=0) as metrics_port,
@@ -138,11 +138,12 @@ def test_probes_and_metrics_are_served() -> None:
                 async with session.get(f"http://127.0.0.1:{port}{path}") as response:
                     return response.status, await response.text()
 
-            nonlocal trouble
+            nonlocal trouble, stuck
             assert await ask(probe_port, "/healthz") == (200, "ok")
             assert await ask(probe_port, "/readyz") == (503, "caches: not read yet: pods\n")
-            trouble = ""
+            trouble, stuck = "", "provisioner: no reconcile has completed for 700 s"
             assert await ask(probe_port, "/readyz") == (200, "ok")
+            assert await ask(probe_port, "/healthz") == (503, f"controllers: {stuck}\n")
             status, text = await ask(metrics_port, "/metrics")
             assert status == 200
             assert "test_free_slots 7.0" in text

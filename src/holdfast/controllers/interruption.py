@@ -62,7 +62,8 @@ class Interruption:
                 failures += 1
                 if str(error) != trouble:
                     trouble = str(error)
-                    structlog.get_logger().error("notices cannot be read", error=trouble)
+                    level = "debug" if isinstance(error, errors.Unreachable) else "error"
+                    getattr(structlog.get_logger(), level)("notices cannot be read", error=trouble)
                 await self._clock.sleep(_BACKOFF.delay_s(failures, self._ids))
                 continue
             failures, trouble = 0, ""

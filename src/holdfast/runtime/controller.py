@@ -1,8 +1,9 @@
 """Runs one reconciler: keys from its queue, a few at a time, each result counted, said once and acted on.
 
-Callers: `app` makes one per reconciler, `manager` runs it. This is the only place that catches everything: a bug of
-ours parks the key it happened on, so that the others go on and the broken decision is not made again and again. A
-parked key stays so until the program is started anew. In simulation and CI (`strict`) a bug ends the run.
+Callers: `app` makes one per reconciler, `manager` runs it. An error that no code expected costs the key that it happened
+on, and no other: the key is tried again, ever more slowly up to a few minutes, and soon after its object changed. No key
+is given up. A controller that completes no reconcile for ten minutes, although it has work, is `stuck`, which fails the
+liveness probe. In simulation and CI (`strict`) an unexpected error ends the run.
 """
 
 import asyncio
@@ -17,12 +18,21 @@ from holdfast.ports import Clock, Ids, Recorder
 from holdfast.runtime.cache import Cache
 from holdfast.runtime.queue import WorkQueue
 from holdfast.runtime.results import Done, Key, Reconciler, RequeueAfter
+from holdfast.runtime.supervision import Unexpected
 
 K = TypeVar("K", bound=Object)
 
 _TERMINAL_S: Final = (
     600.0  # what only a user can mend is looked at again this seldom: permissions are not watched
 )
+_LONGEST_WAIT_S: Final = 300.0  # whatever another program asks for in a Retry-After
+_CHANGED_S: Final = (
+    5.0  # a key that failed unexpectedly is tried again so soon after its object changed: our own
+)
+# writes change it, too
+_QUIET: Final = (errors.Conflict, errors.Unreachable, errors.Throttled)
+_LONGEST_TEXT: Final = 500
+_STUCK_S: Final = 600.0  # far more than any plan or call takes
 
 
 class Controller:
@@ -51,8 +61,15 @@ class Controller:
         self._backlog: list[Key] = []
         self._name = {"controller": reconciler.name}
         self._log = structlog.get_logger().bind(controller=reconciler.name)
+        self._unexpected = Unexpected(clock=clock, recorder=recorder)
+        self._completed_s = clock.monotonic_s()  # when a reconcile last ended without an unexpected error
+        self._working_since_s: dict[Key, float] = {}
         self.queue = queue if queue is not None else WorkQueue(clock=clock, ids=ids)  # an empty one is false
-        self.parked: dict[Key, str] = {}
+        self.failing: dict[Key, str] = {}  # keys whose last reconcile raised an unexpected error
+
+    @property
+    def name(self) -> str:
+        return self._reconciler.name
 
     def watch(self, cache: Cache[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
         """Wakes the keys that an object concerns, as it was and as it is, whenever it changes."""
@@ -70,11 +87,27 @@ class Controller:
         self._sources.append(everything)
 
     def add(self, key: Key) -> None:
-        if key not in self.parked:
+        if key in self.failing:
+            self.queue.add_after(key, _CHANGED_S)
+        else:
             self.queue.add(key)
+
+    def stuck(self) -> str:
+        """Why this controller makes no progress; empty when it does, or has nothing to do."""
+        now_s = self._clock.monotonic_s()
+        for key, since_s in self._working_since_s.items():
+            if now_s - since_s >= _STUCK_S:
+                return f"the reconcile of {_text(key)} has been running for {now_s - since_s:.0f} s"
+        silent_s = now_s - self._completed_s
+        if silent_s < _STUCK_S:
+            return ""
+        for key, error in self.failing.items():
+            return f"no reconcile has completed for {silent_s:.0f} s; {_text(key)} failed with {error}"
+        return f"keys wait, and no reconcile has completed for {silent_s:.0f} s" if self.queue.is_due else ""
 
     async def run(self) -> None:
         """Until it is cancelled; reconciles that are running then are left to `stop`. In strict mode a bug ends it."""
+        self._completed_s = self._clock.monotonic_s()
         dispatching = asyncio.create_task(self._dispatch())
         looking = asyncio.create_task(self._bug_found.wait())
         try:
@@ -123,7 +156,7 @@ class Controller:
             self.add(self._backlog.pop())
 
     async def _one(self, key: Key) -> None:
-        began_s = self._clock.monotonic_s()
+        began_s = self._working_since_s[key] = self._clock.monotonic_s()
         try:
             result = await self._reconciler.reconcile(key)
         except errors.HoldfastError as error:
@@ -131,11 +164,11 @@ class Controller:
         except Exception as error:
             if self._strict:
                 raise
-            self._park(key, error)
-            outcome, said = "parked", {}
+            outcome, said = self._failed_unexpectedly(key, error)
         else:
             outcome, said = self._succeeded(key, result)
         finally:
+            del self._working_since_s[key]
             self.queue.done(key)
         took_s = self._clock.monotonic_s() - began_s
         self._recorder.count("controller_runtime_reconcile_total", {**self._name, "result": outcome})
@@ -144,6 +177,7 @@ class Controller:
 
     def _succeeded(self, key: Key, result: Done | RequeueAfter) -> tuple[str, dict[str, Any]]:
         self.queue.succeeded(key)
+        self._completed(key)
         match result:
             case Done(did):
                 return "success", {"did": did} if did else {}
@@ -155,24 +189,33 @@ class Controller:
                 assert_never(result)
 
     def _failed(self, key: Key, error: errors.HoldfastError) -> tuple[str, dict[str, Any]]:
+        self._completed(key)
         if isinstance(error, errors.Terminal):
             wait_s = _TERMINAL_S
             self.queue.add_after(key, wait_s)
         else:
             asked_s = error.retry_after_s if isinstance(error, errors.Retryable) else None
-            wait_s = self.queue.retry(key, at_least_s=asked_s or 0)
+            wait_s = self.queue.retry(key, at_least_s=min(asked_s or 0, _LONGEST_WAIT_S))
         said: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "requeue_s": round(wait_s, 3)}
-        return "error", said | ({"conflict": True} if isinstance(error, errors.Conflict) else {})
+        return "error", said | ({"quiet": True} if isinstance(error, _QUIET) else {})
 
-    def _park(self, key: Key, error: Exception) -> None:
-        self.parked[key] = repr(error)
-        self._recorder.gauge("holdfast_parked_keys", self._name, len(self.parked))
-        self._log.error("parked", key="/".join(filter(None, key)), exc_info=error)
+    def _failed_unexpectedly(self, key: Key, error: Exception) -> tuple[str, dict[str, Any]]:
+        self.failing[key] = repr(error)[:_LONGEST_TEXT]
+        self._recorder.gauge("holdfast_failing_keys", self._name, len(self.failing))
+        wait_s = self.queue.retry(key)
+        self._unexpected.report(self._reconciler.name, error, key=_text(key))
+        return "unexpected", {"error": self.failing[key], "requeue_s": round(wait_s, 3), "quiet": True}
+
+    def _completed(self, key: Key) -> None:
+        self._completed_s = self._clock.monotonic_s()
+        if self.failing.pop(key, None) is not None:
+            self._recorder.gauge("holdfast_failing_keys", self._name, len(self.failing))
+            self._log.info("recovered", key=_text(key))
 
     def _say(self, key: Key, outcome: str, took_s: float, said: dict[str, Any]) -> None:
-        """The one canonical line: an error when it is a new one, info when the world was changed, else debug. That
-        somebody else wrote first is no trouble: it is read again and decided again."""
-        trouble = "" if said.get("conflict") else str(said.get("error", ""))
+        """The one canonical line: an error when it is a new one, info when the world was changed, else debug. Quiet errors
+        are debug: a conflict is read and decided again, and an outage is logged by the adapter, once for all keys."""
+        trouble = "" if said.pop("quiet", False) else str(said.get("error", ""))
         is_news = trouble != self._said.get(key, "")
         if trouble:
             self._said[key] = trouble
@@ -183,5 +226,9 @@ class Controller:
             level = "info"
         if trouble and is_news:
             level = "error"
-        line = {"key": "/".join(filter(None, key)), "result": outcome, "seconds": round(took_s, 6)}
+        line = {"key": _text(key), "result": outcome, "seconds": round(took_s, 6)}
         getattr(self._log, level)("reconciled", **line, **said)
+
+
+def _text(key: Key) -> str:
+    return "/".join(filter(None, key))

@@ -1,6 +1,7 @@
 """What kubelet and Prometheus ask: is it alive, is it ready, what has it counted.
 
-Callers: `app`, which names the ports. Live means that the loop answers; ready, that every cache has been filled.
+Callers: `production`, which names the ports. Live means that the event loop answers and no controller is stuck; ready,
+that every cache has been filled.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,19 +14,23 @@ from holdfast.runtime.metrics import CONTENT_TYPE, Metrics
 Check = Callable[[], str]  # empty when all is well, else what is not
 
 
-def probes(ready: Mapping[str, Check]) -> web.Application:
+def probes(*, live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
+        return _verdict(live)
 
     async def readyz(_: web.Request) -> web.Response:
-        troubles = {name: trouble for name, check in ready.items() if (trouble := check())}
-        if not troubles:
-            return web.Response(text="ok")
-        return web.Response(status=503, text="".join(f"{name}: {why}\n" for name, why in troubles.items()))
+        return _verdict(ready)
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/livez", healthz), web.get("/readyz", readyz)])
     return app
+
+
+def _verdict(checks: Mapping[str, Check]) -> web.Response:
+    problems = {name: problem for name, check in checks.items() if (problem := check())}
+    if not problems:
+        return web.Response(text="ok")
+    return web.Response(status=503, text="".join(f"{name}: {why}\n" for name, why in problems.items()))
 
 
 def metrics_page(metrics: Metrics, *, refresh: Callable[[], None] = lambda: None) -> web.Application:

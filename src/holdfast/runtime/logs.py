@@ -14,6 +14,7 @@ from holdfast.ports import Clock
 
 Level = Literal["debug", "info", "warning", "error"]
 
+_MOST_FRAMES: Final = 30
 LEVELS: Final[Mapping[Level, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -28,10 +29,15 @@ def configure(
         return line
 
     is_json = as_json if as_json is not None else not stream.isatty()
+    # Tracebacks show no local values: a snapshot is megabytes of text, and a credential is a local value, too.
+    plain = structlog.dev.ConsoleRenderer(
+        colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=_MOST_FRAMES)
     shape: list[Any] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(sort_keys=False)]
+        [structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer(sort_keys=False)]
         if is_json
-        else [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        else [plain]
     )
     structlog.configure(
         processors=[

@@ -19,6 +19,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.reflector import Reflector
+from holdfast.runtime.supervision import Supervisor
 
 _GRACE_S: Final = 20.0  # kubelet kills after 30
 _LATE_S: Final = 30.0  # by then everything should have been read
@@ -26,7 +27,7 @@ _TOLD_EVERY_S: Final = 10.0
 
 
 class Manager:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by name, from one place
         self,
         *,
         kube: Kube,
@@ -36,7 +37,10 @@ class Manager:
         election: Election | None,
         clock: Clock,
         ids: Ids,
+        supervisor: Supervisor,
     ) -> None:
+        self._supervisor = supervisor
+        self._is_controlling = False
         self._caches = caches
         self._controllers = controllers
         self._recorder = recorder
@@ -49,10 +53,10 @@ class Manager:
         self._log = structlog.get_logger()
 
     async def run(self, stop: asyncio.Event, *, after_sync: Callable[[], None] = lambda: None) -> None:
-        """Until `stop` is set. Unreachable when the lead was lost; a bug in a watch, or any in strict mode, ends it."""
+        """Until `stop` is set. Unreachable when the lead was lost; in strict mode an unexpected error ends it."""
         leading = asyncio.create_task(self._lead(stop, after_sync))
-        tasks = [leading, asyncio.create_task(self._recorder.run())]
-        tasks += [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
+        tasks = [leading, self._supervisor.start("recorder", self._recorder.run)]
+        tasks += [self._supervisor.start(f"watch {one.kind.plural}", one.run) for one in self._reflectors]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -66,6 +70,13 @@ class Manager:
         """What keeps this replica from being ready, or nothing. One that waits for the lead is ready."""
         missing = self._caches.unsynced()
         return f"not read yet: {', '.join(missing)}" if missing else ""
+
+    def stuck(self) -> str:
+        """Which controllers make no progress, and why; empty while this replica does not lead."""
+        if not self._is_controlling:
+            return ""
+        found = ((controller.name, controller.stuck()) for controller in self._controllers)
+        return "; ".join(f"{name}: {why}" for name, why in found if why)
 
     @property
     def unsynced_s(self) -> float:
@@ -108,10 +119,12 @@ class Manager:
             if holding is not None:
                 await _before(stopping, self._catch_up())
             running += [asyncio.create_task(c.run()) for c in self._controllers]
+            self._is_controlling = True
             await asyncio.wait(
                 {stopping, *running, *([holding] if holding else [])}, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
+            self._is_controlling = False
             for task in running:
                 task.cancel()
             await asyncio.gather(*(c.stop(grace_s=_GRACE_S) for c in self._controllers))

@@ -48,13 +48,19 @@ ENGINE: Final = (
     Metric("workqueue_depth", "gauge", "Keys that wait to be reconciled.", ("name",)),
     Metric("leader_election_master_status", "gauge", "1 while this replica leads.", ("name",)),
     Metric(
-        "holdfast_parked_keys",
+        "holdfast_failing_keys",
         "gauge",
-        "Keys set aside after a bug of ours; look at the log.",
+        "Keys whose last reconcile raised an unexpected error; the log has the traceback.",
         ("controller",),
     ),
     Metric("holdfast_watch_lists_total", "counter", "Whole lists read to begin a watch.", ("resource",)),
     Metric("holdfast_events_dropped_total", "counter", "Events that were not sent.", ("why",)),
+    Metric(
+        "holdfast_unexpected_errors_total",
+        "counter",
+        "Errors that the program did not expect; the log has the traceback.",
+        ("where",),
+    ),
     Metric(MISTAKES, "counter", "Uses of a metric that was not declared so.", ("metric",)),
 )
 

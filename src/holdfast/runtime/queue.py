@@ -51,6 +51,12 @@ class WorkQueue:
     def is_full(self) -> bool:
         return len(self) >= self._most_keys
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a key could be given out now."""
+        self._wake_what_is_due()
+        return bool(self._ready)
+
     def add(self, key: Key) -> None:
         if key in self._working:
             self._again.add(key)

@@ -71,7 +71,7 @@ class Batcher(Generic[V]):
         self._recorder.observe(BATCH_TIME, told, self._clock.monotonic_s() - self._opened_s)
         try:
             found = await self._ask(sorted(batch))
-        except errors.HoldfastError as error:
+        except Exception as error:  # noqa: BLE001 - after a defect the callers would wait for ever
             for future in batch.values():
                 _settle(future, error)
             return
@@ -82,6 +82,6 @@ class Batcher(Generic[V]):
                 _settle(future, errors.NotFound(f"{key} is gone"))
 
 
-def _settle(future: "asyncio.Future[V]", error: errors.HoldfastError) -> None:
+def _settle(future: "asyncio.Future[V]", error: Exception) -> None:
     future.set_exception(error)
     future.exception()  # whoever asked may have gone away; then nobody is left to be told

@@ -22,6 +22,7 @@ from holdfast import errors, fence, ports
 from holdfast.cloud.aws import error_codes
 from holdfast.cloud.aws.rates import Rates
 from holdfast.fence import MayWrite
+from holdfast.runtime.outages import Outage
 
 R = TypeVar("R")
 
@@ -139,6 +140,7 @@ class Calls:
         self._rates = Rates()
         self._heard = heard
         self._may_write = may_write
+        self._outages: dict[str, Outage] = {}
 
     @property
     def region(self) -> str:
@@ -185,14 +187,22 @@ class Calls:
             )
         except errors.HoldfastError as error:
             outcome = type(error).__name__
+            if isinstance(error, errors.Unreachable):
+                self._outage(service).failed(error)
             raise
         else:
+            self._outage(service).answered()
             self._tell_time(service, answer, self.clock.monotonic_s() - began_s)
             return answer
         finally:
             asked = {"service": service, "operation": operation}
             self._recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
             self._recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
+
+    def _outage(self, service: str) -> Outage:
+        if service not in self._outages:
+            self._outages[service] = Outage(f"AWS {service}", self.clock)
+        return self._outages[service]
 
     def _tell_time(self, service: str, answer: Mapping[str, Any], took_s: float) -> None:
         written = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")

@@ -1,0 +1,94 @@
+"""What the log says of an outage, and of errors that no code expected."""
+
+import asyncio
+import io
+import json
+
+from structlog.testing import capture_logs
+
+from doors import ManualClock
+from holdfast.kube.credentials import Credential
+from holdfast.runtime import logs
+from holdfast.runtime.outages import Outage
+from holdfast.runtime.supervision import Supervisor, Unexpected
+from holdfast.sim import time
+from holdfast.sim.ids import SeededIds
+from holdfast.sim.time import VirtualClock
+from recorders import KeepingRecorder
+from scripted import START
+
+
+def test_an_outage_is_a_line_when_it_begins_one_a_minute_and_one_when_it_ends() -> None:
+    clock = ManualClock()
+    outage = Outage("EC2", clock)
+    with capture_logs() as lines:
+        outage.answered()
+        for _ in range(3000):  # five minutes, ten requests a second
+            outage.failed("connection refused")
+            clock.advance(0.1)
+        outage.answered()
+        outage.answered()
+    events = [line["event"] for line in lines]
+    assert events == ["not answering", *["still not answering"] * 4, "answering again"]
+    assert lines[-1]["failures"] == 3000
+    assert lines[-1]["seconds"] == 300
+
+
+def test_single_failures_among_many_answers_are_a_line_a_minute() -> None:
+    clock = ManualClock()
+    outage = Outage("EC2", clock)
+    with capture_logs() as lines:
+        for _ in range(600):
+            outage.failed("reset")
+            outage.answered()
+            clock.advance(0.1)
+    assert len(lines) <= 4
+
+
+def test_a_background_task_that_fails_unexpectedly_is_started_again() -> None:
+    recorder = KeepingRecorder()
+
+    async def program() -> int:
+        clock = VirtualClock(START)
+        unexpected = Unexpected(clock=clock, recorder=recorder)
+        supervisor = Supervisor(unexpected, clock=clock, ids=SeededIds(1))
+        runs = 0
+
+        async def run() -> None:
+            nonlocal runs
+            runs += 1
+            raise KeyError("a half answer")
+
+        task = supervisor.start("poller", run)
+        await asyncio.sleep(3600)
+        assert not task.done()
+        task.cancel()
+        return runs
+
+    with capture_logs() as lines:
+        runs = time.run(program())
+    assert 3600 / 300 <= runs <= 40  # with waits of up to five minutes
+    assert recorder.counts["holdfast_unexpected_errors_total", "poller"] == runs
+    assert len(lines) == 1
+
+
+def fail(token: str) -> None:
+    credential, local = Credential(token=token), token * 2
+    raise ValueError(f"{credential}, {len(local)}")
+
+
+def test_tracebacks_show_no_local_values_and_credentials_no_secrets() -> None:
+    out = io.StringIO()
+    secret = "a-secret-value"
+    for as_json in (True, False):
+        logs.configure(clock=ManualClock(), as_json=as_json, to=out)
+        try:
+            fail(secret)
+        except ValueError as error:
+            Unexpected(clock=ManualClock(), recorder=KeepingRecorder()).report("here", error)
+    text = out.getvalue()
+    assert secret not in text
+    first = json.loads(text.splitlines()[0])
+    assert first["event"] == "unexpected error"
+    assert first["exception"][0]["frames"]
+    assert len(text) < 5000
