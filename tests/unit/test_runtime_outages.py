@@ -7,6 +7,7 @@ import json
 from structlog.testing import capture_logs
 
 from doors import ManualClock
+from holdfast.api.kubeconfig import ExecCredential, ExecCredentialStatus, ExecVariable, UserEntry
 from holdfast.kube.credentials import Credential
 from holdfast.runtime import logs
 from holdfast.runtime.outages import Outage
@@ -73,8 +74,13 @@ def test_a_background_task_that_fails_unexpectedly_is_started_again() -> None:
 
 
 def fail(token: str) -> None:
-    credential, local = Credential(token=token), token * 2
-    raise ValueError(f"{credential}, {len(local)}")
+    secrets = [
+        Credential(token=token, certificate_pem=token, key_pem=token),
+        UserEntry(token=token, password=token, client_key_data=token),
+        ExecVariable("AWS_SECRET_ACCESS_KEY", token),
+        ExecCredential(status=ExecCredentialStatus(token=token, client_key_data=token)),
+    ]
+    raise ValueError(f"{secrets}")
 
 
 def test_tracebacks_show_no_local_values_and_credentials_no_secrets() -> None:

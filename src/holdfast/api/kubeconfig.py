@@ -11,6 +11,13 @@ from msgspec import field
 from holdfast.api.meta import Wire
 
 
+class _Secret(Wire, frozen=True):
+    """Shows no values: a traceback or a log line must not print a token or a key."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
 class ClusterEntry(Wire, frozen=True, rename="kebab", kw_only=True):
     server: str = ""
     certificate_authority: str = ""
@@ -20,7 +27,7 @@ class ClusterEntry(Wire, frozen=True, rename="kebab", kw_only=True):
     proxy_url: str = ""
 
 
-class ExecVariable(Wire, frozen=True):
+class ExecVariable(_Secret, frozen=True):
     name: str
     value: str
 
@@ -34,7 +41,7 @@ class ExecEntry(Wire, frozen=True, kw_only=True):
     provide_cluster_info: bool = False
 
 
-class UserEntry(Wire, frozen=True, rename="kebab", kw_only=True):
+class UserEntry(_Secret, frozen=True, rename="kebab", kw_only=True):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -79,7 +86,7 @@ class Kubeconfig(Wire, frozen=True, rename="kebab", kw_only=True):
     contexts: tuple[NamedContext, ...] | None = None
 
 
-class ExecCredentialStatus(Wire, frozen=True, kw_only=True):
+class ExecCredentialStatus(_Secret, frozen=True, kw_only=True):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
