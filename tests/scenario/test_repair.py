@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 import app_world
+import cluster_world
 from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, pool, said
 from holdfast import names
@@ -79,6 +80,23 @@ def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machi
         assert world.in_reservation(slots) == 1
         await world.sleep(TOLERATED_S)
         assert [one.id for one in world.machines] == [machine.id]  # once was enough
+
+    app_world.run(program, settings=REPAIR)
+
+
+def test_a_pod_that_only_a_list_shows_is_evicted_before_its_node_is_rebooted() -> None:
+    async def program(world: AppWorld) -> None:
+        await one_slot(world)
+        (node,) = await world.nodes()
+        await kernel_is(world, "False")
+        await world.until(lambda: rebooting(world), within_s=TOLERATED_S + 120)
+        world.line.silence("pods")
+        bound = cluster_world.pod_spec(cpu="10m") | {"nodeName": node.metadata.name}
+        document = {"metadata": {"name": "late", "namespace": "default"}, "spec": bound}
+        await world.create("/api/v1/namespaces/default/pods", document)
+        await until_rebooted(world, node)
+        evicted = {event.involved_object.name for event in await world.events("Evicted")}
+        assert "late" in evicted
 
     app_world.run(program, settings=REPAIR)
 

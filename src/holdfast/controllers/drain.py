@@ -5,6 +5,7 @@ first and those the node itself needs last (NC-30); a pod that must not be disru
 node's time is nearly up, a pod whose own grace period would outlast it is deleted, whatever anybody says (NC-32).
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -63,6 +64,23 @@ class Evictions:
     def __init__(self, *, kube: Kube, recorder: Recorder) -> None:
         self._kube = kube
         self._recorder = recorder
+
+    async def listed(self, node: Node) -> tuple[Pod, ...]:
+        """The pods of a node as the API server has them now. Before an instance is terminated or rebooted the cache is
+        not enough: a watch that stalled hides a pod that was bound meanwhile."""
+        return (await self._kube.list(Pod, field_selector=f"spec.nodeName={node.metadata.name}")).items
+
+    async def drain(self, node: Node, pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
+        """Evicts and deletes what is to go now. The answer is what was decided."""
+        decided = drain(pods, now_s=now_s, until_s=until_s)
+        for pod, grace_s in decided.delete:
+            with contextlib.suppress(errors.NotFound):
+                await self._kube.delete(pod, grace_period_s=grace_s)
+            said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
+            self._recorder.event(pod, "Disrupted", said)
+        for pod in decided.evict:
+            await self.evict(node, pod)
+        return decided
 
     async def evict(self, node: Node, pod: Pod) -> None:
         """Asks for the end of a pod, as far as its disruption budgets allow it now."""

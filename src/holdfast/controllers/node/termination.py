@@ -7,7 +7,6 @@ stalled hides a pod that was bound to the node meanwhile.
 """
 
 import contextlib
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +27,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state import nodes as node_states
-from holdfast.state import times, volumes
+from holdfast.state import volumes
 
 DRAINED: Final = "karpenter_nodes_drained_total"
 TERMINATED: Final = "karpenter_nodes_terminated_total"
@@ -131,7 +130,8 @@ class NodeTermination:
     async def _drain(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
         if draft is not None and draft.holds(claim_conditions.DRAINED):
             return None
-        decided = await self._evict(node, self._pods.get(node.metadata.name), until_s)
+        pods = self._pods.get(node.metadata.name)
+        decided = await self._evictions.drain(node, pods, now_s=self._clock.now_s(), until_s=until_s)
         if draft is not None and draft.condition(claim_conditions.DRAINED) is None:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
@@ -151,24 +151,13 @@ class NodeTermination:
         late for them."""
         if draft is not None and draft.holds(claim_conditions.INSTANCE_TERMINATING):
             return None
-        listed = await self._kube.list(Pod, field_selector=f"spec.nodeName={node.metadata.name}")
-        decided = await self._evict(node, listed.items, until_s)
+        listed = await self._evictions.listed(node)
+        decided = await self._evictions.drain(node, listed, now_s=self._clock.now_s(), until_s=until_s)
         if decided.done:
             return None
         if draft is not None:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         return RequeueAfter(_SOON_S, f"{decided.waiting} pods are on the node and not in the cache")
-
-    async def _evict(self, node: Node, pods: Iterable[Pod], until_s: int | None) -> drain.Drain:
-        decided = drain.drain(pods, now_s=self._clock.now_s(), until_s=until_s)
-        for pod, grace_s in decided.delete:
-            with contextlib.suppress(errors.NotFound):
-                await self._kube.delete(pod, grace_period_s=grace_s)
-            said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
-            self._recorder.event(pod, "Disrupted", said)
-        for pod in decided.evict:
-            await self._evictions.evict(node, pod)
-        return decided
 
     # --- Volumes --------------------------------------------------------------------------------------
 

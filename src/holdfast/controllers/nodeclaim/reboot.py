@@ -17,7 +17,6 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.pods import Pod
 from holdfast.controllers import conditions as verdicts
-from holdfast.controllers import drain
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
@@ -81,9 +80,11 @@ class Reboot:
 
     async def _drain(self, node: Node) -> int:
         """How many pods are still to go."""
-        decided = drain.drain(self._pods.get(node.metadata.name), now_s=self._clock.now_s(), until_s=None)
-        for pod in decided.evict:
-            await self._evictions.evict(node, pod)
+        now_s, cached = self._clock.now_s(), self._pods.get(node.metadata.name)
+        decided = await self._evictions.drain(node, cached, now_s=now_s, until_s=None)
+        if decided.done:
+            listed = await self._evictions.listed(node)
+            decided = await self._evictions.drain(node, listed, now_s=now_s, until_s=None)
         return decided.waiting
 
     async def _issued(self, claim: NodeClaim, node: Node) -> Done | RequeueAfter:
