@@ -22,6 +22,7 @@ from holdfast.sim.ec2 import control, faults
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
+ALL_AT_ONCE = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
 GARBAGE_S = 120  # between two looks
 LAST = 10_000  # seconds; nothing here takes so long
 
@@ -107,6 +108,47 @@ def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
         await world.kube.delete(found)
         await until_gone(world, claim, within_s=120)
         await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("ST-12")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_blocked_drain_causes_one_launch_and_no_more(*, restarts: bool) -> None:
+    """Emptiness must not delete the node that the pods of a draining node are planned on: it would be launched again."""
+
+    async def program(world: AppWorld) -> None:
+        claim = await running(world, pool={"disruption": ALL_AT_ONCE})
+        await budget(world, minAvailable=1)
+        await world.kube.delete(claim)
+        for _ in range(10):
+            await world.sleep(120)
+            if restarts:
+                await world.restart()
+        assert len(world.all_machines()) == 2
+        await world.kube.delete((await world.kube.list(PodDisruptionBudget)).items[0])
+        await until_gone(world, claim, within_s=120)
+        await world.until_running(1)
+        await world.sleep(300)
+        assert len(world.all_machines()) == 2
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("ST-12")
+def test_a_pod_that_tolerates_the_disruption_taint_causes_one_launch_while_the_drain_is_blocked() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[instance_types("c5.2xlarge")], disruption=ALL_AT_ONCE)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.deploy("agent", 1, tolerations=[{"operator": "Exists"}], **ONE_PER_NODE)
+        await world.until_running(1)
+        await world.until_running(1, "agent")
+        (claim,) = await world.claims()
+        await world.forbid_evictions()
+        await world.kube.delete(claim)
+        await world.sleep(20 * 60)
+        assert len(world.all_machines()) == 2
 
     app_world.run(program)
 

@@ -2,10 +2,13 @@
 
 Called by `live`. The rules: a pod that was promised a node is not planned again, and others find the room that is really
 left; where kube-scheduler gave that room to another, the promise is forgotten; a node that expects the same pods as in
-the last snapshot is the same object again.
+the last snapshot is the same object again. A pod on a node that drains is different: it stays on its node until it is
+evicted, so every plan includes it, but the node that the last plan chose for it is nominated. Otherwise emptiness would
+delete that node while the drain waits, and the next plan would launch it again.
 """
 
 import dataclasses
+from collections import ChainMap
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -69,11 +72,15 @@ class Expecting:
         if self._pending[0] is not pending:
             self._pending = pending, {pod.uid: pod for pod in pending}
         by_uid = self._pending[1]
-        self._nominations.keep(by_uid, is_to_come)
+        displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
+        expected = ChainMap(by_uid, displaced)  # a union would copy every pending pod
+        self._nominations.keep(expected, is_to_come)
         found: dict[str, tuple[NodeView, list[PodView]]] = {}
         for uid, place in self._nominations:
             node = by_place[place]
-            found.setdefault(node.name, (node, []))[1].append(by_uid[uid])
+            pods = found.setdefault(node.name, (node, []))[1]
+            if uid in by_uid:
+                pods.append(by_uid[uid])
         return list(found.values())
 
     def _with(self, node: NodeView, pods: list[PodView]) -> _Expected:

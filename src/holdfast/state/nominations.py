@@ -1,4 +1,4 @@
-"""Pods that were promised a node and have not been bound yet.
+"""Pods that were promised a node and have not been bound yet, or still run on a node that drains.
 
 Written by whoever carries a plan out, read when the next snapshot is taken: a pod that is on its way to a node counts
 as being there, so that it is not planned again and others find the room that is really left. Kept in memory: after a
@@ -42,8 +42,10 @@ class Nominations:
     def pods_of(self, place: str) -> list[str]:
         return [pod for pod, (promised, _) in self._promised.items() if promised == place]
 
-    def keep(self, pending: Container[str], is_to_come: Callable[[str], bool | None]) -> None:
-        """Forgets pods that are not pending any more, places that will not be, and promises that were not kept.
+    def keep(self, expected: Container[str], is_to_come: Callable[[str], bool | None]) -> None:
+        """Forgets pods that are not expected any more, places that will not be, and promises that were not kept.
+
+        `expected`: pods that are pending, and pods on nodes that drain.
 
         `is_to_come`: whether a place is still on its way; None when it is not there at all.
         """
@@ -52,7 +54,7 @@ class Nominations:
         kept: dict[str, tuple[str, float | None]] = {}
         for pod, promised in self._promised.items():
             place, until_s = promised
-            coming = to_come[place] if pod in pending else None
+            coming = to_come[place] if pod in expected else None
             if coming is None or (until_s is not None and until_s <= now_s):
                 continue
             has_come = until_s is None and not coming  # from now on the time counts

@@ -119,7 +119,8 @@ class Provisioner:
         place = self._live.nominations.place_of(after.metadata.uid)
         if after.spec.node_name:
             self._seen_s.pop(after.metadata.uid, None)
-            if place is not None and not self._is_at(after.spec.node_name, place):
+            is_bound_now = before is None or not before.spec.node_name
+            if is_bound_now and place is not None and not self._is_at(after.spec.node_name, place):
                 self._add(after.metadata.uid)
         elif place is None and pod_states.is_provisionable(after):
             self._seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
