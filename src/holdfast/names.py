@@ -65,6 +65,7 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 SLOT: Final = "holdfast.dev/slot"
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
+INSTANCE_GONE: Final = "holdfast.dev/instance-gone"  # since when the instance that a claim waits for is gone
 HELD_FOR: Final = "holdfast.dev/held-for"
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"

@@ -1,5 +1,6 @@
 """Rolling a full reservation in the running program: a node goes first, and its slot is held for its replacement."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,9 +11,14 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.core.disruption.inputs import Settings
 from holdfast.sim.cluster import timings
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
+
+SLOT_WAIT_S = Settings().slot_wait_s
+# After the drift: TerminateInstances, the time on the waiting claim, its deletion, its finalizer.
+WAIT_WRITES = (17, 23, 26, 27)
 
 
 async def full(world: AppWorld, total: int = 8, budget: str = "2", **pods: Any) -> Reservation:
@@ -90,6 +96,54 @@ def test_a_slot_that_another_account_takes_is_waited_for_and_no_second_node_is_g
         ]
 
     app_world.run(program)
+
+
+def test_restarts_do_not_extend_the_wait_for_a_slot_that_was_taken() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await full(world, total=2, budget="1")
+        await drift_all(world)
+        await taken_when_free(world, slots)
+        (claim,) = await waiting(world)
+        began_s = world.clock.monotonic_s()
+        while not await world.gone(NodeClaim, claim.metadata.name):
+            assert world.clock.monotonic_s() - began_s < SLOT_WAIT_S + 120
+            await world.sleep(60)
+            await world.restart()
+        assert world.clock.monotonic_s() - began_s > SLOT_WAIT_S - 30
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", WAIT_WRITES)
+def test_a_crash_at_any_write_of_a_wait_does_not_extend_it(write: int, *, after_effect: bool) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await full(world, total=2, budget="1")
+        await drift_all(world)
+        first = world.hands
+        first.die_at(len(first.writes) + write, after_effect=after_effect)
+        keeper = asyncio.create_task(restart_when_dead(world))
+        await taken_when_free(world, slots)
+        (claim,) = await waiting(world)
+        await until_gone(world, claim)
+        assert first.dead.is_set()
+        assert world.in_reservation(slots) == 1
+        keeper.cancel()
+
+    app_world.run(program)
+
+
+async def restart_when_dead(world: AppWorld) -> None:
+    while True:
+        await world.hands.dead.wait()
+        await world.restart()
+
+
+async def until_gone(world: AppWorld, claim: NodeClaim) -> None:
+    async def gone() -> bool:
+        return await world.gone(NodeClaim, claim.metadata.name)
+
+    await world.until(gone, within_s=SLOT_WAIT_S + 120)
 
 
 def test_one_slot_that_is_taken_keeps_one_of_three_waiting_and_not_all() -> None:

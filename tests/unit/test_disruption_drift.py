@@ -278,36 +278,48 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand(
 def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot() -> None:
     asked = full("b", others=())
     stolen = ClaimView(
-        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot="cr-1", waits_for_instance="id-a"
+        "new",
+        "default",
+        requirements.NO_REQUIREMENTS,
+        NOW_S,
+        slot="cr-1",
+        waits_for_instance="id-a",
+        instance_gone_s=NOW_S,
     )
     waiting = replace(asked, snapshot=replace(asked.snapshot, claims=(stolen,)))
     decision = decide(waiting)
     assert decision.command is None
     assert Code.WAITS_FOR_SLOT in codes(decision, "b")
-    assert decision.memory.freed_s == {"new": NOW_S}
     bound_s = Settings().slot_wait_s
-    assert holds.overdue(waiting, decision.memory.freed_s, bound_s) == ()
+    assert holds.overdue(waiting, bound_s) == ()
     later = replace(waiting, snapshot=replace(waiting.snapshot, taken_s=NOW_S + bound_s))
-    (given_up,) = holds.overdue(later, decision.memory.freed_s, bound_s)
+    (given_up,) = holds.overdue(later, bound_s)
     assert (given_up.claim, given_up.reservation) == ("new", "cr-1")
+    unknown = replace(later.snapshot, claims=(replace(stolen, instance_gone_s=None),))
+    assert holds.overdue(replace(later, snapshot=unknown), bound_s) == ()
     free = replace(later.snapshot, reservations=(replace(FULL, available=1),))
-    assert holds.overdue(replace(later, snapshot=free), decision.memory.freed_s, bound_s) == ()
+    assert holds.overdue(replace(later, snapshot=free), bound_s) == ()
     in_vain = replace(later, snapshot=replace(free, taken_s=NOW_S + 2 * bound_s))
-    assert [one.claim for one in holds.overdue(in_vain, decision.memory.freed_s, bound_s)] == ["new"]
+    assert [one.claim for one in holds.overdue(in_vain, bound_s)] == ["new"]
 
 
 def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
     asked = full("a", "b")
     waits = ClaimView(
-        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot="cr-1", waits_for_instance="id-a"
+        "new",
+        "default",
+        requirements.NO_REQUIREMENTS,
+        NOW_S,
+        slot="cr-1",
+        waits_for_instance="id-a",
+        instance_gone_s=0,
     )
     ending = tuple(
         replace(one, state=InstanceState.ENDING) if one.provider_id == "id-a" else one
         for one in asked.snapshot.instances
     )
     there = replace(asked, snapshot=replace(asked.snapshot, claims=(waits,), instances=ending))
-    assert holds.since(there.snapshot, {}) == {}
-    assert holds.overdue(there, {"new": 0}, 600) == ()
+    assert holds.overdue(there, 600) == ()
 
 
 # --- Mixed pools -------------------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ class ClaimView:
     created_s: int
     slot: str | None = None  # the reservation whose slot it holds
     waits_for_instance: str | None = None  # its slot frees when this instance is gone
+    instance_gone_s: int | None = None  # since when that instance is known to be gone
     held_for: frozenset[str] | None = None  # owners of the pods that its room is for; None: anybody's
     rebooting_s: int | None = None  # since when its machine is being rebooted
     launched_s: int | None = None

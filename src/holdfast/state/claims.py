@@ -25,6 +25,7 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         created_s=created_s,
         slot=meta.annotations.get(names.SLOT) or _occupied(claim, labels),
         waits_for_instance=waits_for,
+        instance_gone_s=times.moment_s(meta.annotations.get(names.INSTANCE_GONE)),
         held_for=frozenset(held.split()) if held is not None else None,
         rebooting_s=rebooting_s,
         launched_s=_since_s(claim, LAUNCHED) or (created_s if claim.status.provider_id else None),

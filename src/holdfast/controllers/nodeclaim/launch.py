@@ -28,7 +28,7 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.backoff import Backoff
-from holdfast.state import nodepools, reservation_condition
+from holdfast.state import nodepools, reservation_condition, times
 from holdfast.state.live import Live
 
 _MOVES_MAX: Final = 8  # from slot to slot in one go
@@ -71,7 +71,7 @@ class Launch:
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
             return Wait(left_s, "its launch failed a moment ago")
-        if _waits(draft) and not await self._is_its_turn(draft.name):
+        if _waits(draft) and not await self._is_its_turn(draft):
             return _waiting(draft, "its slot is not free yet")
         node_class = self._live.node_class(draft.claim.spec.node_class_ref)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
@@ -164,11 +164,20 @@ class Launch:
         change = {"metadata": {"annotations": {names.LAUNCH_TOKEN: None}}}
         draft.refresh(await self._kube.patch(draft.claim, change, only_if_unchanged=True))
 
-    async def _is_its_turn(self, name: str) -> bool:
+    async def _is_its_turn(self, draft: Draft) -> bool:
         """Once its machine is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
-        if all(one.name != name for one in holds.freed(await self._live.slots())):
-            return False
-        return holds.goes_now(await self._live.slots(max_age_s=_COUNT_AGE_S), name)
+        gone = any(one.name == draft.name for one in holds.freed(await self._live.slots()))
+        await self._write_instance_gone(draft, gone=gone)
+        return gone and holds.goes_now(await self._live.slots(max_age_s=_COUNT_AGE_S), draft.name)
+
+    async def _write_instance_gone(self, draft: Draft, *, gone: bool) -> None:
+        """The bound on the wait counts from this time (`holds.overdue`), so it is on the claim before anything else is
+        done: a time in memory would start anew with each restart. An instance that is listed again is not gone."""
+        known = times.moment_s(draft.annotations.get(names.INSTANCE_GONE)) is not None
+        if known is not gone:
+            written = times.text(self._clock.now_s()) if gone else None
+            change = {"metadata": {"annotations": {names.INSTANCE_GONE: written}}}
+            draft.refresh(await self._kube.patch(draft.claim, change, only_if_unchanged=True))
 
 
 def _waits(draft: Draft) -> bool:
@@ -234,6 +243,7 @@ def _fill(
     if names.SLOT in draft.annotations and instance.reservation_id is not None:
         draft.annotations[names.SLOT] = instance.reservation_id
     draft.annotations.pop(names.HELD_FOR, None)
+    draft.annotations.pop(names.INSTANCE_GONE, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
         draft.restart(claim_conditions.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)

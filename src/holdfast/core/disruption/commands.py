@@ -168,9 +168,6 @@ class Memory:
     moves: tuple[Move, ...] | None = None  # None: nobody knows, the program has just begun
     memos: Mapping[Method, Memo] = field(default_factory=dict)
     unreached: tuple[str, ...] = ()  # NodePools that the last pass had no time for
-    freed_s: Mapping[str, int] = field(
-        default_factory=dict
-    )  # by claim that waits: its instance is gone since
 
 
 @dataclass(frozen=True, slots=True)

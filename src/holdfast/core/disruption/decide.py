@@ -8,7 +8,7 @@ has its reasons in the answer.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidating, consolidation, emptiness, holds
+from holdfast.core.disruption import budgets, consolidating, consolidation, emptiness
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, Purse
 from holdfast.core.disruption.candidates import Survey
@@ -55,9 +55,7 @@ class _Pass:
         moves = self.memory.moves
         if moves is None:
             moves = consolidation.moves_before(self.world, self.settings.cooldown_s)
-        self.memory = replace(
-            self.memory, moves=moves, freed_s=holds.since(self.world.snapshot, self.memory.freed_s)
-        )
+        self.memory = replace(self.memory, moves=moves)
 
     def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)

@@ -7,7 +7,6 @@ reservation is given up; those that wait are served in the order of their age, s
 waiting and not all; and the wait has a bound.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.core.disruption.inputs import World
@@ -70,18 +69,16 @@ def goes_now(snapshot: Snapshot, name: str) -> bool:
     return available > ahead
 
 
-def since(snapshot: Snapshot, known_s: Mapping[str, int]) -> dict[str, int]:
-    """By claim: since when its machine is known to be gone."""
-    return {claim.name: known_s.get(claim.name, snapshot.taken_s) for claim in freed(snapshot)}
-
-
-def overdue(world: World, freed_s: Mapping[str, int], bound_s: int) -> tuple[Overdue, ...]:
-    """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes. Where
-    the slot came free again it is as long once more: a launch may fail for a while."""
+def overdue(world: World, bound_s: int) -> tuple[Overdue, ...]:
+    """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes; that time
+    is on the claim, so a restart does not extend the wait. Where the slot came free again the bound is as long once more: a
+    launch may fail for a while."""
     found = []
     for claim in freed(world.snapshot):
-        waited_s = world.now_s - freed_s.get(claim.name, world.now_s)
-        if claim.slot is None or waited_s < bound_s:
+        if claim.slot is None or claim.instance_gone_s is None:
+            continue
+        waited_s = world.now_s - claim.instance_gone_s
+        if waited_s < bound_s:
             continue
         is_taken = taken(world.snapshot, claim.slot) is not None
         if is_taken or waited_s >= 2 * bound_s:
