@@ -41,6 +41,7 @@ from holdfast.controllers.nodeclaim.launch import Launch
 from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
 from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
+from holdfast.controllers.nodeclaim.missing_node import MissingNode
 from holdfast.controllers.nodeclaim.pod_events import PodEvents
 from holdfast.controllers.nodeclaim.reboot import Reboot
 from holdfast.controllers.nodeclaim.registration import Registration
@@ -348,6 +349,7 @@ class App:
                 Consistency(nodes=nodes, doors=doors),
                 Tagging(live=self.live, nodes=nodes, doors=doors),
                 Liveness(),
+                MissingNode(nodes=nodes, doors=doors),
                 Expiration(),
                 claim_disruption.Disruption(live=self.live, caches=caches, doors=doors),
             ),

@@ -9,6 +9,7 @@ from typing import Final
 LAUNCHED: Final = "Launched"
 REGISTERED: Final = "Registered"
 INITIALIZED: Final = "Initialized"
+NODE_NOT_FOUND: Final = "NodeNotFound"
 CONSISTENT: Final = "ConsistentStateFound"
 CONSOLIDATABLE: Final = "Consolidatable"
 DRIFTED: Final = "Drifted"

@@ -193,10 +193,13 @@ def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
 
 
 def _is_deleting(halves: Halves) -> bool:
-    """ST-13, but for the mark in memory."""
+    """ST-13, but for the mark in memory; and no pod is planned on a claim whose Node is missing."""
     if halves.claim is None:
         assert halves.node is not None
         return halves.node.metadata.deletion_timestamp is not None
-    return halves.claim.metadata.deletion_timestamp is not None or conditions.holds(
-        halves.claim.status.conditions, claim_conditions.INSTANCE_TERMINATING
+    found = halves.claim.status.conditions
+    return (
+        halves.claim.metadata.deletion_timestamp is not None
+        or conditions.holds(found, claim_conditions.INSTANCE_TERMINATING)
+        or conditions.holds(found, claim_conditions.NODE_NOT_FOUND)
     )
