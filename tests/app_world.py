@@ -32,10 +32,11 @@ from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
-from holdfast.sim.aws import iam, sqs, ssm
+from holdfast.sim.aws import eks, iam, sqs, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster import Cluster
+from holdfast.sim.cluster.kubelets import Joined
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, entities, faults
 from holdfast.sim.ec2 import setup as ec2_setup
@@ -52,7 +53,8 @@ FAST = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=())
 CLIENT = ClientSettings(per_second=1e6, burst=1_000_000)
 SETTINGS = Settings(
     cluster_name=NAME,
-    cluster_endpoint="https://example",
+    cluster_endpoint=aws_world.CLUSTER_ENDPOINT,
+    cluster_ca_bundle=aws_world.CA_BUNDLE,
     service_cidr="10.96.0.0/16",
     kubernetes_version=aws_world.KUBERNETES,
     client=CLIENT,
@@ -97,7 +99,11 @@ class AppWorld(cluster_world.World):
             clock=self.clock,
             ids=ids,
             timings=timings,
-            name=settings.cluster_name,
+            joined=Joined(
+                name=settings.cluster_name,
+                endpoint=aws_world.CLUSTER_ENDPOINT,
+                ca_bundle=aws_world.CA_BUNDLE,
+            ),
         )
         self._lives = 0
         self._others: list[App] = []
@@ -294,6 +300,7 @@ def _endpoint(clock: VirtualClock, ec2: Ec2, queues: sqs.Sqs) -> Endpoint:
     return Endpoint(
         {
             "ec2": ec2,
+            "eks": eks.Eks([aws_world.eks_cluster(NAME)]),
             "iam": iam.Iam([aws_world.ROLE], clock),
             "pricing": aws_world.price_list(),
             "sqs": queues,

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aws_world import ACCOUNT, REGION, World, run
+from aws_world import ACCOUNT, CA_BUNDLE, CLUSTER_ENDPOINT, REGION, World, run
 from builders import requirement
 from holdfast import ports
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -24,7 +24,7 @@ from holdfast.sim.ec2.setup import CLUSTER
 from objects import nodeclaim
 
 SMALL = ("m5.large", "m5.xlarge")
-JOINED = Cluster(name=CLUSTER, endpoint="https://example", service_cidr="10.96.0.0/16")
+JOINED = Cluster(name=CLUSTER, endpoint=CLUSTER_ENDPOINT, ca_bundle=CA_BUNDLE, service_cidr="10.96.0.0/16")
 LISTINGS: list[TypeListing] = []
 
 

@@ -4,6 +4,7 @@ A test makes a `World`, adds reservations behind EC2's back, and asks the produc
 """
 
 import asyncio
+import base64
 import functools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.ports import Recorder
-from holdfast.sim.aws import iam, pricing, ssm
+from holdfast.sim.aws import eks, iam, pricing, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.faults import Fault, NoFaults
 from holdfast.sim.aws.fronts import before_send
@@ -33,10 +34,20 @@ from holdfast.sim.ec2.service import Ec2
 
 R = TypeVar("R")
 
+
+def ca_bundle(name: str) -> str:
+    """A CA bundle as kubeconfig files have it: PEM in base64."""
+    body = base64.b64encode(name.encode()).decode()
+    pem = f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+    return base64.b64encode(pem.encode()).decode()
+
+
 REGION = "us-west-2"
 KUBERNETES = "1.36"
 ACCOUNT = ec2_setup.ACCOUNT
 OTHER = "444455556666"
+CLUSTER_ENDPOINT = "https://example"
+CA_BUNDLE = ca_bundle("the API server's")
 ROLE = "KarpenterNodeRole-test"
 ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
 TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
@@ -56,6 +67,18 @@ def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
         )
         for n, path in enumerate(ssm.ami_paths(kubernetes), start=1)
     )
+
+
+def eks_cluster(name: str, **fields: Any) -> eks.Cluster:
+    """A cluster that EKS knows."""
+    known = {
+        "region": REGION,
+        "version": KUBERNETES,
+        "endpoint": CLUSTER_ENDPOINT,
+        "certificate_authority": CA_BUNDLE,
+        "created_s": 0,
+    }
+    return eks.Cluster(name=name, **(known | fields))
 
 
 def few(listing: TypeListing) -> TypeListing:

@@ -26,6 +26,7 @@ from holdfast.sim.api.transport import InProcess
 from holdfast.sim.aws import endpoint
 from holdfast.sim.cluster import Cluster, pods
 from holdfast.sim.cluster.kinds import Deployment, Node, Pod
+from holdfast.sim.cluster.kubelets import Joined
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.service import Ec2
@@ -58,8 +59,9 @@ class World:
         self.ec2 = Ec2(clock=self.clock, ids=SeededIds(f"ec2 {seed}"), setup=plain, throttled=False)
         self._clients = aws_world.SharedClients(endpoint.Endpoint({"ec2": self.ec2}, self.clock))
         self._launches = 0
+        joined = Joined(name=NAME, endpoint=JOINS.endpoint, ca_bundle=JOINS.ca_bundle)
         self.cluster = Cluster(
-            api=self.kube, cloud=self.ec2, clock=self.clock, ids=ids, timings=timings, name=NAME
+            api=self.kube, cloud=self.ec2, clock=self.clock, ids=ids, timings=timings, joined=joined
         )
 
     # --- Time ---------------------------------------------------------------------------------------

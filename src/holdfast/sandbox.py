@@ -36,6 +36,7 @@ from holdfast.sim.aws.fronts import http as aws_http
 from holdfast.sim.cloud import Cloud
 from holdfast.sim.cloud_setup import CloudSetup, access_key
 from holdfast.sim.cluster import Cluster
+from holdfast.sim.cluster.kubelets import Joined
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.processes import Processes
 
@@ -160,7 +161,7 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
         clock=clock,
         ids=ids,
         timings=plan.timings,
-        name=about.cluster,
+        joined=Joined(name=about.cluster, endpoint=address.url, ca_bundle=authority),
         control_plane=plan.control_plane is ControlPlane.EMBEDDED,
     )
     await cluster.start()

@@ -34,9 +34,14 @@ def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def launch(arena: Arena, count: int) -> None:
+    address = arena.world.address
     joins = Cluster(
-        name=setup.CLUSTER, endpoint=arena.world.address.url, ca_bundle="Y2E=", service_cidr="10.96.0.0/16", dns_ip=""
-    )  # fmt: skip
+        name=setup.CLUSTER,
+        endpoint=address.url,
+        ca_bundle=base64.b64encode(address.authority).decode(),
+        service_cidr="10.96.0.0/16",
+        dns_ip="",
+    )
     text = userdata.text("AL2023", Bootstrap(cluster=joins, max_pods=29))
     image = arena.now(lambda: arena.world.cloud.ec2.world.setup.images[0].id)
     encoded = base64.b64encode(text.encode()).decode()

@@ -217,12 +217,31 @@ def test_an_instance_of_another_cluster_or_with_a_label_that_kubelets_refuse_is_
         spec = {"cluster": {"name": "blue"}, "kubelet": config}
         text = json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
         (refused,) = world.launch(text=text)
+        (lost,) = world.launch(cluster=replace(JOINS, endpoint="https://green.example"))
+        (wary,) = world.launch(cluster=replace(JOINS, ca_bundle="Z3JlZW4="))
         await world.sleep(300)
         assert await world.all(Node) == ()
         assert world.cluster.kubelets.failed == {
             other: "it joins the cluster 'green'",
+            lost: "it does not reach an API server at 'https://green.example'",
+            wary: "it does not trust the certificate of the API server",
             broken: "the user data is of no family that is known",
             refused: "the kubelet does not start with the label kubernetes.io/mine",
+        }
+
+    run(program)
+
+
+@pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Windows2022"])
+def test_user_data_without_endpoint_or_ca_bundle_makes_no_node(family: str) -> None:
+    async def program(world: World) -> None:
+        (lost,) = world.launch(family=family, cluster=replace(JOINS, endpoint=""))
+        (wary,) = world.launch(family=family, cluster=replace(JOINS, ca_bundle=""))
+        await world.sleep(300)
+        assert await world.all(Node) == ()
+        assert world.cluster.kubelets.failed == {
+            lost: "the user data does not name the endpoint of the API server",
+            wary: "the user data has no CA bundle",
         }
 
     run(program)

@@ -5,6 +5,7 @@ HTTP, Kubernetes by the client. Time is real, or real and faster.
 """
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -92,6 +93,7 @@ async def _settings(world: sandbox.World) -> Settings:
     return Settings(
         cluster_name=world.cloud.about.cluster,
         cluster_endpoint=world.address.url,
+        cluster_ca_bundle=base64.b64encode(world.address.authority).decode(),
         service_cidr=SERVICE_CIDR,
         kubernetes_version=await world.kube.version(),
         interruption_queue=world.cloud.queue,

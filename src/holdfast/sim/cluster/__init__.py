@@ -21,7 +21,7 @@ from holdfast.sim.cluster.daemonsets import DaemonSets
 from holdfast.sim.cluster.deployments import Deployments
 from holdfast.sim.cluster.engine import Engine, run_together
 from holdfast.sim.cluster.jobs import Jobs
-from holdfast.sim.cluster.kubelets import Kubelets
+from holdfast.sim.cluster.kubelets import Joined, Kubelets
 from holdfast.sim.cluster.node_life import NodeLife
 from holdfast.sim.cluster.pod_life import PodLife
 from holdfast.sim.cluster.replicas import ReplicaSets
@@ -39,8 +39,7 @@ class Program(Protocol):
 
 
 class Cluster:
-    """`name` is the cluster that instances must name in their user data to join; without one, all of them join.
-    Without `control_plane` it is machines alone, for a cluster whose scheduler and controllers are real."""
+    """`joined` is what the user data of instances must say for them to join; without it, all of them join. Without `control_plane` it is machines alone, for a cluster whose scheduler and controllers are real."""
 
     def __init__(
         self,
@@ -50,12 +49,12 @@ class Cluster:
         clock: Clock,
         ids: Ids,
         timings: Timings | None = None,
-        name: str = "",
+        joined: Joined | None = None,
         control_plane: bool = True,
     ) -> None:
         times = timings or Timings()
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
-        self.kubelets = Kubelets(engine=engine, cloud=cloud, timings=times, cluster=name)
+        self.kubelets = Kubelets(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
         zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
         machines = [PodLife(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
         self._programs: list[Program] = [self.kubelets, *machines]

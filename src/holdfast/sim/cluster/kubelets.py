@@ -5,6 +5,8 @@ or goes silent loses its kubelet at once, in the middle of whatever it did.
 """
 
 import asyncio
+import base64
+import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +19,33 @@ from holdfast.sim.ec2.entities import Instance
 from holdfast.sim.ec2.service import Ec2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The cluster that instances must know to join it; what is empty is not compared."""
+
+    name: str = ""
+    endpoint: str = ""
+    ca_bundle: str = ""  # base64
+
+    def refuses(self, told: userdata.Told) -> str:
+        """Why a kubelet that is told this cannot join; empty: it can."""
+        if self.name and told.cluster != self.name:
+            return f"it joins the cluster {told.cluster!r}"
+        if self.endpoint and told.endpoint.rstrip("/") != self.endpoint.rstrip("/"):
+            return f"it does not reach an API server at {told.endpoint!r}"
+        if self.ca_bundle and _certificates(told.ca_bundle) != _certificates(self.ca_bundle):
+            return "it does not trust the certificate of the API server"
+        return ""
+
+
+def _certificates(bundle: str) -> tuple[bytes, ...]:
+    """The words of a PEM file: line breaks and spaces do not matter."""
+    try:
+        return tuple(base64.b64decode(bundle, validate=True).split())
+    except binascii.Error:
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     kubelet: Kubelet
@@ -25,7 +54,7 @@ class Running:
 
 
 class Kubelets:
-    def __init__(self, *, engine: Engine, cloud: Ec2, timings: Timings, cluster: str) -> None:
+    def __init__(self, *, engine: Engine, cloud: Ec2, timings: Timings, cluster: Joined) -> None:
         self._engine = engine
         self._cloud = cloud
         self._timings = timings
@@ -82,8 +111,9 @@ class Kubelets:
         except userdata.NotANode as error:
             self.failed[instance.id] = str(error)
             return
-        if self._cluster and told.cluster != self._cluster:
-            self.failed[instance.id] = f"it joins the cluster {told.cluster!r}"
+        refused = self._cluster.refuses(told)
+        if refused:
+            self.failed[instance.id] = refused
             return
         kubelet = Kubelet(
             engine=self._engine,

@@ -1,7 +1,8 @@
 """What an instance's user data tells its kubelet, for each AMI family. Callers: `kubelet`, at the instance's start.
 
 It reads what an image would read, and nothing else: a label that is not in here is not on the node. Text that makes
-no node of the instance is a `NotANode`, and so is what the real programs refuse to start with.
+no node of the instance is a `NotANode`, and so is what the real programs refuse to start with. Stricter than some
+images: without the endpoint or the CA bundle of the API server there is no node, whatever the family.
 """
 
 import base64
@@ -23,6 +24,8 @@ _IS_NODE_CONFIG: Final = re.compile(r"apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aw
 _AL2: Final = "/etc/eks/bootstrap.sh"
 _WINDOWS: Final = re.compile(r"-KubeletExtraArgs\s+'((?:[^']|'')*)'")
 _WINDOWS_CLUSTER: Final = re.compile(r"-EKSClusterName\s+'?((?:[^'\s]|'')*)")
+_WINDOWS_ENDPOINT: Final = re.compile(r"-APIServerEndpoint\s+'?((?:[^'\s]|'')*)")
+_WINDOWS_CA: Final = re.compile(r"-Base64ClusterCA\s+'?([A-Za-z0-9+/=]*)")
 _TAINT: Final = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>\w+)")
 _OWN_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 # What a kubelet may say of its own node in these domains; it does not start with any other.
@@ -41,6 +44,8 @@ class Told:
     """What the kubelet is told."""
 
     cluster: str
+    endpoint: str = ""
+    ca_bundle: str = ""  # base64
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[dict[str, str], ...] = ()
     max_pods: int | None = None
@@ -57,6 +62,10 @@ def read(encoded: str) -> Told:
     for key in told.labels:
         if _is_refused(key):
             raise NotANode(f"the kubelet does not start with the label {key}")
+    if not told.endpoint:
+        raise NotANode("the user data does not name the endpoint of the API server")
+    if not told.ca_bundle:
+        raise NotANode("the user data has no CA bundle")
     return told
 
 
@@ -101,8 +110,11 @@ def _al2023(configs: Iterable[str]) -> Told:
     taints = tuple(
         _taint(t["key"], t.get("value", ""), t["effect"]) for t in config.get("registerWithTaints") or ()
     )
+    cluster = spec.get("cluster") or {}
     return Told(
-        cluster=(spec.get("cluster") or {}).get("name", ""),
+        cluster=cluster.get("name", ""),
+        endpoint=cluster.get("apiServerEndpoint", ""),
+        ca_bundle=cluster.get("certificateAuthority", ""),
         labels=_pairs(flags.get("node-labels", "")),
         taints=taints or _taints(flags.get("register-with-taints", "")),
         max_pods=config.get("maxPods"),
@@ -133,6 +145,8 @@ def _al2(script: str) -> Told:
     positional = words[words.index(_AL2) + 1 :][:1]
     return _from_arguments(
         cluster="".join(positional),
+        endpoint=given.get("--apiserver-endpoint", ""),
+        ca_bundle=given.get("--b64-cluster-ca", ""),
         arguments=given.get("--kubelet-extra-args", ""),
         raid0=given.get("--local-disks") == "raid0",
     )
@@ -143,14 +157,24 @@ def _windows(script: str) -> Told:
     cluster = _WINDOWS_CLUSTER.search(script)
     if found is None or cluster is None:
         raise NotANode("the script does not call Start-EKSBootstrap.ps1")
-    return _from_arguments(cluster=cluster[1].replace("''", "'"), arguments=found[1].replace("''", "'"))
+    endpoint, ca_bundle = _WINDOWS_ENDPOINT.search(script), _WINDOWS_CA.search(script)
+    return _from_arguments(
+        cluster=cluster[1].replace("''", "'"),
+        endpoint=endpoint[1].replace("''", "'") if endpoint else "",
+        ca_bundle=ca_bundle[1] if ca_bundle else "",
+        arguments=found[1].replace("''", "'"),
+    )
 
 
-def _from_arguments(*, cluster: str, arguments: str, raid0: bool = False) -> Told:
+def _from_arguments(
+    *, cluster: str, endpoint: str, ca_bundle: str, arguments: str, raid0: bool = False
+) -> Told:
     flags = _flags(shlex.split(arguments))
     most = flags.get("max-pods")
     return Told(
         cluster=cluster,
+        endpoint=endpoint,
+        ca_bundle=ca_bundle,
         labels=_pairs(flags.get("node-labels", "")),
         taints=_taints(flags.get("register-with-taints", "")),
         max_pods=int(most) if most else None,
@@ -206,6 +230,8 @@ def _bottlerocket(text: str) -> Told:
     most = kubernetes.get("max-pods")
     return Told(
         cluster=kubernetes.get("cluster-name", ""),
+        endpoint=kubernetes.get("api-server", ""),
+        ca_bundle=kubernetes.get("cluster-certificate", ""),
         labels=kubernetes.get("node-labels") or {},
         taints=tuple(_bottlerocket_taints(kubernetes.get("node-taints") or {})),
         max_pods=int(most) if most is not None else None,
