@@ -71,7 +71,7 @@ def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
 
 def eks_cluster(name: str, **fields: Any) -> eks.Cluster:
     """A cluster that EKS knows."""
-    known = {
+    known: dict[str, Any] = {
         "region": REGION,
         "version": KUBERNETES,
         "endpoint": CLUSTER_ENDPOINT,

@@ -18,8 +18,8 @@ from holdfast.api.storage import VolumeAttachment
 from holdfast.cloud.aws import labels as aws_labels
 from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.calls import Calls, Clients, Executor
-from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.identity import Given, Identity
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import Surroundings
@@ -243,25 +243,28 @@ class App:
             heard=clock.heard,
             may_write=leads,
         )
-        cluster = Cluster(
+        given = Given(
             name=settings.cluster_name,
             endpoint=settings.cluster_endpoint,
             ca_bundle=settings.cluster_ca_bundle,
+            connection_ca_bundle=settings.api_server_ca_bundle,
             service_cidr=settings.service_cidr,
             dns_ip=settings.dns_ip,
-            ipv6=settings.ipv6,
         )
+        identity = Identity(calls, given, clock)
+        cluster = identity.cluster
         setup = Setup(
             cluster=settings.cluster_name,
             tags=cluster.tags,
             kubernetes=lambda: self.kubernetes_version,
             settings=settings.capacity,
             isolated_vpc=settings.isolated_vpc,
-            service_cidr_known=settings.service_cidr is not None,
+            identity=identity,
         )
         discovery = Discovery(calls, setup, clock=clock, recorder=recorder)
         around = Surroundings(
             cluster=cluster,
+            identity=identity,
             region=world.aws.region,
             reserved_capacity=settings.planning.reserved_capacity,
             dry_runs=settings.dry_runs,

@@ -1,7 +1,7 @@
 """The program in production: a real cluster and a real cloud behind the doors, real time, ports for probes and metrics.
 
 Callers: `holdfast run`. The order of a start: the settings and the connection are checked, the cluster says its version,
-Karpenter is looked for, EKS says what nodes must know; only then is there a program. It ends when it is told to, in
+Karpenter is looked for; only then is there a program. It ends when it is told to, in
 order, with its Lease given back; or with an error, and is started anew by whoever started it.
 """
 
@@ -16,9 +16,8 @@ import structlog
 from holdfast import errors
 from holdfast.api.cluster import Lease, Service
 from holdfast.app import App, World
-from holdfast.cloud.aws import cluster_reading
-from holdfast.cloud.aws import metrics as aws_metrics
-from holdfast.cloud.aws.calls import Calls, Clients, Threads
+from holdfast.cloud.aws import identity
+from holdfast.cloud.aws.calls import Clients, Threads
 from holdfast.kube import incluster, kubeconfig
 from holdfast.kube.client import Client
 from holdfast.kube.connection import Connection
@@ -28,8 +27,6 @@ from holdfast.runtime import health, process
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.compute import ThreadCompute
 from holdfast.runtime.ids import RealIds
-from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.recorder import LiveRecorder
 from holdfast.settings import Program, Settings
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"
@@ -53,7 +50,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
         version = await kube.version()
         if not program.beside_karpenter:
             await _refuse_beside_karpenter(kube, clock)
-        settings = await _completed(program.app, world, kube, connection.namespace, version)
+        settings = await _completed(program.app, kube, connection, version)
         app = App(settings, world, after_sync=process.freeze)
         app.metrics.add_process()
         async with _served(program, app) as ports:
@@ -129,31 +126,17 @@ async def _refuse_beside_karpenter(kube: Client, clock: Clock) -> None:
             )
 
 
-async def _completed(
-    settings: Settings, world: World, kube: Client, namespace: str, version: str
-) -> Settings:
-    """The settings, with what the cluster and EKS say where nobody set anything."""
+async def _completed(settings: Settings, kube: Client, connection: Connection, version: str) -> Settings:
+    """The settings, with what the connection and the cluster say where they are not set."""
     election = settings.election
     if election is not None and not election.namespace:
-        election = dataclasses.replace(election, namespace=namespace)
-    settings = dataclasses.replace(
+        election = dataclasses.replace(election, namespace=connection.namespace)
+    return dataclasses.replace(
         settings,
         election=election,
         kubernetes_version=version,
+        api_server_ca_bundle=identity.encoded(connection.server.ca_pem),
         dns_ip=settings.dns_ip or await _dns_ip(kube),
-    )
-    if settings.cluster_endpoint and settings.cluster_ca_bundle and settings.service_cidr:
-        return settings
-    told = cluster_reading.Told(
-        settings.cluster_name, settings.cluster_endpoint, settings.cluster_ca_bundle, settings.dns_ip
-    )
-    said = await cluster_reading.read(_calls(world, kube), told)
-    return dataclasses.replace(
-        settings,
-        cluster_endpoint=said.endpoint,
-        cluster_ca_bundle=said.ca_bundle,
-        service_cidr=settings.service_cidr or said.service_cidr,
-        ipv6=said.ipv6,
     )
 
 
@@ -162,13 +145,6 @@ async def _dns_ip(kube: Client) -> str | None:
         return (await kube.get(Service, _DNS, _NAMESPACE)).spec.cluster_ip or None
     except (errors.NotFound, errors.Unauthorized):
         return None  # the images know what it usually is
-
-
-def _calls(world: World, kube: Client) -> Calls:
-    """For the one question before there is a program that counts."""
-    metrics = Metrics(aws_metrics.METRICS, strict=False)
-    recorder = LiveRecorder(kube=kube, metrics=metrics, clock=world.clock, ids=world.ids)
-    return Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
 
 
 # --- While it runs ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from holdfast import errors
 from holdfast.api import scheduler_config
 from holdfast.api.scheduler_config import SchedulerConfig
+from holdfast.cloud.aws import identity
 from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.controllers.provisioning.provisioner import BatchSettings
 from holdfast.core.disruption.inputs import MixedPools
@@ -51,9 +52,9 @@ class Settings:
     cluster_name: str
     cluster_endpoint: str = ""
     cluster_ca_bundle: str = ""
+    api_server_ca_bundle: str = ""  # what our own connection to the API server is verified with, in base64
     service_cidr: str | None = None
     dns_ip: str | None = None
-    ipv6: bool = False
     kubernetes_version: str = ""  # the minor version, such as 1.34
     isolated_vpc: bool = False
     interruption_queue: str = ""  # its name; empty: there is none
@@ -147,6 +148,12 @@ def _address(written: str) -> str:
         raise ValueError("is not an IP address") from None
 
 
+def _ca_bundle(written: str) -> str:
+    if not identity.certificates(written):
+        raise ValueError("is not PEM certificates in base64")
+    return "".join(written.split())
+
+
 def _scheduler(written: str) -> SchedulerConfig:
     try:
         return scheduler_config.parse(written)
@@ -203,7 +210,7 @@ class Setting:
 TABLE: Final = (
     Setting("cluster-name", "", "The cluster's name, as EKS and the tags of subnets have it. Required."),
     Setting("cluster-endpoint", "", "Where nodes find the API server. Default: what EKS says.", _url),
-    Setting("cluster-ca-bundle", "", "Who signed for the API server, in base64. Default: what EKS says."),
+    Setting("cluster-ca-bundle", "", "CA of the API server, PEM in base64. Default: of our own connection to it.", _ca_bundle),
     Setting("service-cidr", "", "Addresses of services. Default: what EKS says.", _network, ours=True),
     Setting("cluster-dns-ip", "", "Address of the cluster's DNS. Default: of the service kube-dns.", _address, ours=True),
     Setting("isolated-vpc", "false", "No call leaves the VPC: prices are those that were shipped.", _flag),

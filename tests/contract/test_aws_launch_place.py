@@ -166,5 +166,5 @@ def test_a_launch_is_answered_with_the_labels_and_stamps_of_its_claim() -> None:
     assert labels["karpenter.k8s.aws/instance-family"] == "m5"
     assert labels["karpenter.sh/nodepool"] == "default"
     assert stamps["karpenter.k8s.aws/instance-profile-name"] == machine.spec.profile
-    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash-version"] == "holdfast-v1"
+    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash-version"] == "holdfast-v2"
     assert stamps["karpenter.k8s.aws/ec2nodeclass-hash"]

@@ -13,8 +13,8 @@ import botocore.session
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import REGION, run
 from holdfast import cloud
-from holdfast.cloud.aws import calls, cluster_reading, type_listing
-from holdfast.cloud.aws.cluster_reading import Told
+from holdfast.cloud.aws import calls, type_listing
+from holdfast.cloud.aws.identity import Given, Identity
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.sim.aws import eks, sqs
@@ -69,7 +69,7 @@ class ToldWorld(LaunchWorld):
 def life(front: str) -> list[Said]:
     """Everything that the product does with AWS, once."""
     world = ToldWorld(front)
-    run(cluster_reading.read(world.calls, Told(CLUSTER.name)))
+    run(Identity(world.calls, Given(name=CLUSTER.name), world.clock).read())
     run(world.discovery.schedule.step())
     world.reserve(tags={"team": "ml"})
     loose = world.node_class("loose", role="OtherRole", placementGroupSelector={"name": "tight"})

@@ -117,7 +117,8 @@ def test_a_listing_without_end_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [failing("RequestLimitExceeded", 503), failing("InternalError", 500), lost()]
+    "trouble",
+    [failing("RequestLimitExceeded", 503), failing("InternalError", 500), lost(), "<html>", "<Describe"],
 )
 def test_a_read_is_tried_again_after_a_growing_wait(trouble: Any) -> None:
     wire = Wire(trouble, trouble, trouble, page("a"))

@@ -13,7 +13,7 @@ from holdfast.model.instances import Instance, InstanceState
 
 
 def fingerprint(**spec: Any) -> str:
-    return class_hash.of(ec2nodeclass(**spec), "ca")
+    return class_hash.of(ec2nodeclass(**spec))
 
 
 @pytest.mark.fact("aws-1.6.1")
@@ -133,9 +133,9 @@ def test_only_fingerprints_of_our_own_version_are_compared(
 
 
 def test_what_a_launch_stamps_is_what_drift_compares() -> None:
-    stamped = claim(meta={"annotations": class_hash.annotations(resolved(), "ca")})
-    assert drift.reason(stamped, resolved(), machine(), instance_type=None, ca_bundle="ca") is None
-    changed = drift.reason(stamped, resolved(userData="x"), machine(), instance_type=None, ca_bundle="ca")
+    stamped = claim(meta={"annotations": class_hash.annotations(resolved())})
+    assert drift.reason(stamped, resolved(), machine(), instance_type=None) is None
+    changed = drift.reason(stamped, resolved(userData="x"), machine(), instance_type=None)
     assert changed == "NodeClassDrift"
 
 

@@ -20,7 +20,6 @@ from aws_launches import (
 from builders import requirement
 from holdfast import errors
 from holdfast.cloud.aws import template_data
-from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.templates import Surroundings, Template
 
 ON_DEMAND = capacity_type("on-demand")
@@ -248,7 +247,7 @@ def test_each_efa_that_is_wanted_is_an_interface() -> None:
 
 
 def test_an_ipv6_cluster_gives_nodes_an_ipv6_address() -> None:
-    cluster = Cluster(name="blue", endpoint="https://example", service_cidr="fd00::/108", ipv6=True)
+    cluster = dataclasses.replace(CLUSTER, service_cidr="fd00::/108", ipv6=True)
     template = one(claim(ON_DEMAND), resolved(), around=Surroundings(cluster=cluster, region="us-west-2"))
     (interface,) = template.data["NetworkInterfaces"]
     assert (interface["PrimaryIpv6"], interface["Ipv6AddressCount"]) == (True, 1)

@@ -231,7 +231,7 @@ def _ask(
 ) -> Mapping[str, Any]:
     """One request and its answer, with AWS's errors as ours. Runs in a thread of the executor."""
     import botocore  # noqa: PLC0415 - slow to import
-    from botocore import exceptions  # noqa: PLC0415
+    from botocore import exceptions, parsers  # noqa: PLC0415
 
     try:
         with fence.guarding(may_send):
@@ -246,7 +246,10 @@ def _ask(
         raise errors.Unauthorized(f"{operation}: {error}") from error
     except exceptions.ParamValidationError as error:
         raise errors.Rejected(f"{operation}: {error}") from error
-    except exceptions.BotoCoreError as error:
+    except (
+        exceptions.BotoCoreError,
+        parsers.ResponseParserError,
+    ) as error:  # the latter is not botocore's own
         raise errors.Unreachable(f"{operation}: {error}") from error
     return answer
 

@@ -2,7 +2,8 @@
 
 Called where nodes are launched and where drift is looked for. Karpenter's own fingerprint is made by a
 library of Go; ours has a version of its own, so that claims which Karpenter stamped are stamped anew
-instead of being replaced (aws-1.6.2, aws-1.6.3a).
+instead of being replaced (aws-1.6.2, aws-1.6.3a). The rule: it depends on the class alone. Karpenter's has the
+cluster's CA bundle in it, and a bundle that is read in another way, or cannot be read, would replace every node.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import families
 from holdfast.state import fingerprint
 
-VERSION: Final = "holdfast-v1"
+VERSION: Final = "holdfast-v2"  # v1 had the CA bundle in it
 # What these select is compared with each machine, one by one; prefixes do not need a new node (aws-1.1).
 _NOT_HASHED: Final = frozenset(
     {
@@ -30,27 +31,27 @@ _NOT_HASHED: Final = frozenset(
 )
 
 
-def of(node_class: EC2NodeClass, ca_bundle: str) -> str:
+def of(node_class: EC2NodeClass) -> str:
     spec = msgspec.to_builtins(node_class.spec)
     kept = {key: value for key, value in spec.items() if key not in _NOT_HASHED}
-    return fingerprint.of(kept, families.of(node_class).name, ca_bundle)
+    return fingerprint.of(kept, families.of(node_class).name)
 
 
-def annotations(node_class: EC2NodeClass, ca_bundle: str) -> dict[str, str]:
+def annotations(node_class: EC2NodeClass) -> dict[str, str]:
     """What a claim is stamped with when it is launched."""
     profile = node_class.status.instance_profile
     return {
-        aws.EC2NODECLASS_HASH: of(node_class, ca_bundle),
+        aws.EC2NODECLASS_HASH: of(node_class),
         aws.EC2NODECLASS_HASH_VERSION: VERSION,
         **({aws.INSTANCE_PROFILE_NAME: profile} if profile else {}),
     }
 
 
-def restamped(claim: NodeClaim, node_class: EC2NodeClass, ca_bundle: str) -> dict[str, str]:
+def restamped(claim: NodeClaim, node_class: EC2NodeClass) -> dict[str, str]:
     """What a claim has to be stamped with anew, so that its class can be compared: one that another version
     stamped, Karpenter's for one, takes the class as it is now, unless it has drifted already (aws-1.6.2)."""
     if claim.metadata.annotations.get(aws.EC2NODECLASS_HASH_VERSION) == VERSION:
         return {}
     if conditions.holds(claim.status.conditions, DRIFTED):
         return {aws.EC2NODECLASS_HASH_VERSION: VERSION}
-    return {aws.EC2NODECLASS_HASH: of(node_class, ca_bundle), aws.EC2NODECLASS_HASH_VERSION: VERSION}
+    return {aws.EC2NODECLASS_HASH: of(node_class), aws.EC2NODECLASS_HASH_VERSION: VERSION}

@@ -32,6 +32,7 @@ from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.catalog import Built, Supply
+from holdfast.cloud.aws.identity import Identity
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.learned import LearnedMemory
 from holdfast.cloud.aws.offering_gauges import Gauges
@@ -66,7 +67,7 @@ class Setup:
     kubernetes: Callable[[], str]  # the minor version, such as "1.34", as it is now
     settings: Settings = field(default_factory=Settings)
     isolated_vpc: bool = False  # nothing but EC2, SSM and EKS can be reached
-    service_cidr_known: bool = True  # AL2023 cannot start without it
+    identity: Identity | None = None  # None: the cluster is known
 
 
 class Discovery:
@@ -113,7 +114,7 @@ class Discovery:
             clock=clock,
             recorder=recorder,
             reserved_capacity=setup.settings.reserved_capacity,
-            service_cidr_known=setup.service_cidr_known,
+            identity=setup.identity,
         )
         self.schedule = Schedule(
             (

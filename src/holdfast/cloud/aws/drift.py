@@ -27,13 +27,12 @@ def reason(
     machine: Machine,
     *,
     instance_type: InstanceType | None,
-    ca_bundle: str = "",
 ) -> str | None:
     """Why it drifted; None: it did not. NotReady while the class is not resolved."""
     status = node_class.status
     if not (status.amis and status.subnets and status.security_groups):
         raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} is not resolved")
-    if _class_changed(claim, node_class, ca_bundle):
+    if _class_changed(claim, node_class):
         return CLASS
     if _image_changed(machine, node_class, instance_type):
         return IMAGE
@@ -46,13 +45,13 @@ def reason(
     return None
 
 
-def _class_changed(claim: NodeClaim, node_class: EC2NodeClass, ca_bundle: str) -> bool:
+def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
     """Only a fingerprint of our own version can be compared."""
     stamped = claim.metadata.annotations
     if stamped.get(aws.EC2NODECLASS_HASH_VERSION) != class_hash.VERSION:
         return False
     before = stamped.get(aws.EC2NODECLASS_HASH)
-    return before is not None and before != class_hash.of(node_class, ca_bundle)
+    return before is not None and before != class_hash.of(node_class)
 
 
 def _image_changed(machine: Machine, node_class: EC2NodeClass, instance_type: InstanceType | None) -> bool:

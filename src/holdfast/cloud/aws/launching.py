@@ -60,7 +60,7 @@ Counts = Callable[[], Awaitable[ReservationCounts]]
 """All reservations, from a reading that begins after it is asked for."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Launch:
     """One group on its way: who still waits, and what is known of reservations by now."""
 
@@ -71,6 +71,7 @@ class _Launch:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()  # what the last answer called full
+    around: Surroundings
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
         self.outcomes |= outcomes
@@ -133,7 +134,8 @@ class Launcher:
             if machine.instance.provider_id not in owned and machine.id not in self._dealt
         )
         for index, machine in launch_groups.adopted(tuple(left.values()), found).items():
-            adopted = launched.completed(machine.instance, left[index], self._stamps(left[index]))
+            stamps = class_hash.annotations(left[index].node_class)
+            adopted = launched.completed(machine.instance, left[index], stamps)
             outcomes[index] = self._deal(machine.id, adopted)
         return outcomes
 
@@ -146,7 +148,13 @@ class Launcher:
     # --- What is launched now -------------------------------------------------------------------------
 
     async def _launch(self, group: Group, owned: Collection[str]) -> dict[int, Outcome]:
-        launch = _Launch(group, owned, list(group.members), group.first.wanted)
+        launch = _Launch(
+            group=group,
+            owned=owned,
+            left=list(group.members),
+            wanted=group.first.wanted,
+            around=await self._around.now(),
+        )
         for attempt in range(ATTEMPTS):
             try:
                 why = await self._attempt(launch, attempt)
@@ -194,7 +202,7 @@ class Launcher:
         picked = choice.choose(
             first.request.instance_types, launch.wanted, free=launch.free, spot=not _targets(first)
         )
-        return picked, templates.templates(picked, first.claim, first.node_class, self._around)
+        return picked, templates.templates(picked, first.claim, first.node_class, launch.around)
 
     async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
         room = self._books.room
@@ -232,7 +240,7 @@ class Launcher:
         new = [found for found in answer.launched if not self._is_taken(found, launch)]
         for found, member in zip(new, launch.left, strict=False):
             self._machines.launched(found.instance_id)
-            stamps = self._stamps(member)
+            stamps = class_hash.annotations(member.node_class)
             new_one = launched.instance(found, member, picked, made, stamps=stamps, now_s=now_s)
             outcomes[member.index] = self._deal(found.instance_id, new_one)
         launch.settle(outcomes)
@@ -277,9 +285,6 @@ class Launcher:
             if not launch.left:
                 return
             await self._clock.sleep(pause_s)
-
-    def _stamps(self, member: Member) -> dict[str, str]:
-        return class_hash.annotations(member.node_class, self._around.cluster.ca_bundle)
 
 
 def _only_reserved(wanted: Wanted) -> Wanted:

@@ -160,8 +160,7 @@ class Machines:
         found: Machine,
     ) -> str | None:
         known = types.get(found.instance.instance_type)
-        ca_bundle = self._cluster.ca_bundle
-        return drift.reason(claim, node_class, found, instance_type=known, ca_bundle=ca_bundle)
+        return drift.reason(claim, node_class, found, instance_type=known)
 
     async def _describe(self, ids: Sequence[str]) -> Mapping[str, Machine]:
         return {machine.id: machine for machine in await self._read(instances.by_id(ids))}

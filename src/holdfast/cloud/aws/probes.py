@@ -55,13 +55,13 @@ class Probes:
         )
 
     async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
-        types = await self._types(node_class)
+        types, around = await self._types(node_class), await self._around.now()
         for capacity_type in (names.ON_DEMAND, names.RESERVED):
             wanted = Wanted(requirements=requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type)))
             choose = functools.partial(choice.choose, types, wanted)
             try:
                 picked = await self._aws.executor.run(choose)
-                template = templates.templates(picked, _claim(node_class), node_class, self._around)[0]
+                template = templates.templates(picked, _claim(node_class), node_class, around)[0]
             except errors.InsufficientCapacity:
                 continue  # there is nothing to try it out with
             except errors.InvalidInput as error:

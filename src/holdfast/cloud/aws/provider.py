@@ -57,8 +57,6 @@ class Aws:
         queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
-        self._around = around
-        self._ca_bundle = around.cluster.ca_bundle
         self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
         self._machines = Machines(
             aws, cluster=around.cluster, clock=clock, recorder=recorder, selected=self._selected_by
@@ -99,7 +97,7 @@ class Aws:
 
     def fingerprint(self, node_class: Object) -> str:
         assert isinstance(node_class, EC2NodeClass)
-        return class_hash.of(node_class, self._ca_bundle)
+        return class_hash.of(node_class)
 
     def never(self, pool: Object, node_class: Object) -> Sequence[str]:
         assert isinstance(pool, NodePool)
@@ -140,7 +138,7 @@ class Aws:
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
-        return class_hash.restamped(claim, node_class, self._around.cluster.ca_bundle)
+        return class_hash.restamped(claim, node_class)
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)

@@ -23,6 +23,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
 from holdfast.cloud.aws import class_checks, families, network, reservation_status
 from holdfast.cloud.aws.class_checks import Problem
+from holdfast.cloud.aws.identity import Identity
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.network import SecurityGroup, Subnet
 from holdfast.cloud.aws.placement_groups import PlacementGroups
@@ -74,7 +75,7 @@ class Parts:
     clock: ports.Clock
     recorder: ports.Recorder
     reserved_capacity: bool = True
-    service_cidr_known: bool = True
+    identity: Identity | None = None
 
 
 Probe = Callable[[EC2NodeClass], Awaitable[Problem | None]]
@@ -92,7 +93,7 @@ async def resolve(node_class: EC2NodeClass, parts: Parts, probe: Probe | None = 
     await work.part(SUBNETS, work.subnets)
     await work.part(SECURITY_GROUPS, work.security_groups)
     await work.part(INSTANCE_PROFILE, work.profile)
-    verdict = work.validation()
+    verdict = await work.identity() or work.validation()
     if probe is None or verdict.status != TRUE:
         work.put(VALIDATION, verdict)
     else:
@@ -197,10 +198,17 @@ class _Resolving:
             return Verdict({}, FALSE, "RoleNotFound", found.problem)
         return Verdict({"instanceProfile": found.name})
 
+    async def identity(self) -> Verdict | None:
+        """Why no instance of the class could join the cluster; None: they can."""
+        if self._parts.identity is None:
+            return None
+        cluster = await self._parts.identity.read()
+        problem = cluster.problem(families.of(self._class).name)
+        if problem is None:
+            return None
+        return Verdict({}, UNKNOWN if cluster.may_recover else FALSE, problem.reason, problem.message)
+
     def validation(self) -> Verdict:
-        if families.of(self._class).name == "AL2023" and not self._parts.service_cidr_known:
-            why = "AL2023 needs the cluster's service addresses, and EKS does not tell them"
-            return Verdict({}, FALSE, "ClusterCIDRResolutionFailed", why)
         problem = class_checks.problem(self._class)
         if problem:
             return Verdict({}, FALSE, problem.reason, problem.message)

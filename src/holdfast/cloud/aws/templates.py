@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast import errors, names
@@ -21,6 +21,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import capacity, families, node_shape, template_data, type_labels, userdata
 from holdfast.cloud.aws.choice import Choice, Market, Pick
 from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.identity import Identity
 from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
 from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
 from holdfast.model import requirements, resources
@@ -45,9 +46,14 @@ class Surroundings:
     """What every launch of this program has in common."""
 
     cluster: Cluster
+    identity: Identity | None = None  # what `cluster` is read from; None: it does not change
     region: str
     reserved_capacity: bool = True  # the feature gate
     dry_runs: bool = True  # whether a class is tried out before it is Ready; DISABLE_DRY_RUN says no
+
+    async def now(self) -> "Surroundings":
+        """With the cluster as it is known now."""
+        return replace(self, cluster=await self.identity.read()) if self.identity else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,12 @@ def templates(
     choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, around: Surroundings
 ) -> tuple[Template, ...]:
     """The templates of a launch, the one with the cheapest offering first. NotReady while the class lacks
-    what they need; InsufficientCapacity when no image starts any of the types."""
+    what they need, or while no instance could join the cluster; InsufficientCapacity when no image starts any
+    of the types."""
     _ready(node_class)
+    problem = around.cluster.problem(families.of(node_class).name)
+    if problem:
+        raise errors.NotReady(problem.message)
     requests = claim_requests(claim)
     groups: dict[_Group, list[Pick]] = {}
     for pick in choice.picks:

@@ -1,0 +1,237 @@
+"""A cluster identity that is wrong or cannot be read: nothing drifts, nothing is launched in vain; in virtual time."""
+
+import base64
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import app_world
+import aws_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast.api import claim_conditions, conditions
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.cloud.aws import class_hash
+from holdfast.settings import Settings
+from holdfast.sim.aws import eks
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import Fault, NoFaults
+from holdfast.sim.aws.service import Caller
+
+# As in a usual deployment: the CA bundle is the service account's, EKS has the rest.
+LEARNS = dataclasses.replace(
+    app_world.SETTINGS,
+    cluster_endpoint="",
+    cluster_ca_bundle="",
+    service_cidr=None,
+    api_server_ca_bundle=aws_world.CA_BUNDLE,
+)
+CLUSTER = aws_world.eks_cluster(app_world.NAME)
+HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
+VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+
+
+class Refused(NoFaults):
+    """EKS answers every call with a fault."""
+
+    def __init__(self, fault: Fault | ApiError) -> None:
+        self._fault = fault
+
+    def fault(self, service: str, _: str, __: Mapping[str, Any], /) -> Fault | ApiError | None:
+        return self._fault if service == "eks" else None
+
+
+class Garbage(eks.Eks):
+    """EKS answers with another document than its own."""
+
+    def call(self, _: str, __: Mapping[str, Any], ___: Caller) -> dict[str, Any]:
+        return {}
+
+
+REWRAPPED = base64.b64encode(base64.b64decode(aws_world.CA_BUNDLE).replace(b"\n", b"\r\n")).decode()
+DENIED = Refused(ApiError("AccessDeniedException", "not authorized to perform: eks:DescribeCluster", 403))
+THROTTLED = Refused(Fault.THROTTLED)
+KNOWN = eks.Eks([CLUSTER])
+TROUBLES = {
+    "denied": (DENIED, KNOWN, "False", "ClusterEndpointResolutionFailed"),
+    "throttled": (THROTTLED, KNOWN, "Unknown", "ClusterEndpointResolutionFailed"),
+    "name that EKS does not know": (NoFaults(), eks.Eks([]), "False", "ClusterNotFound"),
+    "garbage": (NoFaults(), Garbage([]), "False", "ClusterEndpointResolutionFailed"),
+    "no endpoint": (
+        NoFaults(),
+        eks.Eks([dataclasses.replace(CLUSTER, endpoint="")]),
+        "False",
+        "ClusterEndpointResolutionFailed",
+    ),
+    "endpoint is not a URL": (
+        NoFaults(),
+        eks.Eks([dataclasses.replace(CLUSTER, endpoint="example")]),
+        "False",
+        "ClusterEndpointResolutionFailed",
+    ),
+    "no service CIDR": (
+        NoFaults(),
+        eks.Eks([dataclasses.replace(CLUSTER, service_ipv4_cidr="none")]),
+        "False",
+        "ClusterCIDRResolutionFailed",
+    ),
+    "another cluster": (
+        NoFaults(),
+        eks.Eks([dataclasses.replace(CLUSTER, certificate_authority=aws_world.ca_bundle("another"))]),
+        "False",
+        "ClusterMismatch",
+    ),
+}
+
+
+def start_of(world: AppWorld, faults: Any, service: eks.Eks) -> None:
+    """From now on EKS answers like this."""
+    world.endpoint.faults = faults
+    world.endpoint.services = {**world.endpoint.services, "eks": service}
+
+
+async def ready(world: AppWorld) -> str:
+    node_class = await world.kube.get(EC2NodeClass, "default")
+    found = conditions.find(node_class.status.conditions, conditions.READY)
+    return found.status if found else ""
+
+
+async def validation(world: AppWorld) -> tuple[str, str, str]:
+    node_class = await world.kube.get(EC2NodeClass, "default")
+    found = conditions.find(node_class.status.conditions, "ValidationSucceeded")
+    assert found is not None
+    return found.status, found.reason or "", found.message or ""
+
+
+async def pool(world: AppWorld) -> None:
+    requirements = [instance_types("m5.large"), capacity_types("on-demand")]
+    await world.node_pool(requirements=requirements, disruption={"consolidateAfter": "Never"})
+
+
+async def no_claim_drifted(world: AppWorld) -> bool:
+    return all(
+        not conditions.holds(claim.status.conditions, claim_conditions.DRIFTED)
+        for claim in await world.claims()
+    )
+
+
+def test_endpoint_and_service_cidr_are_learned_from_eks_once() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await pool(world)
+        await world.deploy("web", 2, cpu="1500m")
+        await world.until_running(2)
+        await world.sleep(3600)
+        assert world.asked("DescribeCluster") == 1
+
+    app_world.run(program, settings=LEARNS)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(trouble: str) -> None:
+    async def program(world: AppWorld) -> None:
+        faults, service, status, reason = TROUBLES[trouble]
+        start_of(world, faults, service)
+        await world.node_class()
+        await pool(world)
+        await world.deploy("web", 2, cpu="1500m")
+        await world.sleep(900)
+        assert world.all_machines() == []
+        assert await ready(world) == status
+        found = await validation(world)
+        assert found[:2] == (status, reason)
+        assert app_world.NAME in found[2]
+        assert world.asked("DescribeCluster") <= 4 * 25  # a read is tried four times, and then left alone
+        start_of(world, NoFaults(), KNOWN)
+        await world.until_running(2, within_s=200)
+
+    app_world.run(program, settings=LEARNS)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_unknown_identity_after_a_restart_leaves_running_nodes_alone(trouble: str) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await pool(world)
+        await world.deploy("web", 2, cpu="1500m")
+        await world.until_running(2)
+        before = {one.id for one in world.machines}
+        hashes = {c.metadata.name: c.metadata.annotations[HASH] for c in await world.claims()}
+        faults, service, status, reason = TROUBLES[trouble]
+        start_of(world, faults, service)
+        await world.restart()
+        await world.deploy("more", 1, cpu="1500m")
+        for _ in range(30):
+            await world.sleep(30)
+            assert await no_claim_drifted(world)
+        assert {one.id for one in world.all_machines()} == before
+        assert (await validation(world))[:2] == (status, reason)
+        assert {c.metadata.name: c.metadata.annotations[HASH] for c in await world.claims()} == hashes
+        start_of(world, NoFaults(), KNOWN)
+        await world.until_running(1, "more", within_s=200)
+        assert before < {one.id for one in world.machines}
+
+    app_world.run(program, settings=LEARNS)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dataclasses.replace(LEARNS, api_server_ca_bundle=""),  # EKS's own
+        dataclasses.replace(LEARNS, api_server_ca_bundle=REWRAPPED),
+        dataclasses.replace(LEARNS, cluster_ca_bundle=aws_world.CA_BUNDLE),
+        dataclasses.replace(app_world.SETTINGS, cluster_endpoint=aws_world.CLUSTER_ENDPOINT),
+    ],
+    ids=["EKS", "other line ends", "setting", "all set"],
+)
+def test_how_the_identity_was_learned_does_not_change_the_hash(settings: Settings) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await pool(world)
+        await world.deploy("web", 1)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        world.settings = settings
+        await world.restart()
+        await world.sleep(700)
+        (after,) = await world.claims()
+        assert after.metadata.annotations[HASH] == claim.metadata.annotations[HASH]
+        assert await no_claim_drifted(world)
+        assert await ready(world) == "True"
+
+    app_world.run(program, settings=LEARNS)
+
+
+def test_denied_eks_does_not_matter_where_everything_is_set() -> None:
+    async def program(world: AppWorld) -> None:
+        start_of(world, DENIED, eks.Eks([]))
+        await world.node_class()
+        await pool(world)
+        await world.deploy("web", 1)
+        await world.until_running(1)
+        assert world.asked("DescribeCluster") == 0
+
+    app_world.run(program)
+
+
+def test_claims_with_a_hash_of_an_older_version_are_stamped_anew_and_do_not_drift() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await pool(world)
+        await world.deploy("web", 1)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        older = {"metadata": {"annotations": {HASH: "with the CA bundle", VERSION: "holdfast-v1"}}}
+        world.crash()
+        await world.kube.patch(claim, older)
+        await world.kube.patch(await world.kube.get(EC2NodeClass, "default"), older)
+        await world.restart()
+        await world.sleep(700)
+        (after,) = await world.claims()
+        assert after.metadata.annotations[VERSION] == class_hash.VERSION
+        assert after.metadata.annotations[HASH] == claim.metadata.annotations[HASH]
+        assert await no_claim_drifted(world)
+        assert len(world.all_machines()) == 1
+
+    app_world.run(program)
