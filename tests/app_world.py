@@ -301,7 +301,7 @@ def _endpoint(clock: VirtualClock, ec2: Ec2, queues: sqs.Sqs) -> Endpoint:
         {
             "ec2": ec2,
             "eks": eks.Eks([aws_world.eks_cluster(NAME)]),
-            "iam": iam.Iam([aws_world.ROLE], clock),
+            "iam": iam.Iam([aws_world.ROLE, "OtherRole"], clock),
             "pricing": aws_world.price_list(),
             "sqs": queues,
             "ssm": ssm.Ssm(parameters, clock),

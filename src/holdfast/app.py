@@ -46,6 +46,7 @@ from holdfast.controllers.nodeclaim.pod_events import PodEvents
 from holdfast.controllers.nodeclaim.reboot import Reboot
 from holdfast.controllers.nodeclaim.registration import Registration
 from holdfast.controllers.nodeclaim.tagging import Tagging
+from holdfast.controllers.nodeclass import garbage as nodeclass_garbage
 from holdfast.controllers.nodeclass import hash as nodeclass_hash
 from holdfast.controllers.nodeclass import status as nodeclass_status
 from holdfast.controllers.nodepool import counter
@@ -315,6 +316,7 @@ class App:
             (node_termination.NodeTermination(caches=caches, doors=doors), _NODES_AT_ONCE),
             (nodeclass_status.Status(**timed), 10),
             (nodeclass_hash.Hash(**told), 10),
+            (nodeclass_garbage.Garbage(cloud=doors.cloud, caches=caches), 1),
             (nodepool_status.Status(**timed), 10),
             (nodepool_hash.Hash(**told), 10),
             (counter.Counter(**timed), 10),

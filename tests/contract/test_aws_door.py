@@ -268,8 +268,9 @@ def test_the_size_of_every_batch_is_told_and_how_long_it_took(world: LaunchWorld
 def test_instance_profiles_that_neither_a_class_nor_a_claim_uses_are_removed(world: LaunchWorld) -> None:
     kept, claimed, old = (world.resolve(world.node_class(name)) for name in ("kept", "claimed", "old"))
     instance = world.one(claimed, ON_DEMAND)
-    world.clock.advance(3601)
-    run(world.cloud.collect([kept], [claim_of(instance)]))
+    for wait_s in (3601, 600):  # found unused twice
+        world.clock.advance(wait_s)
+        run(world.cloud.collect([kept], [claim_of(instance)]))
     made = [str(each.status.instance_profile) for each in (kept, claimed, old)]
     assert [world.iam.has_profile(name) for name in made] == [True, True, False]
 

@@ -90,3 +90,6 @@ CLUSTER_TAG_PREFIX: Final = "kubernetes.io/cluster/"
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
 NODECLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 NAME_TAG: Final = "Name"
+# Of launch templates and instance profiles that Holdfast made, with the cluster's name: Karpenter's are tagged alike.
+HOLDFAST_TAG: Final = "holdfast.dev/cluster"
+LAUNCH_TEMPLATE_TAG: Final = "aws:ec2launchtemplate:id"  # EC2's own, on instances

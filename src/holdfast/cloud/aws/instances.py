@@ -50,6 +50,7 @@ class Machine:
     subnet_id: str
     security_groups: frozenset[str]
     tags: Mapping[str, str]
+    profile: str = ""  # its instance profile, by name
 
 
 def provider_id(zone: str, instance_id: str) -> str:
@@ -125,6 +126,7 @@ def read(raw: Mapping[str, Any], selected: Selected) -> Machine:
         subnet_id=raw.get("SubnetId", ""),
         security_groups=frozenset(group["GroupId"] for group in raw.get("SecurityGroups", ())),
         tags=tags,
+        profile=raw.get("IamInstanceProfile", {}).get("Arn", "").rpartition("/")[2],
     )
 
 

@@ -80,7 +80,7 @@ class Machines:
     async def instance(self, provider_id: str) -> Instance:
         return (await self.machine(provider_id)).instance
 
-    async def all(self, max_age_s: float = 0) -> tuple[Instance, ...]:
+    async def all(self, max_age_s: float = 0) -> tuple[Machine, ...]:
         """Every machine of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
         so that calls do not grow with nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / instances.PAGE)
@@ -88,7 +88,7 @@ class Machines:
             found = await self._read(instances.all_of(self._cluster))
             found.sort(key=lambda machine: machine.instance.provider_id)
             self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
-        return tuple(machine.instance for machine in self._listed.values())
+        return tuple(self._listed.values())
 
     async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
         """What calls with these tokens launched, oldest first."""

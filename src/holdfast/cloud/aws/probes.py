@@ -82,9 +82,12 @@ class Probes:
         del request["ClientToken"]  # nothing comes of it
         try:
             await self._dry_run("CreateFleet", request)
+            return await self._run(node_class, picked, template)
         except errors.Unauthorized as error:
             return Problem("CreateFleetAuthCheckFailed", str(error))
-        return await self._run(node_class, picked, template)
+        except errors.NotFound:  # the template, if it was deleted: it is made again the next time
+            self._store.forget([template])
+            raise
 
     async def _run(self, node_class: EC2NodeClass, picked: Choice, template: Template) -> Problem | None:
         """In each subnet of the zone until one passes."""

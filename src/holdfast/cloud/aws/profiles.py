@@ -3,7 +3,8 @@
 Called by `discovery`. The rules: a profile's name follows from the cluster, the class and the role, so that
 doing it twice does it once and a crash leaves nothing behind that the next try would not find (Karpenter's
 names are random); profiles are found again by their path; a role that IAM does not know is not tried again at
-once, and leaves no profile.
+once, and leaves no profile. One that nothing uses is deleted only if it has our own tag, is old, and was found
+unused for ten minutes: a launch that has begun may use it.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from holdfast.cloud.aws.sources import Answers
 CHECK_AGAIN_S: Final = 900.0
 NO_ROLE_AGAIN_S: Final = 60.0
 YOUNG_S: Final = 3600
+UNUSED_S: Final = 600
 _PROFILE_WORDS: Final = "Instance Profile"  # IAM has one code for a missing role and a missing profile
 _NAME_LONGEST: Final = 128
 _HASH_BYTES: Final = 10
@@ -42,6 +44,7 @@ class Profiles:
         self._cluster = cluster
         self._tags = tags
         self._checked = Answers[tuple[str, str], Profile](clock)
+        self._unused_s: dict[str, int] = {}  # by name, since when it is found unused
 
     async def of(self, node_class: EC2NodeClass) -> Profile:
         """The profile for the class's instances. Calls IAM only when that was not done lately."""
@@ -49,8 +52,9 @@ class Profiles:
         if spec.instance_profile:
             return Profile(spec.instance_profile)
         role = (spec.role or "").rpartition("/")[2]  # IAM wants it without its path
+        self._unused_s.pop(self.name(node_class, role), None)
         return await self._checked.get(
-            (node_class.metadata.uid or node_class.metadata.name, role),
+            (_uid(node_class), role),
             lambda found: NO_ROLE_AGAIN_S if found.problem else CHECK_AGAIN_S,
             lambda: self._ensure(node_class, role),
         )
@@ -63,16 +67,35 @@ class Profiles:
     async def collect(self, in_use: AbstractSet[str]) -> None:
         """Removes profiles of this cluster that nobody uses: of classes that are gone, or of roles that a
         class had before. Young ones are left: whoever made one may not have written it down yet."""
-        for raw in await self._below(self._root):
-            young = self._clock.now_s() - raw["CreateDate"].timestamp() < YOUNG_S
-            if raw["InstanceProfileName"] not in in_use and not young:
-                await self._delete(raw["InstanceProfileName"], [role["RoleName"] for role in raw["Roles"]])
+        now_s = self._clock.now_s()
+        unused = {
+            raw["InstanceProfileName"]: raw
+            for raw in await self._below(self._root)
+            if raw["InstanceProfileName"] not in in_use and now_s - raw["CreateDate"].timestamp() >= YOUNG_S
+        }
+        self._unused_s = {name: self._unused_s.get(name, now_s) for name in unused}
+        for name, raw in unused.items():
+            if now_s - self._unused_s.get(name, now_s) < UNUSED_S or not await self._is_ours(name):
+                continue
+            roles = [role["RoleName"] for role in raw["Roles"]]
+            for role in roles:
+                self._checked.forget((raw["Path"].rstrip("/").rpartition("/")[2], role))
+            await self._delete(name, roles)
+
+    async def _is_ours(self, name: str) -> bool:
+        """Karpenter's are below the same path. Lists leave out tags."""
+        try:
+            answer = await self._aws.call(calls.IAM, "GetInstanceProfile", InstanceProfileName=name)
+        except errors.NotFound:
+            return False
+        tags = {tag["Key"]: tag["Value"] for tag in answer["InstanceProfile"].get("Tags", ())}
+        return tags.get(aws_names.HOLDFAST_TAG) == self._cluster
 
     def path(self, node_class: EC2NodeClass) -> str:
-        return f"{self._root}{node_class.metadata.uid or node_class.metadata.name}/"
+        return f"{self._root}{_uid(node_class)}/"
 
     def name(self, node_class: EC2NodeClass, role: str) -> str:
-        identity = f"{self._aws.region}/{node_class.metadata.uid or node_class.metadata.name}/{role}"
+        identity = f"{self._aws.region}/{_uid(node_class)}/{role}"
         digest = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:_HASH_BYTES])
         end = f"_{digest}"
         return self._cluster[: _NAME_LONGEST - len(end)] + end
@@ -112,7 +135,12 @@ class Profiles:
         return [role["RoleName"] for role in answer["InstanceProfile"]["Roles"]]
 
     async def _create(self, node_class: EC2NodeClass, name: str) -> None:
-        tags = {**node_class.spec.tags, **self._tags, aws_names.EC2NODECLASS: node_class.metadata.name}
+        tags = {
+            **node_class.spec.tags,
+            **self._tags,
+            aws_names.EC2NODECLASS: node_class.metadata.name,
+            aws_names.HOLDFAST_TAG: self._cluster,
+        }
         try:
             await self._aws.call(
                 calls.IAM,
@@ -139,3 +167,7 @@ class Profiles:
         return await self._aws.pages(
             calls.IAM, "ListInstanceProfiles", "InstanceProfiles", marker="Marker", PathPrefix=path
         )
+
+
+def _uid(node_class: EC2NodeClass) -> str:
+    return node_class.metadata.uid or node_class.metadata.name

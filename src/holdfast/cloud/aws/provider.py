@@ -41,6 +41,9 @@ NODE_CLASSES: Final = NodeClassTerms(
     hash_version=class_hash.VERSION,
 )
 
+_LISTED_S: Final = (
+    90.0  # a list of instances of that age says what is in use: who makes something keeps it for longer
+)
 _TAGGED: Final = {aws_names.TAGGED: "true", aws_names.CLUSTER_NAME_TAGGED: "true"}
 
 
@@ -131,7 +134,7 @@ class Aws:
         return await self._machines.instance(provider_id)
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        found = await self._machines.all(max_age_s)
+        found = tuple(machine.instance for machine in await self._machines.all(max_age_s))
         self.discovery.occupied(instances.blocks(found))
         return found
 
@@ -174,10 +177,14 @@ class Aws:
         return await self._statuses.read()
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
+        machines = await self._machines.all(_LISTED_S)
         used = {claim.metadata.annotations.get(aws_names.INSTANCE_PROFILE_NAME, "") for claim in claims}
+        used |= {machine.profile for machine in machines}
         for node_class in node_classes:
             assert isinstance(node_class, EC2NodeClass)
             used.add(node_class.status.instance_profile or "")
+        launched_from = {machine.tags.get(aws_names.LAUNCH_TEMPLATE_TAG, "") for machine in machines}
+        await self._launcher.templates.collect(launched_from)
         await self.discovery.collect_profiles(used)
 
     def _note(self, node_class: Object) -> None:

@@ -1,20 +1,25 @@
-"""Launch templates as EC2 has them: made once, kept while their class lives, made again when they are gone.
+"""Launch templates as EC2 has them: made once, made again when they are gone, deleted when nothing uses them.
 
-Called by `launching`, and when a class is deleted. A name is derived from all that a template says, so one
-that exists already is the right one, whoever made it: there is no need to look before making it.
+Called by `launching` and `probes`, when a class is deleted, and every few minutes. The rules: a name is derived from
+all that a template says, so one that exists already is the right one, whoever made it: there is no need to look before
+making it. Only what carries our own tag is collected, and only when no instance was launched from it and no launch used
+it for an hour; what a class would launch from is tried out more often than that, so it stays.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 from holdfast import errors, ports
 from holdfast.api import aws as tags
 from holdfast.cloud.aws import calls
 from holdfast.cloud.aws.calls import Calls
-from holdfast.cloud.aws.cluster import Cluster
-from holdfast.cloud.aws.templates import Template
+from holdfast.cloud.aws.cluster import OWNED, Cluster
+from holdfast.cloud.aws.templates import NAME_PREFIX, Template
+
+UNUSED_S: Final = 3600  # more than `probes.ALLOWED_TTL_S`
 
 _PAGE: Final = 200
 
@@ -25,12 +30,15 @@ class TemplateStore:
         self._ids = ids
         self._cluster = cluster
         self._known: set[str] = set()
-        self._making: dict[str, asyncio.Lock] = {}
+        self._used_s: dict[str, int] = {}  # by name, when a launch last used it
+        self._locks: dict[str, asyncio.Lock] = {}  # by name: one creation or deletion at a time
 
     async def ensure(self, templates: Iterable[Template]) -> None:
         """Returns when EC2 has all of them; each is made by one caller, however many want it."""
-        unknown = {template.name: template for template in templates if template.name not in self._known}
-        await asyncio.gather(*(self._make(template) for template in unknown.values()))
+        wanted = {template.name: template for template in templates}
+        self._used_s |= dict.fromkeys(wanted, self._aws.clock.now_s())
+        missing = [template for name, template in wanted.items() if name not in self._known]
+        await asyncio.gather(*(self._make(template) for template in missing))
 
     def forget(self, templates: Iterable[Template]) -> None:
         """EC2 said that one of these is gone."""
@@ -38,23 +46,50 @@ class TemplateStore:
 
     async def delete_all(self, node_class: str) -> None:
         """Of a class that is deleted."""
+        owned = {tags.CLUSTER_NAME_TAG: self._cluster.name, tags.EC2NODECLASS: node_class}
+        for raw in await self._tagged(owned):
+            await self._delete(raw)
+
+    async def collect(self, in_use: AbstractSet[str]) -> None:
+        """Deletes what we made and nothing uses. `in_use`: the ids of templates that instances were launched from."""
+        owned = {
+            f"{tags.CLUSTER_TAG_PREFIX}{self._cluster.name}": OWNED,
+            tags.HOLDFAST_TAG: self._cluster.name,
+        }
+        found = await self._tagged(owned)
+        for raw in found:
+            name = raw["LaunchTemplateName"]
+            if not name.startswith(NAME_PREFIX) or raw["LaunchTemplateId"] in in_use:
+                continue
+            async with self._lock(name):
+                if (
+                    self._unused_s(raw) >= UNUSED_S
+                ):  # asked here: a launch may have used it while others were deleted
+                    await self._delete(raw)
+        there = {raw["LaunchTemplateName"] for raw in found} | self._known
+        self._used_s = {name: used_s for name, used_s in self._used_s.items() if name in there}
+        self._locks = {name: lock for name, lock in self._locks.items() if name in there or lock.locked()}
+
+    def _unused_s(self, raw: Mapping[str, Any]) -> float:
+        """Since when, by EC2's date of its creation after a restart."""
+        used_s = self._used_s.get(raw["LaunchTemplateName"], 0)
+        return self._aws.clock.now_s() - max(used_s, float(raw["CreateTime"].timestamp()))
+
+    async def _tagged(self, wanted: Mapping[str, str]) -> list[Mapping[str, Any]]:
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
         found = await self._aws.pages(
-            calls.EC2,
-            "DescribeLaunchTemplates",
-            "LaunchTemplates",
-            Filters=[
-                {"Name": f"tag:{tags.CLUSTER_NAME_TAG}", "Values": [self._cluster.name]},
-                {"Name": f"tag:{tags.EC2NODECLASS}", "Values": [node_class]},
-            ],
-            MaxResults=_PAGE,
+            calls.EC2, "DescribeLaunchTemplates", "LaunchTemplates", Filters=filters, MaxResults=_PAGE
         )
-        for name in sorted(template["LaunchTemplateName"] for template in found):
-            self._known.discard(name)
-            with contextlib.suppress(errors.NotFound):
-                await self._aws.call(calls.EC2, "DeleteLaunchTemplate", LaunchTemplateName=name)
+        return sorted(found, key=lambda raw: str(raw["LaunchTemplateName"]))
+
+    async def _delete(self, raw: Mapping[str, Any]) -> None:
+        """By its id: another one may have its name by now."""
+        self._known.discard(raw["LaunchTemplateName"])
+        with contextlib.suppress(errors.NotFound):
+            await self._aws.call(calls.EC2, "DeleteLaunchTemplate", LaunchTemplateId=raw["LaunchTemplateId"])
 
     async def _make(self, template: Template) -> None:
-        async with self._making.setdefault(template.name, asyncio.Lock()):
+        async with self._lock(template.name):
             if template.name in self._known:
                 return
             with contextlib.suppress(errors.AlreadyExists):  # by an earlier life, or by another replica
@@ -64,4 +99,6 @@ class TemplateStore:
                     calls.EC2, "CreateLaunchTemplate", ClientToken=token, **template.creation()
                 )
             self._known.add(template.name)
-        self._making.pop(template.name, None)
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())

@@ -68,10 +68,11 @@ class Template:
 
     def creation(self) -> dict[str, Any]:
         """The request that makes it."""
+        tags = {**self.tags, aws.HOLDFAST_TAG: self.tags[aws.CLUSTER_NAME_TAG]}
         return {
             "LaunchTemplateName": self.name,
             "LaunchTemplateData": dict(self.data),
-            "TagSpecifications": template_data.tag_specifications(["launch-template"], self.tags),
+            "TagSpecifications": template_data.tag_specifications(["launch-template"], tags),
         }
 
 

@@ -1,0 +1,156 @@
+"""Launch templates and instance profiles that nothing uses are deleted, and no others; in virtual time."""
+
+from typing import Any
+
+import app_world
+import aws_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.sim.aws.service import Caller
+
+HOUR_S = 3600
+US = Caller(aws_world.ACCOUNT, "", "")
+PATH = f"/karpenter/{aws_world.REGION}/{app_world.NAME}"
+OURS = {
+    f"kubernetes.io/cluster/{app_world.NAME}": "owned",
+    "eks:eks-cluster-name": app_world.NAME,
+    "karpenter.sh/nodepool": "default",
+    "karpenter.k8s.aws/ec2nodeclass": "default",
+}
+
+
+def templates(world: AppWorld) -> dict[str, str]:
+    """By id, the names of all that EC2 has."""
+    return {template.id: template.name for template in world.ec2.world.templates}
+
+
+def profiles(world: AppWorld) -> set[str]:
+    found = world.endpoint.services["iam"].call("ListInstanceProfiles", {"PathPrefix": "/"}, US)
+    return {profile["InstanceProfileName"] for profile in found["InstanceProfiles"]}
+
+
+def add_template(world: AppWorld, name: str, tags: dict[str, str]) -> str:
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+    asked = {
+        "LaunchTemplateName": name,
+        "LaunchTemplateData": {},
+        "TagSpecifications": [{"ResourceType": "launch-template", "Tags": listed}],
+        "ClientToken": name,
+    }
+    made = world.ec2.call("CreateLaunchTemplate", asked, US)
+    return str(made["LaunchTemplate"]["LaunchTemplateId"])
+
+
+def add_profile(world: AppWorld, name: str, path: str, tags: dict[str, str]) -> None:
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+    asked = {"InstanceProfileName": name, "Path": path, "Tags": listed}
+    world.endpoint.services["iam"].call("CreateInstanceProfile", asked, US)
+
+
+async def one_node(world: AppWorld, *, rolls: bool) -> None:
+    await world.node_class()
+    budget = {"consolidateAfter": "Never", "budgets": [{"nodes": "100%" if rolls else "0"}]}
+    requirements = [instance_types("m5.large"), capacity_types("on-demand")]
+    await world.node_pool(requirements=requirements, disruption=budget)
+    await world.deploy("web", 1)
+    await world.until_running(1)
+
+
+async def change(world: AppWorld, **spec: Any) -> None:
+    await world.kube.patch(await world.kube.get(EC2NodeClass, "default"), {"spec": spec})
+
+
+def in_use(world: AppWorld) -> tuple[set[str], set[str]]:
+    """Templates and profiles of the instances that run."""
+    return (
+        {one.tags["aws:ec2launchtemplate:id"] for one in world.machines},
+        {one.spec.profile for one in world.machines},
+    )
+
+
+def test_class_changes_leave_a_bounded_number_of_templates_and_profiles() -> None:
+    async def program(world: AppWorld) -> None:
+        await one_node(world, rolls=True)
+        for number in range(8):
+            role = ("OtherRole", aws_world.ROLE)[number % 2]
+            await change(world, userData=f"echo {number}", role=role)
+            await world.sleep(HOUR_S / 3)
+        await world.until_running(1)
+        await world.sleep(2 * HOUR_S)
+        made = world.asked("CreateLaunchTemplate")
+        assert made >= 8
+        assert len(templates(world)) <= 3  # of the class as it is: for launches, and for trying it out
+        assert len(profiles(world)) == 1
+        used_templates, used_profiles = in_use(world)
+        assert used_templates <= templates(world).keys()
+        assert used_profiles == profiles(world)
+        await world.deploy("more", 1, cpu="1500m")
+        await world.until_running(1, "more")
+
+    app_world.run(program)
+
+
+def test_what_an_earlier_process_made_is_deleted() -> None:
+    async def program(world: AppWorld) -> None:
+        await one_node(world, rolls=True)
+        for number in range(3):
+            await change(world, userData=f"echo {number}", role=("OtherRole", aws_world.ROLE)[number % 2])
+            await world.sleep(300)
+            await world.restart()
+        await world.sleep(3 * HOUR_S)
+        assert len(templates(world)) <= 3
+        assert len(profiles(world)) == 1
+
+    app_world.run(program)
+
+
+def test_templates_and_profiles_of_others_stay() -> None:
+    async def program(world: AppWorld) -> None:
+        other = {**OURS, "eks:eks-cluster-name": "other", "holdfast.dev/cluster": "other"}
+        kept = {
+            add_template(world, "karpenter.k8s.aws/1", OURS),  # Karpenter's
+            add_template(world, "karpenter.k8s.aws/2", other),
+            add_template(world, "by-hand", {}),
+            add_template(world, "copy", {**OURS, "holdfast.dev/cluster": app_world.NAME}),  # not our name
+        }
+        add_profile(world, "karpenters", f"{PATH}/uid-1/", OURS)
+        add_profile(world, "others", f"/karpenter/{aws_world.REGION}/other/uid-1/", other)
+        add_profile(world, "by-hand", "/", {})
+        await one_node(world, rolls=True)
+        await world.sleep(4 * HOUR_S)
+        assert kept < templates(world).keys()
+        assert {"karpenters", "others", "by-hand"} < profiles(world)
+
+    app_world.run(program)
+
+
+def test_what_running_instances_have_stays() -> None:
+    async def program(world: AppWorld) -> None:
+        await one_node(world, rolls=False)
+        used_templates, used_profiles = in_use(world)
+        await change(world, userData="echo new", role="OtherRole")
+        await world.sleep(2 * HOUR_S)
+        await world.restart()
+        await world.sleep(2 * HOUR_S)
+        assert in_use(world) == (used_templates, used_profiles)
+        assert used_templates < templates(world).keys()
+        assert used_profiles < profiles(world)
+
+    app_world.run(program)
+
+
+def test_a_template_that_disappears_is_made_again() -> None:
+    async def program(world: AppWorld) -> None:
+        await one_node(world, rolls=True)
+        for template in templates(world):
+            world.ec2.call("DeleteLaunchTemplate", {"LaunchTemplateId": template}, US)
+        await world.deploy("more", 1, cpu="1500m")
+        await world.until_running(1, "more")
+        for template in templates(world):
+            world.ec2.call("DeleteLaunchTemplate", {"LaunchTemplateId": template}, US)
+        await world.sleep(HOUR_S)  # rights are tried out again
+        node_class = await world.kube.get(EC2NodeClass, "default")
+        assert {one.status for one in node_class.status.conditions} == {"True"}
+        assert len(templates(world)) >= 1
+
+    app_world.run(program)
