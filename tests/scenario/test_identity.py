@@ -128,6 +128,7 @@ def test_endpoint_and_service_cidr_are_learned_from_eks_once() -> None:
     app_world.run(program, settings=LEARNS)
 
 
+@pytest.mark.fact("aws-9.2.2", "aws-1.5.1")
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(trouble: str) -> None:
     async def program(world: AppWorld) -> None:
@@ -215,6 +216,7 @@ def test_denied_eks_does_not_matter_where_everything_is_set() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("aws-1.6.2")
 def test_claims_with_a_hash_of_an_older_version_are_stamped_anew_and_do_not_drift() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 import app_world
 import aws_world
 from app_world import AppWorld, capacity_types, instance_types
@@ -68,6 +70,7 @@ def in_use(world: AppWorld) -> tuple[set[str], set[str]]:
     )
 
 
+@pytest.mark.fact("aws-5.5.5", "aws-6.6.3")
 def test_class_changes_leave_a_bounded_number_of_templates_and_profiles() -> None:
     async def program(world: AppWorld) -> None:
         await one_node(world, rolls=True)
