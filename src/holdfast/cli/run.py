@@ -14,8 +14,10 @@ import structlog
 from holdfast import errors, production, settings
 from holdfast.runtime import logs, process
 from holdfast.runtime.clock import RealClock
+from holdfast.runtime.threads import DaemonExecutor
 from holdfast.settings import Program, Setting
 
+_THREADS: Final = 8
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
 _KARPENTER_LEADS: Final = 3
@@ -48,6 +50,7 @@ def _run(**written: str | None) -> None:
 
 async def _main(program: Program) -> int:
     stop, loop, log = asyncio.Event(), asyncio.get_running_loop(), structlog.get_logger()
+    loop.set_default_executor(DaemonExecutor(_THREADS, "asyncio"))  # a DNS lookup does not hold up the exit
 
     def told(number: signal.Signals) -> None:
         log.info("stopping", signal=number.name)

@@ -4,7 +4,6 @@ Called by `holdfast demo`. The controllers are the product's, over the same door
 HTTP, Kubernetes by the client. Time is real, or real and faster.
 """
 
-import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator
@@ -63,9 +62,7 @@ async def set_up(folder: Path, *, clock: Clock, ids: Ids) -> AsyncIterator[Stage
         finally:
             await app.stop()
             compute.close()
-            await asyncio.to_thread(
-                threads.close
-            )  # calls that are on their way are answered by this very loop
+            threads.close()
             clients.close()
 
 

@@ -7,8 +7,9 @@ import asyncio
 import contextvars
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
+
+from holdfast.runtime.threads import DaemonExecutor
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -18,7 +19,7 @@ _SWITCH_S: Final = 0.001  # how long the thread may keep the loop from the inter
 
 class ThreadCompute:
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compute")
+        self._thread = DaemonExecutor(1, "compute")
         sys.setswitchinterval(_SWITCH_S)
 
     async def run(self, decide: Callable[[A], R], value: A) -> R:
@@ -28,7 +29,7 @@ class ThreadCompute:
         )
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown()
 
 
 class InlineCompute:

@@ -15,7 +15,6 @@ import email.utils
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
 from holdfast import errors, fence, ports
@@ -23,6 +22,7 @@ from holdfast.cloud.aws import error_codes
 from holdfast.cloud.aws.rates import Rates
 from holdfast.fence import MayWrite
 from holdfast.runtime.outages import Outage
+from holdfast.runtime.threads import DaemonExecutor
 
 R = TypeVar("R")
 
@@ -68,13 +68,13 @@ class Threads:
     """A bounded pool of threads."""
 
     def __init__(self, count: int = THREADS) -> None:
-        self._pool = ThreadPoolExecutor(count, "aws")
+        self._pool = DaemonExecutor(count, "aws")
 
     async def run(self, call: Callable[[], R]) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self._pool.shutdown()
 
 
 class Clients:

@@ -1,0 +1,19 @@
+"""`holdfast` with a planner that takes much longer than a stop may: a test runs this file as a process."""
+
+import structlog
+
+from holdfast import cli
+from holdfast.controllers.provisioning import provisioner
+
+_STEPS = 3_000_000_000
+
+
+def _solve(*_: object, **__: object) -> None:
+    structlog.get_logger().info("planning for long")
+    for _step in range(_STEPS):
+        pass
+
+
+if __name__ == "__main__":
+    setattr(provisioner, "solve", _solve)  # noqa: B010 - the module exports it to no other
+    cli.main()
