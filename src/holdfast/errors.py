@@ -60,6 +60,10 @@ class Unauthorized(Terminal):
     """Our credentials are missing, wrong or not allowed to do this."""
 
 
+class NoCredentials(Unauthorized):
+    """There are no credentials, or the other side does not accept them."""
+
+
 class AlreadyExists(Terminal):
     """The name is taken: whoever created it first owns it."""
 

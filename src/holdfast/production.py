@@ -1,7 +1,7 @@
 """The program in production: a real cluster and a real cloud behind the doors, real time, ports for probes and metrics.
 
 Callers: `holdfast run`. The order of a start: the settings and the connection are checked, the cluster says its version,
-Karpenter is looked for; only then is there a program. It ends when it is told to, in
+Karpenter is looked for, EC2 accepts the credentials; only then is there a program. It ends when it is told to, in
 order, with its Lease given back; or with an error, and is started anew by whoever started it.
 """
 
@@ -16,8 +16,9 @@ import structlog
 from holdfast import errors
 from holdfast.api.cluster import Lease, Service
 from holdfast.app import App, World
-from holdfast.cloud.aws import identity
-from holdfast.cloud.aws.calls import Clients, Threads
+from holdfast.cloud.aws import credentials, identity
+from holdfast.cloud.aws import metrics as aws_metrics
+from holdfast.cloud.aws.calls import Calls, Clients, Threads
 from holdfast.kube import incluster, kubeconfig
 from holdfast.kube.client import Client
 from holdfast.kube.connection import Connection
@@ -50,6 +51,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
         version = await kube.version()
         if not program.beside_karpenter:
             await _refuse_beside_karpenter(kube, clock)
+        await credentials.check(_calls(world, kube))
         settings = await _completed(program.app, kube, connection, version)
         app = App(settings, world, after_sync=process.freeze)
         app.metrics.add_process()
@@ -145,6 +147,13 @@ async def _dns_ip(kube: Client) -> str | None:
         return (await kube.get(Service, _DNS, _NAMESPACE)).spec.cluster_ip or None
     except (errors.NotFound, errors.Unauthorized):
         return None  # the images know what it usually is
+
+
+def _calls(world: World, kube: Client) -> Calls:
+    """For what is asked before there is a program that counts."""
+    metrics = Metrics(aws_metrics.METRICS, strict=False)
+    recorder = LiveRecorder(kube=kube, metrics=metrics, clock=world.clock, ids=world.ids)
+    return Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
 
 
 # --- While it runs ------------------------------------------------------------------------------------

@@ -1,11 +1,16 @@
-"""How `holdfast run` ends as a process: promptly after SIGTERM."""
+"""How `holdfast run` ends as a process: promptly after SIGTERM, and with one line where AWS credentials are missing."""
 
 import asyncio
+import base64
 import time
 from pathlib import Path
 
+import pytest
+
 import live_world
-from live_world import Replica
+from holdfast.sim.aws.errors import ApiError
+from holdfast.sim.aws.faults import NoFaults
+from live_world import LiveWorld, Replica
 
 EXIT_WITHIN_S = 2.0
 SLOW_PLAN = Path(__file__).parent.parent / "slow_plan.py"
@@ -45,5 +50,48 @@ def test_sigterm_does_not_wait_for_a_plan(tmp_path: Path) -> None:
             await world.deploy("web", replicas=1)
             await replica.says("planning for long")
             assert await exit_s(replica) < EXIT_WITHIN_S
+
+    asyncio.run(main())
+
+
+async def last_line(world: LiveWorld) -> str:
+    """What the program logs last when nothing has to be asked of AWS before it starts. It ends with exit code 1."""
+    authority = base64.b64encode(world.world.address.authority).decode()
+    replica = await world.start(
+        f"--cluster-endpoint={world.world.address.url}",
+        f"--cluster-ca-bundle={authority}",
+        "--service-cidr=10.96.0.0/16",
+    )
+    assert await replica.ended() == 1
+    world.replicas.remove(replica)
+    assert [line["event"] for line in replica.lines] == ["starting", "ended"]
+    return str(replica.lines[-1]["error"])
+
+
+def test_run_without_aws_credentials_ends_with_one_line(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live_world.serving(tmp_path) as world:
+            for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+                del world.environ[name]
+            world.environ["HOME"] = str(tmp_path)
+            assert "AWS_ACCESS_KEY_ID" in await last_line(world)
+
+    asyncio.run(main())
+
+
+class Refused(NoFaults):
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def fault(self, *_: object) -> ApiError:
+        return ApiError(self._code, "The security token included in the request is invalid.", status=403)
+
+
+@pytest.mark.parametrize("code", ["InvalidClientTokenId", "AuthFailure", "ExpiredToken"])
+def test_run_with_refused_aws_credentials_ends_with_one_line(tmp_path: Path, code: str) -> None:
+    async def main() -> None:
+        async with live_world.serving(tmp_path) as world:
+            world.cloud.endpoint.faults = Refused(code)
+            assert code in await last_line(world)
 
     asyncio.run(main())

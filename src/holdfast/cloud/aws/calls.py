@@ -242,8 +242,12 @@ def _ask(
         if error.response.get("Error", {}).get("Code") == _WOULD_SUCCEED:
             return {}
         raise _ours(operation, error.response) from error
-    except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError) as error:
-        raise errors.Unauthorized(f"{operation}: {error}") from error
+    except (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.CredentialRetrievalError,
+    ) as error:
+        raise errors.NoCredentials(f"{operation}: {error}") from error
     except exceptions.ParamValidationError as error:
         raise errors.Rejected(f"{operation}: {error}") from error
     except (

@@ -25,6 +25,7 @@ class Meaning(enum.Enum):
     NOT_FOUND = enum.auto()
     EXISTS = enum.auto()
     FORBIDDEN = enum.auto()
+    NO_CREDENTIALS = enum.auto()  # whatever is asked for
     REJECTED = enum.auto()
     UNKNOWN = enum.auto()
 
@@ -102,14 +103,16 @@ CODES: Final = {
             "UnauthorizedOperation",
             "AccessDenied",
             "AccessDeniedException",
+            "OptInRequired",
+            "PendingVerification",
+        ),
+        Meaning.NO_CREDENTIALS: (
             "AuthFailure",
             "InvalidClientTokenId",
             "UnrecognizedClientException",
             "SignatureDoesNotMatch",
             "ExpiredToken",
             "ExpiredTokenException",
-            "OptInRequired",
-            "PendingVerification",
         ),
         Meaning.REJECTED: (
             "InvalidParameter",
@@ -163,6 +166,7 @@ _ERRORS: Final[dict[Meaning, type[HoldfastError]]] = {
     Meaning.NOT_FOUND: errors.NotFound,
     Meaning.EXISTS: errors.AlreadyExists,
     Meaning.FORBIDDEN: errors.Unauthorized,
+    Meaning.NO_CREDENTIALS: errors.NoCredentials,
     Meaning.REJECTED: errors.Rejected,
     Meaning.UNKNOWN: errors.Retryable,
 }
