@@ -78,21 +78,26 @@ class AppWorld(cluster_world.World):
         timings: Timings = FAST,
         beside: "AppWorld | None" = None,
         behind_s: int = 0,
+        ec2_ahead_s: int = 0,
     ) -> None:
         """`beside` another world it is one more cluster in the same AWS account. `behind_s`: what the clock of the
-        program's machine is behind everybody else's by."""
+        program's machine is behind everybody else's by. `ec2_ahead_s`: what AWS's clock is ahead of the API server's."""
         self.seed = seed
         self.settings = settings
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_worlds.START)
         self.own_clock = VirtualClock(kube_worlds.START - timedelta(seconds=behind_s))
+        ahead = timedelta(seconds=ec2_ahead_s)
+        self.ec2_clock: VirtualClock = beside.ec2_clock if beside else VirtualClock(kube_worlds.START + ahead)
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
         self.line = Line(self.server, self.clock)  # the program's own
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
-        self.sqs: sqs.Sqs = beside.sqs if beside else sqs.Sqs([QUEUE], self.clock, account=aws_world.ACCOUNT)
-        self.ec2: Ec2 = beside.ec2 if beside else _ec2(self.clock, seed, rules, self.sqs)
-        self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.clock, self.ec2, self.sqs)
+        self.sqs: sqs.Sqs = (
+            beside.sqs if beside else sqs.Sqs([QUEUE], self.ec2_clock, account=aws_world.ACCOUNT)
+        )
+        self.ec2: Ec2 = beside.ec2 if beside else _ec2(self.ec2_clock, seed, rules, self.sqs)
+        self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.ec2_clock, self.ec2, self.sqs)
         self.cluster = Cluster(
             api=self.kube,
             cloud=self.ec2,
@@ -193,7 +198,7 @@ class AppWorld(cluster_world.World):
 
     def skip(self, seconds: float) -> None:
         """Days in which nothing happens: clocks on walls go on, everybody's alike."""
-        for clock in (self.clock, self.own_clock):
+        for clock in (self.clock, self.own_clock, self.ec2_clock):
             clock.jumped_s += seconds
         self.ec2.advance()
 

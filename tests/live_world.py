@@ -57,6 +57,7 @@ class Counted:
     def __init__(self) -> None:
         self._inner: Front | None = None
         self.asked: list[Request] = []
+        self.date: str | None = None  # the `Date` header of every answer, where a test sets one
 
     def around(self, inner: Front) -> Front:
         self._inner = inner
@@ -66,7 +67,10 @@ class Counted:
         assert self._inner is not None
         if request.headers.get("user-agent", "").startswith("holdfast"):
             self.asked.append(request)
-        return await self._inner.handle(request)
+        answer = await self._inner.handle(request)
+        if self.date is None:
+            return answer
+        return replace(answer, headers={**answer.headers, "date": self.date})
 
 
 class LiveWorld:

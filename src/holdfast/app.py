@@ -19,6 +19,7 @@ from holdfast.cloud.aws import labels as aws_labels
 from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.calls import Calls, Clients, Executor
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.identity import Given, Identity
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.queue import Queue
@@ -61,11 +62,12 @@ from holdfast.controllers.reservations.truth import Truth
 from holdfast.core.scheduling.request import Packing
 from holdfast.fence import MayWrite
 from holdfast.kube.client import Client, ClientSettings
+from holdfast.kube.server_time import ServerTime
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.runtime.clock import CorrectedClock
+from holdfast.runtime.clock import ProgramClock
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
@@ -88,12 +90,14 @@ _SYNCED: Final = "karpenter_cluster_state_synced"
 _UNSYNCED: Final = "karpenter_cluster_state_unsynced_time_seconds"
 _NODES: Final = "karpenter_cluster_state_node_count"
 _CLOCK: Final = "holdfast_clock_offset_seconds"
+_CLOCK_REPORTED: Final = "holdfast_clock_reported_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
     Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
     Metric(_UNSYNCED, "gauge", "How long something has not been read yet; 0: nothing."),
     Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
-    Metric(_CLOCK, "gauge", "What this machine's clock is behind EC2's by."),
+    Metric(_CLOCK, "gauge", "What a server's clock is ahead of this process's by, as used.", ("server",)),
+    Metric(_CLOCK_REPORTED, "gauge", "The same by the server's last answer, used or not.", ("server",)),
     *provisioner.METRICS,
     *claim_end.METRICS,
     *claim_writing.METRICS,
@@ -139,7 +143,13 @@ class App:
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
-        self._clock = clock = CorrectedClock(world.clock)
+        self._clock = clock = ProgramClock(world.clock)
+        self._ec2_clock = Ec2Clock(clock)
+        # The clock is read by replicas that do not lead as well, so this client has no fence.
+        reader = Client(
+            transport=world.transport, clock=clock, ids=world.ids, settings=ClientSettings(attempts=1)
+        )
+        self._server_time = ServerTime(reader, clock)
         ids = world.ids
         outage = Outage("Kubernetes API server", clock)
         self._election = _election(settings, world, outage)
@@ -216,8 +226,10 @@ class App:
             self._task.result()
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Until `stop`. The API server's clock is read before anything is decided by the time."""
+        await self._server_time.read()
         tasks = [
+            self.supervisor.start("server time", self._server_time.run),
             self.supervisor.start("discovery", self.discovery.schedule.run),
             asyncio.create_task(self.manager.run(self._stop, after_sync=self._after_sync)),
         ]
@@ -241,7 +253,7 @@ class App:
             clock=clock,
             ids=ids,
             recorder=recorder,
-            heard=clock.heard,
+            ec2_clock=self._ec2_clock,
             may_write=leads,
         )
         given = Given(
@@ -271,7 +283,7 @@ class App:
             dry_runs=settings.dry_runs,
         )
         name = settings.interruption_queue
-        queue = Queue(calls, name, clock=clock, recorder=recorder) if name else None
+        queue = Queue(calls, name, recorder=recorder) if name else None
         aws = Aws(calls, discovery, around, clock=clock, ids=ids, recorder=recorder, queue=queue)
         return discovery, aws
 
@@ -281,7 +293,13 @@ class App:
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
         self.recorder.gauge(_UNSYNCED, {}, self.manager.unsynced_s)
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
-        self.recorder.gauge(_CLOCK, {}, self._clock.offset_s)
+        clock, ec2_clock = self._clock, self._ec2_clock
+        for server, used_s, reported_s in (
+            ("kubernetes", clock.offset_s, clock.api_server.reported_s),
+            ("ec2", ec2_clock.offset_s, ec2_clock.reported_s),
+        ):
+            self.recorder.gauge(_CLOCK, {"server": server}, used_s)
+            self.recorder.gauge(_CLOCK_REPORTED, {"server": server}, reported_s)
 
     def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
         made = Controller(
@@ -353,7 +371,7 @@ class App:
                 Initialization(nodes=nodes, doors=doors),
                 Consistency(nodes=nodes, doors=doors),
                 Tagging(live=self.live, nodes=nodes, doors=doors),
-                Liveness(),
+                Liveness(doors.clock),
                 MissingNode(nodes=nodes, doors=doors),
                 Expiration(),
                 claim_disruption.Disruption(live=self.live, caches=caches, doors=doors),

@@ -23,9 +23,10 @@ from holdfast.kube import incluster, kubeconfig
 from holdfast.kube.client import Client
 from holdfast.kube.connection import Connection
 from holdfast.kube.http import HttpTransport
+from holdfast.kube.server_time import ServerTime
 from holdfast.ports import Clock
 from holdfast.runtime import health, process
-from holdfast.runtime.clock import RealClock
+from holdfast.runtime.clock import ProgramClock, RealClock
 from holdfast.runtime.compute import ThreadCompute
 from holdfast.runtime.ids import RealIds
 from holdfast.settings import Program, Settings
@@ -50,7 +51,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
         kube = Client(transport=world.transport, clock=clock, ids=world.ids, settings=program.app.client)
         version = await kube.version()
         if not program.beside_karpenter:
-            await _refuse_beside_karpenter(kube, clock)
+            await _refuse_beside_karpenter(kube, await _server_clock(kube, clock))
         await credentials.check(_calls(world, kube))
         settings = await _completed(program.app, kube, connection, version)
         app = App(settings, world, after_sync=process.freeze)
@@ -113,6 +114,13 @@ def _region() -> str:
 
 
 # --- What the cluster says ----------------------------------------------------------------------------
+
+
+async def _server_clock(kube: Client, clock: Clock) -> Clock:
+    """The API server's time, if it can be read: with a wrong clock of ours a Lease would look expired."""
+    program_clock = ProgramClock(clock)
+    await ServerTime(kube, program_clock).read()
+    return program_clock
 
 
 async def _refuse_beside_karpenter(kube: Client, clock: Clock) -> None:

@@ -123,7 +123,7 @@ class NoticeWorld(LaunchWorld):
     def __init__(self) -> None:
         super().__init__()
         self.endpoint.services = {**self.endpoint.services, "sqs": sqs.Sqs([QUEUE], self.clock)}
-        queue = Queue(self.calls, QUEUE, clock=self.clock, recorder=self.records)
+        queue = Queue(self.calls, QUEUE, recorder=self.records)
         self.cloud = self.new_process(queue=queue)
 
     def event(self, detail_type: str, **detail: Any) -> None:

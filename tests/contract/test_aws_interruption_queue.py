@@ -19,7 +19,7 @@ class QueueWorld(World):
     def __init__(self) -> None:
         super().__init__()
         self.endpoint.services = {**self.endpoint.services, "sqs": sqs.Sqs([NAME], self.clock)}
-        self.queue = Queue(self.calls, NAME, clock=self.clock, recorder=self.records)
+        self.queue = Queue(self.calls, NAME, recorder=self.records)
 
     def send(self, body: str) -> None:
         url = run(self.calls.call("sqs", "GetQueueUrl", QueueName=NAME))["QueueUrl"]
@@ -75,6 +75,6 @@ def test_events_that_nobody_asked_for_are_dropped(world: QueueWorld) -> None:
 
 
 def test_a_queue_that_is_not_there_is_not_found(world: QueueWorld) -> None:
-    missing = Queue(world.calls, "another", clock=world.clock, recorder=world.records)
+    missing = Queue(world.calls, "another", recorder=world.records)
     with pytest.raises(errors.NotFound):
         run(missing.receive())

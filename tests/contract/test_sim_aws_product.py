@@ -44,7 +44,7 @@ class ToldWorld(LaunchWorld):
             "eks": eks.Eks([CLUSTER]),
             "sqs": sqs.Sqs([QUEUE], self.clock),
         }
-        queue = Queue(self.calls, QUEUE, clock=self.clock, recorder=self.records)
+        queue = Queue(self.calls, QUEUE, recorder=self.records)
         self.cloud = self.new_process(queue=queue)
 
     async def _listing(self) -> TypeListing:

@@ -2,6 +2,7 @@
 program, in virtual time."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -233,7 +234,7 @@ def test_a_block_that_no_class_selects_any_more_is_drained_all_the_same(terms: l
 
 
 @pytest.mark.parametrize("behind_s", [-1200, 1200])
-def test_a_clock_that_is_off_is_put_right_by_ec2(behind_s: int) -> None:
+def test_wrong_clock_of_the_process_does_not_move_the_drain_of_a_block(behind_s: int) -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", id=slots.id)
@@ -242,12 +243,33 @@ def test_a_clock_that_is_off_is_put_right_by_ec2(behind_s: int) -> None:
         assert await deleting(world) == 0
         await world.sleep(10)
         assert await deleting(world) == 2
-        world.app.refresh_gauges()
-        offset_s = world.app.metrics.value("holdfast_clock_offset_seconds", {})
-        assert offset_s is not None
-        assert abs(offset_s - behind_s) <= 1
 
     app_world.run(program, behind_s=behind_s)
+
+
+@pytest.mark.parametrize("ahead_s", [-240, 240])
+def test_block_is_drained_by_the_clock_of_ec2(ahead_s: int) -> None:
+    async def program(world: AppWorld) -> None:
+        end_s = world.ec2_clock.now_s() + DAY_S
+        slots = world.reserve(
+            GPU, 2, kind="capacity-block", start_s=world.ec2_clock.now_s() - MINUTE_S, end_s=end_s
+        )
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await world.sleep(5 * MINUTE_S)  # until EC2 has answered often enough
+        drains_s = end_s - 40 * MINUTE_S - ahead_s
+        await until_s(world, drains_s - 5)
+        assert await deleting(world) == 0
+        (listed,) = (await node_class(world)).status.capacity_reservations
+        assert listed.end_time == datetime.fromtimestamp(end_s, UTC)
+        await world.sleep(10)
+        assert await deleting(world) == 2
+        deadlines = {c.metadata.annotations[names.TERMINATION_TIMESTAMP] for c in await world.claims()}
+        assert deadlines == {times.text(drains_s + 10 * MINUTE_S)}
+        await world.sleep(9 * MINUTE_S)
+        assert ended_by_ec2(world) == []
+
+    app_world.run(program, ec2_ahead_s=ahead_s)
 
 
 def about(name: str) -> Callable[[Request], bool]:

@@ -133,8 +133,9 @@ class Client:
         finally:
             await answer.body.aclose()
 
-    async def create(self, obj: K) -> K:
-        body = await self._write("POST", paths.to_create(obj), _JSON, to_wire(obj), self._owned())
+    async def create(self, obj: K, *, dry_run: bool = False) -> K:
+        query = self._owned() | ({"dryRun": "All"} if dry_run else {})
+        body = await self._write("POST", paths.to_create(obj), _JSON, to_wire(obj), query)
         # What is created on another object, such as a Binding, is answered with a mere "Success".
         return obj if decoding.is_status(body) else decoding.one(type(obj), body)
 

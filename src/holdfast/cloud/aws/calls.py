@@ -19,8 +19,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from holdfast import errors, fence, ports
 from holdfast.cloud.aws import error_codes
+from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.rates import Rates
 from holdfast.fence import MayWrite
+from holdfast.runtime.clock import ProgramClock
 from holdfast.runtime.outages import Outage
 from holdfast.runtime.threads import DaemonExecutor
 
@@ -128,17 +130,16 @@ class Calls:
         clock: ports.Clock,
         ids: ports.Ids,
         recorder: ports.Recorder,
-        heard: Callable[..., None] = lambda _, **__: None,
+        ec2_clock: Ec2Clock | None = None,
         may_write: MayWrite = fence.always,
     ) -> None:
-        """`heard` is told what EC2 says the time is, and how long its answer took."""
         self.executor = executor  # also for what else would hold up the loop
         self.clock = clock
         self._clients = clients
         self._ids = ids
         self._recorder = recorder
         self._rates = Rates()
-        self._heard = heard
+        self.ec2_clock = ec2_clock or Ec2Clock(ProgramClock(clock))
         self._may_write = may_write
         self._outages: dict[str, Outage] = {}
 
@@ -208,8 +209,8 @@ class Calls:
         written = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         if service != EC2 or not written:
             return
-        with contextlib.suppress(ValueError):  # it is nothing that anybody asked for
-            self._heard(int(email.utils.parsedate_to_datetime(written).timestamp()), took_s=took_s)
+        with contextlib.suppress(ValueError, OverflowError):  # an answer is good without a date
+            self.ec2_clock.observe(int(email.utils.parsedate_to_datetime(written).timestamp()), took_s)
 
 
 def _check_fence(**_: Any) -> None:

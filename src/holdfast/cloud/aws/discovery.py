@@ -96,7 +96,7 @@ class Discovery:
         self._types = self._source("instance-types", lambda: type_listing.read(aws), type_listing.PERIOD_S)
         self._on_demand = self._source("on-demand-prices", self._read_on_demand, price_list.PERIOD_S)
         self._spot = self._source(
-            "spot-prices", lambda: price_list.read_spot(aws, clock.now_s()), price_list.PERIOD_S
+            "spot-prices", lambda: price_list.read_spot(aws, aws.ec2_clock.now_s()), price_list.PERIOD_S
         )
         self._gauges = self._source("offering-gauges", self._tell_offerings, offering_gauges.PERIOD_S)
         for later in (self._reservations, self._subnets, self._security_groups):
@@ -112,6 +112,7 @@ class Discovery:
             reservations=self._visible_to,
             kubernetes=setup.kubernetes,
             clock=clock,
+            ec2_clock=aws.ec2_clock,
             recorder=recorder,
             reserved_capacity=setup.settings.reserved_capacity,
             identity=setup.identity,
@@ -141,7 +142,7 @@ class Discovery:
         seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
-            now_s = self._clock.now_s()
+            now_s = self._aws.ec2_clock.now_s()
             # Claims of one plan ask one after the other, and time alone changes only what reservations offer.
             asked = (supply, node_class, seen, now_s if seen else 0)
             if built.asked != asked:
@@ -291,9 +292,10 @@ class Discovery:
     async def _newest(self, max_age_s: float | None = None) -> Reading:
         """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
         another minute. Nor of one that is to be drained: it may have got a new end."""
-        reading, now_s = await self._reservations.fresh(max_age_s), self._clock.now_s()
+        ec2_clock = self._aws.ec2_clock
+        reading, now_s = await self._reservations.fresh(max_age_s), ec2_clock.now_s()
         turned_s = reading.last_turn_s(now_s)
-        if turned_s is None or turned_s <= reading.read_began_s:
+        if turned_s is None or ec2_clock.to_program_s(turned_s) <= reading.read_began_s:
             return reading
         return await self._reservations.fresh(now_s - turned_s)
 
@@ -301,7 +303,8 @@ class Discovery:
         return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))
 
     def _counts(self, reading: Reading) -> ReservationCounts:
-        models = tuple(reservations.to_model(one) for one in self._named(reading))
+        ahead_s = self._aws.ec2_clock.ahead_s
+        models = tuple(reservations.to_model(one, ahead_s) for one in self._named(reading))
         return ReservationCounts(models, reading.read_began_s)
 
     async def _read_reservations(self) -> Reading:

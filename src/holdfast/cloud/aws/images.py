@@ -50,7 +50,6 @@ class Query:
 class Images:
     def __init__(self, aws: Calls, clock: ports.Clock) -> None:
         self._aws = aws
-        self._clock = clock
         self._images = Answers[Query, tuple[Image, ...]](clock)
         self._parameters = Answers[str, str | None](clock)
 
@@ -137,7 +136,8 @@ class Images:
             raw.get("Name", ""),
             type_labels.ARCHITECTURES[raw["Architecture"]],
             raw.get("CreationDate", ""),
-            deprecated is not None and datetime.fromisoformat(deprecated).timestamp() <= self._clock.now_s(),
+            deprecated is not None
+            and datetime.fromisoformat(deprecated).timestamp() <= self._aws.ec2_clock.now_s(),
         )
 
 

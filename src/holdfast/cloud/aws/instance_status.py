@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from holdfast.cloud.aws import calls
 from holdfast.cloud.aws.calls import Calls
+from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.state import times
 
@@ -51,7 +52,7 @@ class Statuses:
         found = await self._everything() if self._one_page else None
         if found is None:
             found = await self._asked(*next(self._turns))
-        by_id = {status.machine: status for raw in found for status in _read(raw)}
+        by_id = {status.machine: status for raw in found for status in _read(raw, self._aws.ec2_clock)}
         return tuple(by_id[key] for key in sorted(by_id))
 
     async def _everything(self) -> Sequence[Mapping[str, Any]] | None:
@@ -66,13 +67,14 @@ class Statuses:
         return await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, Filters=filters, MaxResults=PAGE)
 
 
-def _read(raw: Mapping[str, Any]) -> Iterator[InstanceStatus]:
+def _read(raw: Mapping[str, Any], ec2_clock: Ec2Clock) -> Iterator[InstanceStatus]:
     """At most one."""
     for member, (category, message) in _CHECKS.items():
         check = raw.get(member, {})
         since = [one["ImpairedSince"] for one in check.get("Details", ()) if "ImpairedSince" in one]
         if check.get("Status") == _IMPAIRED and since:
-            yield InstanceStatus(raw["InstanceId"], category, message, times.epoch_s(min(since)))
+            since_s = ec2_clock.to_program_s(times.epoch_s(min(since)))
+            yield InstanceStatus(raw["InstanceId"], category, message, since_s)
             return
     for event in raw.get("Events", ()):
         if event.get("Code") in _CODES and not event.get("Description", "").startswith(_OVER):

@@ -102,7 +102,8 @@ def _request(*filters: tuple[str, Collection[str]]) -> dict[str, Any]:
 # --- Answers ----------------------------------------------------------------------------------------
 
 
-def read(raw: Mapping[str, Any], selected: Selected) -> Machine:
+def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> Machine:
+    """`ec2_ahead_s`: what EC2's clock is ahead of the program's time by."""
     tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
     kind = capacity_type(raw, selected(tags.get(aws.EC2NODECLASS, "")))
     zone = raw["Placement"]["AvailabilityZone"]
@@ -115,7 +116,7 @@ def read(raw: Mapping[str, Any], selected: Selected) -> Machine:
             zone=zone,
             capacity_type=kind,
             state=_STATES.get(raw["State"]["Name"], InstanceState.RUNNING),
-            launched_s=int(raw["LaunchTime"].timestamp()),
+            launched_s=int(raw["LaunchTime"].timestamp()) - ec2_ahead_s,
             image_id=raw.get("ImageId", ""),
             reservation_id=reservation_id,
             claim=tags.get(aws.NODECLAIM_TAG),

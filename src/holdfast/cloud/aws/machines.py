@@ -166,7 +166,9 @@ class Machines:
         return {machine.id: machine for machine in await self._read(instances.by_id(ids))}
 
     async def _read(self, request: Mapping[str, Any]) -> list[Machine]:
-        read = functools.partial(instances.read, selected=self._selected)
+        read = functools.partial(
+            instances.read, selected=self._selected, ec2_ahead_s=self._aws.ec2_clock.ahead_s
+        )
         found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", **request)
         return [read(raw) for group in found for raw in group.get("Instances", ())]
 

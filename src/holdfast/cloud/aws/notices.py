@@ -11,6 +11,7 @@ from typing import Final
 from holdfast import errors, names, ports
 from holdfast.cloud.aws import queue
 from holdfast.cloud.aws.discovery import Discovery
+from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.interruption import Kind
 from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.queue import Queue, Received
@@ -43,12 +44,19 @@ _ABOUT_RESERVATIONS: Final = (Kind.RESERVATION_INTERRUPTED, Kind.RESERVATION_CHA
 
 class Notices:
     def __init__(
-        self, from_queue: Queue | None, *, machines: Machines, discovery: Discovery, clock: ports.Clock
+        self,
+        from_queue: Queue | None,
+        *,
+        machines: Machines,
+        discovery: Discovery,
+        clock: ports.Clock,
+        ec2_clock: Ec2Clock,
     ) -> None:
         self._queue = from_queue
         self._machines = machines
         self._discovery = discovery
         self._clock = clock
+        self._ec2_clock = ec2_clock
 
     async def next(self) -> tuple[Notice, ...]:
         """What is there, or arrives within a while. Without a queue there is nothing, after as long."""
@@ -57,7 +65,7 @@ class Notices:
             return ()
         received = await self._queue.receive()
         await self._heed(received)
-        return tuple(map(_ours, received))
+        return tuple(_ours(one, self._ec2_clock) for one in received)
 
     async def acknowledge(self, notice: Notice) -> None:
         assert self._queue is not None, "a notice came from a queue"
@@ -75,7 +83,7 @@ class Notices:
                 await self._discovery.count_again()
 
 
-def _ours(received: Received) -> Notice:
+def _ours(received: Received, ec2_clock: Ec2Clock) -> Notice:
     said = received.notice
     event, message = _EVENTS.get(said.kind, ("", ""))
     return Notice(
@@ -85,7 +93,7 @@ def _ours(received: Received) -> Notice:
         ends_machines=said.kind in _ENDING,
         machines=said.instance_ids,
         reservation_ids=said.reservation_ids,
-        sent_s=said.sent_s,
-        ends_s=said.ends_s,
+        sent_s=ec2_clock.to_program_s(said.sent_s),
+        ends_s=None if said.ends_s is None else ec2_clock.to_program_s(said.ends_s),
         receipt=received.receipt,
     )

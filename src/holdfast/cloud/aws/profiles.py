@@ -40,7 +40,6 @@ class Profile:
 class Profiles:
     def __init__(self, aws: Calls, clock: ports.Clock, cluster: str, tags: Mapping[str, str]) -> None:
         self._aws = aws
-        self._clock = clock
         self._cluster = cluster
         self._tags = tags
         self._checked = Answers[tuple[str, str], Profile](clock)
@@ -67,7 +66,7 @@ class Profiles:
     async def collect(self, in_use: AbstractSet[str]) -> None:
         """Removes profiles of this cluster that nobody uses: of classes that are gone, or of roles that a
         class had before. Young ones are left: whoever made one may not have written it down yet."""
-        now_s = self._clock.now_s()
+        now_s = self._aws.ec2_clock.now_s()
         unused = {
             raw["InstanceProfileName"]: raw
             for raw in await self._below(self._root)

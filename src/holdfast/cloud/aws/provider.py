@@ -84,7 +84,9 @@ class Aws:
             aws, around=around, store=self._launcher.templates, types=discovery.instance_types
         )
         self._statuses = Statuses(aws)
-        self._notices = Notices(queue, machines=self._machines, discovery=discovery, clock=clock)
+        self._notices = Notices(
+            queue, machines=self._machines, discovery=discovery, clock=clock, ec2_clock=aws.ec2_clock
+        )
 
     @property
     def labels(self) -> CloudLabels:

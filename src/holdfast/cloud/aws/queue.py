@@ -30,10 +30,9 @@ class Received:
 
 
 class Queue:
-    def __init__(self, aws: Calls, name: str, *, clock: ports.Clock, recorder: ports.Recorder) -> None:
+    def __init__(self, aws: Calls, name: str, *, recorder: ports.Recorder) -> None:
         self._aws = aws
         self._name = name
-        self._clock = clock
         self._recorder = recorder
         self._url: str | None = None
 
@@ -75,7 +74,7 @@ class Queue:
             await self.delete(message["ReceiptHandle"])
             return None
         self._recorder.count(RECEIVED, {"message_type": notice.kind})
-        self._recorder.observe(AGE, {}, max(0, self._clock.now_s() - notice.sent_s))
+        self._recorder.observe(AGE, {}, max(0, self._aws.ec2_clock.now_s() - notice.sent_s))
         if notice.kind is Kind.NOTHING:
             await self.delete(message["ReceiptHandle"])
             return None

@@ -83,8 +83,8 @@ class CapacityReservation:
         return Traits(self.id, self.owner, self.match_criteria, dict(self.tags))
 
 
-def to_model(reservation: CapacityReservation) -> Reservation:
-    """What core is told of it."""
+def to_model(reservation: CapacityReservation, ec2_ahead_s: int = 0) -> Reservation:
+    """What core is told of it. Its dates are EC2's, or the program's where EC2's clock is that far ahead of it."""
     lead = lead_times(reservation)
     return Reservation(
         id=reservation.id,
@@ -97,8 +97,8 @@ def to_model(reservation: CapacityReservation) -> Reservation:
         state=STATES.get(reservation.state, State.PENDING),
         interruptible=reservation.interruptible,
         tie_rank=TIE_RANKS.get(reservation.kind, len(TIE_RANKS)),
-        start_s=reservation.start_s,
-        end_s=reservation.end_s,
+        start_s=None if reservation.start_s is None else reservation.start_s - ec2_ahead_s,
+        end_s=None if reservation.end_s is None else reservation.end_s - ec2_ahead_s,
         drain_lead_s=lead.drain_s,
         reclaim_lead_s=lead.reclaim_s,
     )

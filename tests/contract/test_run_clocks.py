@@ -1,0 +1,66 @@
+"""`holdfast run` as a process while EC2 or the API server report a wrong time in their `Date` headers."""
+
+import asyncio
+import dataclasses
+import email.utils
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import date_proxy
+import live_world
+from live_world import LiveWorld
+
+HOUR_S = 3600
+PODS = 2
+# Nodes join late enough for claims to be unregistered while wrong times arrive.
+SLOW = dataclasses.replace(live_world.QUICK, boot_s=15.0)
+WRONG_DATES: dict[str, Callable[[], str]] = {
+    "an hour ahead": lambda: email.utils.formatdate(time.time() + HOUR_S, usegmt=True),
+    "an hour behind": lambda: email.utils.formatdate(time.time() - HOUR_S, usegmt=True),
+    "the year 9999": lambda: "Fri, 31 Dec 9999 23:59:59 GMT",
+    "no date": lambda: "yesterday, about noon",
+}
+
+
+async def pods_run_once(world: LiveWorld) -> None:
+    """Every pod gets its own instance, exactly one is launched for each, and none is terminated."""
+    replica = await world.start()
+    await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
+    await world.node_pool()
+    await world.deploy("web", replicas=PODS, cpu="1500m")
+
+    async def all_run() -> bool:
+        return await world.running_pods() == PODS
+
+    await world.until(all_run, "all pods run")
+    launched = list(world.cloud.ec2.world.instances)
+    assert len(launched) == PODS
+    assert {one.state for one in launched} == {"running"}
+    assert await replica.stop() == 0
+    assert [line for line in replica.lines if "traceback" in str(line).lower()] == []
+
+
+@pytest.mark.parametrize("wrong", WRONG_DATES)
+def test_date_header_of_ec2_ends_no_claim(tmp_path: Path, wrong: str) -> None:
+    async def main() -> None:
+        async with (
+            live_world.serving(tmp_path, timings=SLOW) as world,
+            date_proxy.serving(world.world.aws_url, WRONG_DATES[wrong]()) as proxy,
+        ):
+            world.environ["AWS_ENDPOINT_URL"] = proxy
+            await pods_run_once(world)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", WRONG_DATES)
+def test_date_header_of_the_api_server_ends_no_claim(tmp_path: Path, wrong: str) -> None:
+    async def main() -> None:
+        async with live_world.serving(tmp_path, timings=SLOW) as world:
+            world.front.date = WRONG_DATES[wrong]()
+            await pods_run_once(world)
+
+    asyncio.run(main())
