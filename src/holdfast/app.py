@@ -145,13 +145,17 @@ class App:
         self.metrics = Metrics(_METRICS, strict=settings.strict)
         self._clock = clock = ProgramClock(world.clock)
         self._ec2_clock = Ec2Clock(clock)
+        outage = Outage("Kubernetes API server", clock)
         # The clock is read by replicas that do not lead as well, so this client has no fence.
         reader = Client(
-            transport=world.transport, clock=clock, ids=world.ids, settings=ClientSettings(attempts=1)
+            transport=world.transport,
+            clock=clock,
+            ids=world.ids,
+            settings=ClientSettings(attempts=1),
+            outage=outage,
         )
         self._server_time = ServerTime(reader, clock)
         ids = world.ids
-        outage = Outage("Kubernetes API server", clock)
         self._election = _election(settings, world, outage)
         leads = self._election.leads if self._election is not None else fence.always
         client = Client(

@@ -29,6 +29,8 @@ from holdfast.runtime import health, process
 from holdfast.runtime.clock import ProgramClock, RealClock
 from holdfast.runtime.compute import ThreadCompute
 from holdfast.runtime.ids import RealIds
+from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.recorder import LiveRecorder
 from holdfast.settings import Program, Settings
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"

@@ -36,7 +36,7 @@ class TemplateStore:
     async def ensure(self, templates: Iterable[Template]) -> None:
         """Returns when EC2 has all of them; each is made by one caller, however many want it."""
         wanted = {template.name: template for template in templates}
-        self._used_s |= dict.fromkeys(wanted, self._aws.clock.now_s())
+        self._used_s |= dict.fromkeys(wanted, self._aws.ec2_clock.now_s())
         missing = [template for name, template in wanted.items() if name not in self._known]
         await asyncio.gather(*(self._make(template) for template in missing))
 
@@ -73,7 +73,7 @@ class TemplateStore:
     def _unused_s(self, raw: Mapping[str, Any]) -> float:
         """Since when, by EC2's date of its creation after a restart."""
         used_s = self._used_s.get(raw["LaunchTemplateName"], 0)
-        return self._aws.clock.now_s() - max(used_s, float(raw["CreateTime"].timestamp()))
+        return self._aws.ec2_clock.now_s() - max(used_s, float(raw["CreateTime"].timestamp()))
 
     async def _tagged(self, wanted: Mapping[str, str]) -> list[Mapping[str, Any]]:
         filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
