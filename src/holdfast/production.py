@@ -8,6 +8,7 @@ order, with its Lease given back; or with an error, and is started anew by whoev
 import asyncio
 import contextlib
 import dataclasses
+import functools
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from holdfast.runtime.ids import RealIds
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.settings import Program, Settings
+from holdfast.state import times
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"
 
@@ -75,8 +77,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
 async def _world(program: Program, connection: Connection, clock: Clock) -> AsyncIterator[World]:
     transport, threads, compute = HttpTransport(connection), Threads(), ThreadCompute()
     try:
-        region = program.region or await threads.run(_region)
-        clients = Clients(region)
+        clients = await threads.run(functools.partial(_clients, program.region))
         try:
             yield World(
                 transport=transport,
@@ -103,8 +104,20 @@ def _connection(program: Program, environ: Mapping[str, str], clock: Clock) -> C
     return dataclasses.replace(found, namespace=_NAMESPACE)
 
 
+def _clients(region: str) -> Clients:
+    """Blocks: it may ask the instance it runs on. The first client reads everything that AWS's variables and files
+    say, so what is wrong there stops the start."""
+    import botocore.exceptions  # noqa: PLC0415 - slow to import
+
+    try:
+        clients = Clients(region or _region())
+        clients.get("ec2")
+    except (botocore.exceptions.BotoCoreError, ValueError) as error:
+        raise errors.InvalidInput(f"the AWS configuration cannot be used: {error}") from error
+    return clients
+
+
 def _region() -> str:
-    """Blocks: it may ask the machine it runs on."""
     import botocore.session  # noqa: PLC0415 - slow to import
     import botocore.utils  # noqa: PLC0415 - slow to import
 
@@ -129,7 +142,7 @@ async def _refuse_beside_karpenter(kube: Client, clock: Clock) -> None:
     for lease in (await kube.list(Lease, field_selector=f"metadata.name={KARPENTER_LEASE}")).items:
         spec = lease.spec
         lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # clocks differ
-        renewed_s = spec.renew_time.timestamp() if spec.renew_time else 0
+        renewed_s = times.epoch_s(spec.renew_time) if spec.renew_time else 0
         if spec.holder_identity and clock.now_s() < renewed_s + lasts_s:
             raise KarpenterLeadsError(
                 f"Karpenter leads in this cluster: {spec.holder_identity} holds the Lease "

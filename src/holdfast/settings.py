@@ -3,10 +3,13 @@
 Callers: `holdfast run`, which shows the table as its help; `production` and `app` read the values. The rules: a flag and
 its variable are the same name in two spellings, Karpenter's where it has one; a flag beats a variable, and an empty
 variable is none; what cannot be read stops the start and is named as it was written. Karpenter's settings that nothing
-acts on are accepted, so that its deployments start, and are said in the log.
+acts on are accepted, so that its deployments start, and are said in the log; so are its feature gates. A gate that
+neither has is refused: a misspelled gate that is accepted does the opposite of what was meant.
 """
 
+import difflib
 import ipaddress
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,7 +29,7 @@ from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.runtime import lease, logs
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.state import times
+from holdfast.state import pod_shapes, times
 
 GATES: Final[Mapping[str, bool]] = {  # those that are acted on, with their defaults
     "ReservedCapacity": True,
@@ -36,10 +39,25 @@ GATES: Final[Mapping[str, bool]] = {  # those that are acted on, with their defa
     "TerminateFirstRepair": True,
 }
 GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapacity"}
+KARPENTER_GATES: Final = (  # that nothing here acts on
+    "CapacityBuffer",
+    "Drift",
+    "NodeOverlay",
+    "PodDeletionCostManagement",
+    "StaticCapacity",
+)
 
 V = TypeVar("V")
 
 _PORTS: Final = 65_536
+_SHOWN_MAX: Final = 60  # characters of a value that an error repeats
+_DIGITS_MAX: Final = 18
+_RATE_MAX: Final = 1_000_000
+_CANDIDATES_MAX: Final = 1000
+_ENIS_MAX: Final = 1000
+_SECONDS_MAX: Final = 10 * 365 * 24 * 3600
+_REGION: Final = re.compile(r"[a-z]{2,}(-[a-z0-9]+)+")
+_ENDPOINT_VARIABLE: Final = "AWS_ENDPOINT_URL"  # of all services; with a suffix, of one
 
 
 # --- What the settings become -------------------------------------------------------------------------
@@ -97,20 +115,25 @@ def _seconds(written: str) -> int:
     seconds = times.duration_s(written)
     if seconds is None:
         raise ValueError("is not a duration such as 90s or 5m")
+    if seconds > _SECONDS_MAX:
+        raise ValueError(f"is not a duration of at most {_SECONDS_MAX // 3600}h")
     return seconds
 
 
-def _number(written: str) -> int:
-    if not written.isdecimal():
-        raise ValueError("is not a whole number")
-    return int(written)
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def read(written: str) -> int:
+        plain = written.isascii() and written.isdigit() and len(written) <= _DIGITS_MAX
+        if not plain or not least <= int(written) <= most:
+            raise ValueError(f"is not a whole number from {least} to {most}")
+        return int(written)
+
+    return read
 
 
-def _port(written: str) -> int:
-    port = _number(written)
-    if port >= _PORTS:
-        raise ValueError(f"is not a port below {_PORTS}")
-    return port
+def _region(written: str) -> str:
+    if not _REGION.fullmatch(written):
+        raise ValueError("is not the name of a region such as eu-west-1")
+    return written
 
 
 def _part(written: str) -> float:
@@ -128,8 +151,12 @@ def _flag(written: str) -> bool:
 
 
 def _url(written: str) -> str:
-    parts = urlsplit(written)
-    if not parts.scheme or not parts.netloc:
+    try:
+        parts = urlsplit(written)
+        complete = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, or brackets around what is no address
+        complete = False
+    if not complete:
         raise ValueError("is not an address such as https://cluster.example")
     return written
 
@@ -156,9 +183,12 @@ def _ca_bundle(written: str) -> str:
 
 def _scheduler(written: str) -> SchedulerConfig:
     try:
-        return scheduler_config.parse(written)
+        found = scheduler_config.parse(written)
+        for constraint in found.pod_topology_spread.default_constraints:
+            pod_shapes.spread(constraint)
     except errors.InvalidInput as error:
         raise ValueError(f"is refused: {error}") from error
+    return found
 
 
 def _word(allowed: Sequence[str], make: Callable[[str], V]) -> Callable[[str], V]:
@@ -175,16 +205,26 @@ def _words(choices: type[StrEnum]) -> Callable[[str], Any]:
 
 
 def gates(written: str) -> dict[str, bool]:
-    """Gates as `Name=true,Other=false`; those that are not named keep their defaults, unknown ones are ignored."""
+    """Gates as `Name=true,Other=false`; those that are not named keep their defaults. A gate of Karpenter's that is not
+    acted on is among them if it is switched on."""
     found = dict(GATES)
     for part in filter(None, (one.strip() for one in written.split(","))):
-        name, separator, value = part.partition("=")
+        name, separator, value = (one.strip() for one in part.partition("="))
         if not separator or value.lower() not in ("true", "false"):
             raise ValueError("is not of the form Name=true,Other=false")
-        gate = GATE_ALIASES.get(name, name)
-        if gate in found:
-            found[gate] = value.lower() == "true"
+        gate, on = GATE_ALIASES.get(name, name), value.lower() == "true"
+        if gate in GATES or (gate in KARPENTER_GATES and on):
+            found[gate] = on
+        elif gate not in KARPENTER_GATES:
+            raise ValueError(
+                f"names the gate {name[:_SHOWN_MAX]!r}, which there is not; did you mean {_nearest_gate(name)}?"
+            )
     return found
+
+
+def _nearest_gate(name: str) -> str:
+    known = {gate.lower(): gate for gate in (*GATES, *KARPENTER_GATES, *GATE_ALIASES)}
+    return known[difflib.get_close_matches(name[:_SHOWN_MAX].lower(), known, n=1, cutoff=0)[0]]
 
 
 # --- The table ----------------------------------------------------------------------------------------
@@ -214,18 +254,18 @@ TABLE: Final = (
     Setting("service-cidr", "", "Addresses of services. Default: what EKS says.", _network, ours=True),
     Setting("cluster-dns-ip", "", "Address of the cluster's DNS. Default: of the service kube-dns.", _address, ours=True),
     Setting("isolated-vpc", "false", "No call leaves the VPC: prices are those that were shipped.", _flag),
-    Setting("aws-region", "", "Default: the one of the AWS profile, or of this machine.", ours=True),
+    Setting("aws-region", "", "Default: the one of the AWS profile, or of this machine.", _region, ours=True),
     Setting("disable-dry-run", "false", "Node classes are not tried out before they are Ready.", _flag),
     Setting("interruption-queue", "", "The SQS queue in which EC2's warnings arrive. Default: none is read."),
     Setting("vm-memory-overhead-percent", "0.075", "The part of memory that a virtual machine loses.", _part),
-    Setting("reserved-enis", "0", "Network interfaces that are not for pods.", _number),
+    Setting("reserved-enis", "0", "Network interfaces that are not for pods.", _number(0, _ENIS_MAX)),
     Setting("batch-idle-duration", "1s", "A batch of pending pods ends when none came for so long.", _seconds),
     Setting("batch-max-duration", "10s", "The longest a batch of pending pods stays open.", _seconds),
     Setting("preference-policy", "Respect", "Whether wishes of pods count.", _words(PreferencePolicy)),
     Setting("min-values-policy", "Strict", "Whether minValues is kept.", _words(MinValuesPolicy)),
     Setting("feature-gates", "ReservedCapacity=true", "Name=true,Other=false; the names are in the manual.", gates),
     Setting("packing", "cost", "How nodes are filled.", _words(Packing), ours=True),
-    Setting("packing-candidates", "16", "How many other packings are tried.", _number, ours=True),
+    Setting("packing-candidates", "16", "How many other packings are tried.", _number(0, _CANDIDATES_MAX), ours=True),
     Setting("reserved-before-weight", "true", "A free slot comes before a heavier NodePool.", _flag, ours=True),
     Setting("reservation-wait", "0s", "How long a pod waits for a slot that frees.", _seconds, ours=True),
     Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
@@ -233,14 +273,14 @@ TABLE: Final = (
     Setting("consolidation-cooldown", "10m", "A pod that consolidation moved stays for so long.", _seconds, ours=True),
     Setting("kubeconfig", "", "Default: the service account of the pod, or as kubectl.", ours=True),
     Setting("context", "", "The context of the kubeconfig. Default: its current one.", ours=True),
-    Setting("kube-client-qps", "1000", "Requests a second to the API server.", _number),
-    Setting("kube-client-burst", "1000", "Requests at once to the API server.", _number),
+    Setting("kube-client-qps", "1000", "Requests a second to the API server.", _number(1, _RATE_MAX)),
+    Setting("kube-client-burst", "1000", "Requests at once to the API server.", _number(1, _RATE_MAX)),
     Setting("disable-leader-election", "false", "Leads without asking. For a single replica.", _flag),
     Setting("leader-election-name", lease.NAME, "The Lease of the leader."),
     Setting("leader-election-namespace", "", "Its namespace. Default: the pod's, or kube-system."),
     Setting("beside-karpenter", "false", "Starts although Karpenter leads in this cluster.", _flag, ours=True),
-    Setting("metrics-port", "8080", "Serves /metrics.", _port),
-    Setting("health-probe-port", "8081", "Serves /healthz and /readyz.", _port),
+    Setting("metrics-port", "8080", "Serves /metrics.", _number(0, _PORTS - 1)),
+    Setting("health-probe-port", "8081", "Serves /healthz and /readyz.", _number(0, _PORTS - 1)),
     Setting("bind-address", "", "Where both ports are opened. Default: everywhere.", _address, ours=True),
     Setting("scheduler-config", "", "Of kube-scheduler: how it spreads pods by itself, as YAML or JSON.", _scheduler),
     Setting("log-level", "info", "The least that is logged.", _word(tuple(logs.LEVELS), str)),
@@ -275,6 +315,10 @@ def read(flags: Mapping[str, str], environ: Mapping[str, str]) -> Program:
     if not found["cluster-name"]:
         raise errors.InvalidInput("--cluster-name: required; or set CLUSTER_NAME")
     given = [name for name in NOT_ACTED_ON if name in flags or environ.get(Setting(name, "", "").variable)]
+    given += [f"feature-gates {gate}" for gate in found["feature-gates"] if gate not in GATES]
+    for variable in sorted(environ):
+        if variable.startswith(_ENDPOINT_VARIABLE) and environ[variable]:
+            _read(_url, variable, environ[variable])
     return Program(
         app=_app(found),
         kubeconfig=found["kubeconfig"],
@@ -298,10 +342,15 @@ def _value(setting: Setting, flags: Mapping[str, str], environ: Mapping[str, str
     written = written or setting.default
     if not written:
         return ""
+    return _read(setting.read, name, written)
+
+
+def _read(read: Callable[[str], V], name: str, written: str) -> V:
     try:
-        return setting.read(written)
+        return read(written)
     except ValueError as error:
-        raise errors.InvalidInput(f"{name}: {written!r} {error}") from error
+        shown = written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}..."
+        raise errors.InvalidInput(f"{name}: {shown!r} {error}") from error
 
 
 def _app(found: Mapping[str, Any]) -> Settings:

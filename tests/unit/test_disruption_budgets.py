@@ -82,13 +82,19 @@ def test_a_budget_with_a_schedule_counts_from_each_beginning_for_its_duration(
 
 @pytest.mark.fact("D-11")
 @pytest.mark.parametrize(
-    "schedule", ["0 25 * * *", "* * * *", "a b c d e", "@never", "5-1 * * * *", "*/0 * * * *"]
-)
+    "schedule",
+    [
+        "0 25 * * *", "* * * *", "a b c d e", "@never", "5-1 * * * *", "*/0 * * * *", "*/00 * * * *",
+        f"*/{'9' * 5000} * * * *", f"{'9' * 5000} * * * *", f"0-{'9' * 5000} * * * *", "*/٣ * * * *",
+    ],
+)  # fmt: skip
 def test_a_budget_that_cannot_be_read_allows_nothing(schedule: str) -> None:
     with pytest.raises(errors.InvalidInput):
         cron.parse(schedule)
     assert budgets.limit((Budget("5", schedule=schedule, duration_s=60),), Reason.EMPTY, 10, NINE) == 0
     assert budgets.limit((Budget("many"),), Reason.EMPTY, 10, NINE) == 0
+    assert budgets.limit((Budget("9" * 5000),), Reason.EMPTY, 10, NINE) == 0
+    assert budgets.limit((Budget("9" * 5000 + "%"),), Reason.EMPTY, 10, NINE) == 0
 
 
 def test_a_purse_is_spent_once_a_node_and_a_pool_that_is_not_there_has_none() -> None:

@@ -54,3 +54,9 @@ def test_slots_come_before_everything_that_costs() -> None:
     ]
     assert keys == sorted(keys)
     assert len(set(keys)) == len(keys)
+
+
+def test_a_price_beyond_64_bits_of_nano_usd_is_refused() -> None:
+    assert prices.parse("9223372036") < 2**63
+    with pytest.raises(errors.InvalidInput, match="more than 9223372036 USD"):
+        prices.parse("9223372037")

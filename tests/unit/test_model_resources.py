@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast import errors
 from holdfast.model import resources
 from holdfast.model.resources import NOTHING, Resources, of
 
@@ -69,3 +70,20 @@ def test_a_limit_is_exceeded_only_by_more_than_it() -> None:
     assert of({"cpu": 10, "gpu": 99}).first_above(limits) is None
     assert of({"cpu": 11, "memory": 11}).first_above(limits) == "cpu"
     assert of({"nodes": 1}).first_above(of({"nodes": 0})) == "nodes"
+
+
+def test_what_is_asked_for_is_not_negative() -> None:
+    assert resources.parse_requests({"cpu": "0"})["cpu"] == 0
+    with pytest.raises(errors.InvalidInput, match="nothing can be less than 0"):
+        resources.parse_requests({"cpu": "-1"})
+
+
+def test_entries_that_are_no_quantities_are_left_out() -> None:
+    found = resources.parse_readable({"cpu": "many", "memory": "1Ki", "pods": "1e5000"})
+    assert dict(found.amounts) == {"memory": 1024}
+
+
+def test_amounts_are_capped_and_sums_are_exact() -> None:
+    most = resources.parse({"memory": "9999999999999999999"})
+    assert most["memory"] == 2**63 - 1
+    assert resources.add(most, most).subtract(most) == most

@@ -8,6 +8,9 @@ from holdfast.core.scheduling.request import Packing
 from holdfast.settings import Program
 
 NAME = {"CLUSTER_NAME": "blue"}
+_MAYBE = (
+    "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Maybe}]}"
+)
 
 
 def read(environ: dict[str, str] | None = None, **flags: str) -> Program:
@@ -25,7 +28,22 @@ def test_gates_keep_their_defaults_unless_they_are_named() -> None:
     }
     assert settings.gates("") == plain
     assert settings.gates("ReservedCapacity=false") == plain | {"ReservedCapacity": False}
-    assert settings.gates("NodeRepair=true,SomethingNew=false") == plain | {"NodeRepair": True}
+    assert settings.gates("NodeRepair=true, SpotToSpotConsolidation = false") == plain | {"NodeRepair": True}
+
+
+@pytest.mark.parametrize(
+    ("gate", "nearest"),
+    [("NodeRepar", "NodeRepair"), ("reservedcapacity", "ReservedCapacity"), ("NodeOverlays", "NodeOverlay")],
+)
+def test_a_gate_that_neither_has_is_refused_with_the_nearest_one(gate: str, nearest: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=rf"^--feature-gates: .* did you mean {nearest}\?$"):
+        read(feature_gates=f"NodeRepair=true,{gate}=true")
+
+
+def test_gates_that_only_karpenter_acts_on_are_accepted_and_known_when_they_are_on() -> None:
+    found = read(feature_gates="NodeOverlay=true,StaticCapacity=false,NodeRepair=true")
+    assert found.not_acted_on == ("feature-gates NodeOverlay",)
+    assert found.app.disruption.node_repair
 
 
 def test_gates_and_settings_of_disruption_reach_it() -> None:
@@ -91,7 +109,7 @@ def test_the_scheduler_configuration_is_yaml_or_json(written: str) -> None:
     assert (constraint.max_skew, constraint.topology_key) == (1, "zone")
 
 
-@pytest.mark.parametrize("written", ["a: {", "profiles: []", "[]", "a: 1\n---\nb: 2"])
+@pytest.mark.parametrize("written", ["a: {", "profiles: []", "[]", "a: 1\n---\nb: 2", _MAYBE])
 def test_a_scheduler_configuration_that_is_not_understood_is_refused(written: str) -> None:
     with pytest.raises(errors.InvalidInput, match="SCHEDULER_CONFIG"):
         read({"CLUSTER_NAME": "blue", "SCHEDULER_CONFIG": written})
@@ -126,6 +144,14 @@ def test_what_is_not_set_has_the_default_that_the_help_shows() -> None:
         ("cluster-endpoint", "example.com"),
         ("service-cidr", "10.0.0.1/16"),
         ("bind-address", "localhost"),
+        ("kube-client-qps", "0"),
+        ("kube-client-burst", "0"),
+        ("kube-client-qps", "-5"),
+        ("kube-client-burst", "1" + "0" * 30),
+        ("packing-candidates", "٣"),
+        ("ledger-lag", "99999999h"),
+        ("aws-region", "us_west_2"),
+        ("cluster-endpoint", "https://x:70000"),
     ],
 )
 def test_a_setting_that_cannot_be_read_stops_the_start_and_is_named_as_it_was_written(
@@ -136,6 +162,19 @@ def test_a_setting_that_cannot_be_read_stops_the_start_and_is_named_as_it_was_wr
     variable = name.upper().replace("-", "_")
     with pytest.raises(errors.InvalidInput, match=f"^{variable}: '{value}' is"):
         settings.read({}, NAME | {variable: value})
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2"])
+def test_an_endpoint_of_aws_that_is_no_address_stops_the_start(variable: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=f"^{variable}: 'nonsense' is not an address"):
+        settings.read({}, NAME | {variable: "nonsense"})
+    assert settings.read({}, NAME | {variable: "http://127.0.0.1:4566"}).app.cluster_name == "blue"
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    with pytest.raises(errors.InvalidInput) as found:
+        read(kube_client_qps="9" * 5000)
+    assert len(str(found.value)) < 200
 
 
 def test_the_cluster_must_have_a_name() -> None:

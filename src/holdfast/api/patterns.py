@@ -40,7 +40,7 @@ VOLUME_SIZE: Final = (
     r"|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G"
     r"|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-4])T)$"
 )
-PRICE: Final = r"^[0-9]+(\.[0-9]{1,9})?$"
+PRICE: Final = r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
 KUBERNETES_VERSION: Final = r"^1\.[0-9]+$"
 
 _NAME_WORDS: Final = "letters, digits, '-', '_' and '.', starting and ending with a letter or digit"
@@ -57,7 +57,7 @@ WORDS: Final = {
     CONDITION_TYPE: f"{_NAME_WORDS}, after an optional DNS domain and '/'",
     CONDITION_REASON: "one word that starts with a letter",
     CONDITION_REASON_OR_NOTHING: "nothing, or one word that starts with a letter",
-    PRICE: "USD an hour as a decimal in quotes, such as '0.096'",
+    PRICE: "USD an hour as a decimal in quotes below 1000000000, such as '0.096'",
     KUBERNETES_VERSION: "a version in quotes, such as '1.36'",
     RESERVATION_ID: "the id of a capacity reservation such as cr-0123456789abcdef0",
     ACCOUNT: "the twelve digits of an account, in quotes",

@@ -16,6 +16,7 @@ from holdfast.api.meta import Object, Quantity, Wire
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.schema import about
 
+COUNT_MAX: Final = 2**32 - 1  # of slots or instances: what the wire has for "as many as you like"
 CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
 RESERVATION_TYPES: Final = ("default", "capacity-block")
 RESERVATION_STATES: Final = (
@@ -102,9 +103,12 @@ class Slots(Wire, frozen=True, kw_only=True):
         ),
     ] = "open"
     total: Annotated[
-        int | None, about("How many instances it holds; unset: as many as are free.", minimum=0)
+        int | None,
+        about("How many instances it holds; unset: as many as are free.", minimum=0, maximum=COUNT_MAX),
     ] = None
-    available: Annotated[int | None, about("How many of them are free; unset: all.", minimum=0)] = None
+    available: Annotated[
+        int | None, about("How many of them are free; unset: all.", minimum=0, maximum=COUNT_MAX)
+    ] = None
     start: Annotated[datetime | None, about("When it can be used; unset: since ever.")] = None
     end: Annotated[datetime | None, about("When it ends; unset: it does not.")] = None
     state: Annotated[str, about("What the cloud says of it.", enum=RESERVATION_STATES)] = "active"

@@ -13,7 +13,7 @@ from msgspec import field
 
 from holdfast.api import patterns
 from holdfast.api.meta import Object, Wire
-from holdfast.api.scenario import RESERVATION_TYPES
+from holdfast.api.scenario import COUNT_MAX, RESERVATION_TYPES
 from holdfast.api.schema import Rule, about
 
 # Each kind of fault, with the fields that are about it alone.
@@ -47,7 +47,8 @@ def _duration(what: str) -> msgspec.Meta:
 class Account(Wire, frozen=True, kw_only=True):
     id: AccountId
     vcpu_limit: Annotated[
-        int | None, about("How many on-demand processors it may run; unset: no limit.", minimum=1)
+        int | None,
+        about("How many on-demand processors it may run; unset: no limit.", minimum=1, maximum=COUNT_MAX),
     ] = None
 
 
@@ -55,9 +56,9 @@ class Reservation(Wire, frozen=True, kw_only=True):
     id: Annotated[str, about("The id of the reservation.", pattern=patterns.RESERVATION_ID)]
     instance_type: InstanceTypeName
     zone: ZoneName
-    total: Annotated[int, about("How many instances it holds.", minimum=1)]
+    total: Annotated[int, about("How many instances it holds.", minimum=1, maximum=COUNT_MAX)]
     used_elsewhere: Annotated[
-        int, about("How many of them somebody uses who is not simulated.", minimum=0)
+        int, about("How many of them somebody uses who is not simulated.", minimum=0, maximum=COUNT_MAX)
     ] = 0
     owner_id: Annotated[
         str | None, about("The account that owns it; unset: our own.", pattern=patterns.ACCOUNT)
@@ -87,7 +88,7 @@ class Capacity(Wire, frozen=True, kw_only=True):
     instance_type: InstanceTypeName
     zone: ZoneName
     capacity_type: Annotated[str, about("How it is bought.", enum=("on-demand", "spot"))] = "on-demand"
-    left: Annotated[int, about("How many can still be launched there.", minimum=0)]
+    left: Annotated[int, about("How many can still be launched there.", minimum=0, maximum=COUNT_MAX)]
 
 
 class Price(Wire, frozen=True, kw_only=True):
@@ -122,7 +123,7 @@ class Fault(Wire, frozen=True, kw_only=True):
     )
     until: Annotated[str | None, _duration("When it is over; unset: never.")] = None
     chance_percent: Annotated[int, about("How often it strikes where it can.", minimum=1, maximum=100)] = 100
-    times: Annotated[int | None, about("How often it strikes at most.", minimum=1)] = None
+    times: Annotated[int | None, about("How often it strikes at most.", minimum=1, maximum=COUNT_MAX)] = None
     operation: Annotated[
         str | None, about("The call it is about, such as CreateFleet; unset: every one.")
     ] = None
@@ -143,8 +144,10 @@ class Fault(Wire, frozen=True, kw_only=True):
         str | None,
         about("Whose slots somebody takes just before a launch.", pattern=patterns.RESERVATION_ID),
     ] = None
-    count: Annotated[int | None, about("How many slots; unset: one.", minimum=1)] = None
-    at_most: Annotated[int | None, about("How many instances a launch gets at most.", minimum=0)] = None
+    count: Annotated[int | None, about("How many slots; unset: one.", minimum=1, maximum=COUNT_MAX)] = None
+    at_most: Annotated[
+        int | None, about("How many instances a launch gets at most.", minimum=0, maximum=COUNT_MAX)
+    ] = None
     after: Annotated[str | None, _duration("How long an instance lives; unset: 60s.")] = None
 
 
@@ -204,7 +207,11 @@ class WorldSpec(Wire, frozen=True, kw_only=True):
     throttled: Annotated[bool, about("Whether EC2's token buckets are on.")] = True
     page_size: Annotated[
         int | None,
-        about("How many items EC2 puts on a page at most, whatever is asked for; unset: its own.", minimum=1),
+        about(
+            "How many items EC2 puts on a page at most, whatever is asked for; unset: its own.",
+            minimum=1,
+            maximum=COUNT_MAX,
+        ),
     ] = None
     reservations: Annotated[
         tuple[Annotated[Reservation, about("", rules=_RESERVATION_RULES + _LENT_RULES)], ...],

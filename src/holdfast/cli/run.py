@@ -64,6 +64,10 @@ async def _main(program: Program) -> int:
         await production.run(program, environ=os.environ, stop=stop)
     except errors.HoldfastError as error:
         log.critical("ended", error=str(error), kind=type(error).__name__)
+        if isinstance(
+            error, errors.InvalidInput
+        ):  # only its use shows it: a kubeconfig, a port, an AWS profile
+            return _WRONG_SETTINGS
         return _KARPENTER_LEADS if isinstance(error, production.KarpenterLeadsError) else _FAILED
     return 0
 

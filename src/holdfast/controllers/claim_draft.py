@@ -17,6 +17,7 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
 from holdfast.core.lifecycle.states import Marks, State
 from holdfast.ports import Kube
+from holdfast.state import times
 
 DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 _MESSAGE_MAX: Final = 1024
@@ -30,6 +31,10 @@ class Draft:
         self.labels = dict(claim.metadata.labels)
         self.annotations = dict(claim.metadata.annotations)
         self.status = claim.status
+        if not self.holds(LAUNCHED):
+            self._unset(REGISTERED, INITIALIZED)
+        elif not self.holds(REGISTERED):
+            self._unset(INITIALIZED)
         self._state = states.state(self._marks())
         if claim.metadata.deletion_timestamp is None:
             created = claim.metadata.creation_timestamp or self.now
@@ -49,10 +54,10 @@ class Draft:
     def holds(self, type_: str) -> bool:
         return conditions.holds(self.status.conditions, type_)
 
-    def since_s(self, type_: str) -> float:
+    def since_s(self, type_: str) -> int:
         """How long a condition has had its status."""
         found = self.condition(type_)
-        return (self.now - found.last_transition_time).total_seconds() if found is not None else 0.0
+        return times.epoch_s(self.now) - times.epoch_s(found.last_transition_time) if found is not None else 0
 
     def say(self, type_: str, status: str, reason: str = "", message: str = "") -> None:
         self._conditions(
@@ -132,6 +137,12 @@ class Draft:
     @property
     def _generation(self) -> int:
         return self.claim.metadata.generation
+
+    def _unset(self, *types: str) -> None:
+        """Conditions that cannot be True yet: stages go in order, so these were not written by a stage."""
+        for type_ in types:
+            if self.holds(type_):
+                self.drop(type_)
 
     def _conditions(self, found: tuple[Condition, ...]) -> None:
         if found is not self.status.conditions:

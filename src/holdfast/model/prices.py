@@ -17,6 +17,7 @@ from typing import Final
 from holdfast import errors, names
 
 NANO_USD_PER_USD: Final = 10**9
+MAX: Final = 2**63 - 1  # nano-USD an hour; the planner's arrays have 64 bits
 RESERVED_TIER: Final = 0
 PAID_TIER: Final = 1
 
@@ -32,7 +33,10 @@ def parse(text: str | float) -> int:
     """USD an hour to nano-USD an hour; finer digits are rounded half to even. A float is read as printed."""
     if isinstance(text, bool) or not _PATTERN.fullmatch(str(text)):
         raise errors.InvalidInput(f"price {text!r} is not a number of USD an hour such as 0.0832")
-    return round(Fraction(str(text)) * NANO_USD_PER_USD)
+    price = round(Fraction(str(text)) * NANO_USD_PER_USD)
+    if price > MAX:
+        raise errors.InvalidInput(f"price {text!r} is more than {MAX // NANO_USD_PER_USD} USD an hour")
+    return price
 
 
 def text(nano_usd_per_hour: int | Fraction) -> str:

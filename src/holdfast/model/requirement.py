@@ -155,6 +155,13 @@ class Requirement:
         return text + ("" if self.min_values is None else f" minValues {self.min_values}")
 
 
+def operator(word: str) -> Operator:
+    """The operator of that name."""
+    if word not in tuple(Operator):
+        raise errors.InvalidInput(f"operator {word!r} is unknown; known are {', '.join(Operator)}")
+    return Operator(word)
+
+
 def of(
     key: str,
     operator: Operator,

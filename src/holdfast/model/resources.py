@@ -6,10 +6,12 @@ is kube-scheduler's own rounding, so what we call a fit is a fit there too. Karp
 quantities; the two differ only for amounts finer than these units.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from holdfast import errors
 from holdfast.model import quantity
 
 CPU: Final = "cpu"
@@ -81,10 +83,32 @@ def parse(wire: Mapping[str, str | float]) -> Resources:
     return of({name: amount(name, value) for name, value in wire.items()})
 
 
+def parse_requests(wire: Mapping[str, str | float]) -> Resources:
+    """A vector of what a container or a pod asks for; nothing can be asked for less than 0 times."""
+    return of({name: request(name, value) for name, value in wire.items()})
+
+
+def parse_readable(wire: Mapping[str, str | float]) -> Resources:
+    """A vector without the entries that are no quantities: for objects that exist and are not ours to refuse."""
+    found = {}
+    for name, value in wire.items():
+        with contextlib.suppress(errors.InvalidInput):
+            found[name] = amount(name, value)
+    return of(found)
+
+
 def amount(name: str, value: str | float) -> int:
-    """One quantity in the unit of its resource, rounded up."""
+    """One quantity in the unit of its resource, rounded up; beyond 64 bits, the largest number that has 64."""
     exact = quantity.parse(value)
     return exact.millis() if name == CPU else exact.value()
+
+
+def request(name: str, value: str | float) -> int:
+    """One amount that is asked for."""
+    asked = amount(name, value)
+    if asked < 0:
+        raise errors.InvalidInput(f"{name} is {value!r}, and nothing can be less than 0")
+    return asked
 
 
 def text(name: str, amount: int) -> str:

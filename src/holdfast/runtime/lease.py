@@ -20,6 +20,7 @@ from holdfast.ports import Clock, Ids, Kube
 
 NAME: Final = "holdfast-leader-election"  # not Karpenter's: two programs do not take turns
 _MICRO_TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # the API server takes exactly six digits
+_INT32_MAX: Final = 2**31 - 1  # the API server refuses more transitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +119,8 @@ class Election:
             "renewTime": now,
         }
         if lease.spec.holder_identity != self._identity:
-            spec |= {"acquireTime": now, "leaseTransitions": (lease.spec.lease_transitions or 0) + 1}
+            spec |= {
+                "acquireTime": now,
+                "leaseTransitions": min((lease.spec.lease_transitions or 0) + 1, _INT32_MAX),
+            }
         return {"spec": spec}

@@ -6,7 +6,7 @@ each with its path; the schema (`api.scenario_schema`) has said before what is w
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,6 +22,9 @@ from holdfast.sim.ec2.table import HISTORY_S
 
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
 _NANO: Final = 10**9
+_SECONDS_MAX: Final = 10 * 365 * 24 * 3600
+_DIGITS_MAX: Final = 12  # of a number in a duration
+_YEARS: Final = (1970, 9000)  # a simulated clock can go on from there for as long as anybody waits
 _TIMINGS: Final = {  # by the field of the file: the field of the simulator
     "boot": "boot_s",
     "shutdown": "shutdown_s",
@@ -58,6 +61,7 @@ def problems(written: wire.World) -> Iterator[Finding]:
             f"{spec.region} is not a region that is shipped ({', '.join(ec2.region_names())})",
         )
         return
+    yield from _misdated(spec.start, ("spec", "start"))
     checks = _Checks(spec)
     yield from _twice("accounts", [account.id for account in spec.accounts])
     yield from _twice("reservations", [reservation.id for reservation in spec.reservations])
@@ -69,6 +73,9 @@ def problems(written: wire.World) -> Iterator[Finding]:
         yield from checks.place(price.instance_type, price.zone, ("spec", "prices", n))
     for n, fault in enumerate(spec.faults):
         yield from checks.fault(fault, ("spec", "faults", n))
+    for field in spec.timings.__struct_fields__:
+        name = spec.timings.__struct_encode_fields__[spec.timings.__struct_fields__.index(field)]
+        yield from _too_long(getattr(spec.timings, field), ("spec", "timings", name))
     yield from _too_old(spec.timings.stale, ("spec", "timings", "stale"))
 
 
@@ -84,7 +91,17 @@ class _Checks:
 
     def reservation(self, written: wire.Reservation, path: Path) -> Iterator[Finding]:
         yield from self.place(written.instance_type, written.zone, path)
-        if written.start and written.end and written.end <= written.start:
+        misdated = [
+            *_misdated(written.start, (*path, "start")),
+            *_misdated(written.end, (*path, "end")),
+        ]
+        yield from misdated
+        if (
+            not misdated
+            and written.start
+            and written.end
+            and _epoch_s(written.end) <= _epoch_s(written.start)
+        ):
             yield Finding((*path, "end"), "it must be after start")
         named = [] if written.owner_id is None else [(written.owner_id, (*path, "ownerID"))]
         named += [(account, (*path, "sharedWith", n)) for n, account in enumerate(written.shared_with)]
@@ -127,6 +144,8 @@ class _Checks:
         if written.reservation is not None and written.reservation not in self._reservations:
             message = f"{written.reservation} is not among the reservations of this world"
             yield Finding((*path, "reservation"), message)
+        for name, text in (("from", written.from_), ("until", written.until), ("after", written.after)):
+            yield from _too_long(text, (*path, name))
         yield from _too_old(written.lag, (*path, "lag"))
 
 
@@ -242,6 +261,17 @@ def _too_old(text: str | None, path: Path) -> Iterator[Finding]:
         yield Finding(path, f"no answer is older than {HISTORY_S}s here")
 
 
+def _too_long(text: str | None, path: Path) -> Iterator[Finding]:
+    if text is not None and _seconds(text) > _SECONDS_MAX:
+        yield Finding(path, f"is more than {_SECONDS_MAX // 3600}h")
+
+
+def _misdated(moment: datetime | None, path: Path) -> Iterator[Finding]:
+    first, last = _YEARS
+    if moment is not None and not first <= moment.year <= last:
+        yield Finding(path, f"is not in the years {first} to {last}")
+
+
 def _times(written: wire.Timings, names: Mapping[str, str]) -> dict[str, Any]:
     """What is written, by the simulator's names."""
     return {
@@ -250,12 +280,14 @@ def _times(written: wire.Timings, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> int:
-    """1h30m -> 5400."""
-    return sum(int(count) * _UNIT_S[unit] for count, unit in re.findall(r"(\d+)([smh])", text))
+    """1h30m -> 5400. Of a number with more digits than anybody waits for, the first ones."""
+    parts = re.findall(r"0*([0-9]+)([smh])", text)
+    return sum(int(count[: _DIGITS_MAX + 1]) * _UNIT_S[unit] for count, unit in parts)
 
 
 def _epoch_s(moment: datetime | None) -> int:
-    return 0 if moment is None else int(moment.timestamp())
+    """A time without a zone is UTC."""
+    return 0 if moment is None else int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
 
 
 def _nano(price: str) -> int:

@@ -142,6 +142,7 @@ class _Reading:
 
     def instance_type(self, written: wire.InstanceType, path: Path) -> InstanceType | None:
         before = len(self.findings)
+        self._check_amounts(written, path)
         if resources.PODS not in written.capacity:
             self._find((*path, "capacity"), "pods is missing, so no pod would fit: how many can a node run?")
         ways = [self._offering(o, (*path, "offerings", i)) for i, o in enumerate(written.offerings)]
@@ -152,19 +153,27 @@ class _Reading:
             if o.reservation is None
         ]
         self.findings += _repeated([(f"{kind} in {zone}", where) for (zone, kind), where in bought])
-        try:
-            made = InstanceType(
-                name=written.name,
-                requirements=self._labels(written).union(catalog.of_offerings(kept)),
-                capacity=resources.parse(written.capacity),
-                overhead=resources.parse(written.overhead),
-                offerings=kept,
-                volume_limits=tuple(sorted(written.volume_limits.items())),
-            )
-        except errors.InvalidInput as error:
-            self._find(path, str(error))
+        if len(self.findings) > before:
             return None
-        return made if len(self.findings) == before else None
+        return InstanceType(
+            name=written.name,
+            requirements=self._labels(written).union(catalog.of_offerings(kept)),
+            capacity=resources.parse(written.capacity),
+            overhead=resources.parse(written.overhead),
+            offerings=kept,
+            volume_limits=tuple(sorted(written.volume_limits.items())),
+        )
+
+    def _check_amounts(self, written: wire.InstanceType, path: Path) -> None:
+        for field, amounts in (("capacity", written.capacity), ("overhead", written.overhead)):
+            for name, amount in amounts.items():
+                try:
+                    resources.request(name, amount)
+                except errors.InvalidInput as error:
+                    self._find((*path, field, name), str(error))
+        for driver, count in written.volume_limits.items():
+            if not 0 <= count <= offerings.UNLIMITED:
+                self._find((*path, "volumeLimits", driver), f"must be from 0 to {offerings.UNLIMITED}")
 
     def _labels(self, written: wire.InstanceType) -> Requirements:
         stated = [

@@ -1,14 +1,16 @@
 """NodeClaims as far as slots are counted by them.
 
-Called when a snapshot is taken. The rule: whether a claim holds a slot is read from what is written on it
-(decisions rows 13 and 22), so that a restart forgets nothing.
+Called when a snapshot is taken. The rules: whether a claim holds a slot is read from what is written on it
+(decisions rows 13 and 22), so that a restart forgets nothing; and a claim that cannot be read holds its slot as well.
 """
 
-from holdfast import names
+from holdfast import errors, names
 from holdfast.api import conditions
 from holdfast.api.claim_conditions import LAUNCHED, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.model import requirements
+from holdfast.model import requirements, resources
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.resources import Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels
 from holdfast.state import nodepools, times
 
@@ -21,7 +23,7 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
     return ClaimView(
         name=meta.name,
         node_pool=meta.labels.get(names.NODEPOOL),
-        requirements=requirements.from_expressions(map(nodepools.expression, claim.spec.requirements)),
+        requirements=readable_requirements(claim) or NO_REQUIREMENTS,
         created_s=created_s,
         slot=meta.annotations.get(names.SLOT) or _occupied(claim, labels),
         waits_for_instance=waits_for,
@@ -32,6 +34,24 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         provider_id=claim.status.provider_id,
         deleting=meta.deletion_timestamp is not None,
     )
+
+
+def wanted(claim: NodeClaim) -> Requirements:
+    """What its node has to be; InvalidInput where that cannot be read."""
+    return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
+
+
+def readable_requirements(claim: NodeClaim) -> Requirements | None:
+    """The same; None where it cannot be read."""
+    try:
+        return wanted(claim)
+    except errors.InvalidInput:
+        return None
+
+
+def requests(claim: NodeClaim) -> Resources:
+    """What the pods ask for that it was made for; InvalidInput where that cannot be read."""
+    return resources.parse(claim.spec.resources.requests) if claim.spec.resources else resources.NOTHING
 
 
 def has_slot(claim: NodeClaim) -> bool:

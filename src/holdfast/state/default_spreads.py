@@ -8,6 +8,7 @@ anything gets no constraint. Nothing of this is ever written.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from holdfast import errors
 from holdfast.api.cluster import Service
 from holdfast.api.pods import Pod
 from holdfast.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
@@ -73,4 +74,7 @@ def _selector(maker: Maker) -> LabelSelector | None:
     if isinstance(maker, ReplicationController):
         labels = maker.spec.selector.items()
         return LabelSelector(tuple(Expression(k, Operator.IN, (v,)) for k, v in sorted(labels)))
-    return selectors.selector(maker.spec.selector)
+    try:
+        return selectors.selector(maker.spec.selector)
+    except errors.InvalidInput:
+        return None  # it says nothing about its pods

@@ -18,13 +18,15 @@ from holdfast.state import nodes, times
 from holdfast.state.nodes import Halves
 
 _TRUE: Final = "true"
+_NOTHING_ALLOWED: Final = (inputs.Budget("0"),)
 
 
 def rules(pool: NodePool) -> PoolRules:
     disruption = pool.spec.disruption
+    readable = disruption.consolidation_policy in tuple(Policy)
     return PoolRules(
-        policy=Policy(disruption.consolidation_policy),
-        budgets=tuple(map(_budget, disruption.budgets)),
+        policy=Policy(disruption.consolidation_policy) if readable else Policy.WHEN_EMPTY,
+        budgets=tuple(map(_budget, disruption.budgets)) if readable else _NOTHING_ALLOWED,
         static=pool.spec.replicas is not None,
         consolidated_s=times.moment_s(pool.metadata.annotations.get(names.CONSOLIDATED)),
     )

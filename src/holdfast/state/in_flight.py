@@ -2,16 +2,17 @@
 
 Called when a snapshot of a running cluster is taken, so that a slow launch neither stalls other pods nor lets its own
 pods be planned twice. The rule: what it will be follows from the claim and the catalog alone, so a restart sees the
-same: the cheapest offering that its requirements allow or, of a claim that holds a slot, that slot's.
+same: the cheapest offering that its requirements allow or, of a claim that holds a slot, that slot's. A claim that
+cannot be read will not be launched, so it offers nothing.
 """
 
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.model import requirements, resources, taints
+from holdfast.model import resources, taints
 from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.requirements import Requirements
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.snapshot import CloudLabels, NodeView
-from holdfast.state import nodepools
+from holdfast.state import claims, nodes
 
 Found = tuple[InstanceType, Offering] | None
 Memory = dict[tuple[object, ...], Found]  # what claims that ask for the same will be; good for one catalog
@@ -22,10 +23,10 @@ def view(
 ) -> NodeView:
     """The node. Where nothing in the catalog suits the claim, it is as large as its pods need, and no larger."""
     meta, spec = claim.metadata, claim.spec
-    wanted = requirements.from_expressions(map(nodepools.expression, spec.requirements))
+    wanted = claims.readable_requirements(claim)
     found = _remembered(claim, wanted, types, labels, memory if memory is not None else {})
-    needs = resources.parse(spec.resources.requests) if spec.resources else resources.NOTHING
-    known = _single_values(wanted)
+    needs = resources.parse_readable(spec.resources.requests) if spec.resources else resources.NOTHING
+    known = _single_values(wanted or NO_REQUIREMENTS)
     allocatable = capacity = needs
     if found is not None:
         type_, offering = found
@@ -33,13 +34,13 @@ def view(
         allocatable, capacity = type_.allocatable_of(offering), type_.capacity
     if names.WAITS_FOR_INSTANCE in meta.annotations:
         allocatable = needs  # when it comes nobody knows: what is left over is promised to nobody
-    startup = [nodepools.taint(t) for t in spec.startup_taints]
+    startup = [nodes.taint(t) for t in spec.startup_taints]
     return NodeView(
         name=meta.name,
         labels=tuple(sorted(({names.HOSTNAME: meta.name} | known | meta.labels).items())),
         allocatable=allocatable,
         capacity=capacity,
-        taints=taints.lasting([nodepools.taint(t) for t in spec.taints], startup),
+        taints=taints.lasting([nodes.taint(t) for t in spec.taints], startup),
         node_pool=meta.labels.get(names.NODEPOOL),
         claim=meta.name,
         initialized=False,
@@ -48,11 +49,13 @@ def view(
 
 def _remembered(
     claim: NodeClaim,
-    wanted: Requirements,
+    wanted: Requirements | None,
     types: tuple[InstanceType, ...],
     labels: CloudLabels,
     memory: Memory,
 ) -> Found:
+    if wanted is None:
+        return None
     slot = claim.metadata.annotations.get(names.SLOT)
     asked = (claim.spec.node_class_ref.name, claim.spec.requirements, slot)
     if asked not in memory:

@@ -4,7 +4,7 @@ Called by provisioning, by disruption and by whoever has to know which slots are
 the API server, and of the cloud only what its door serves from memory, but for the list of machines, which the ledger
 needs where there are reservations; what did not change since the last snapshot is the same value again, so that what
 was derived from it is not derived anew; a class that cannot be served keeps its own pools out of the snapshot, and no
-others.
+others; and so does a pool that cannot be read.
 """
 
 import contextlib
@@ -72,7 +72,9 @@ class Seen:
 
     snapshot: Snapshot
     rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for
-    unserved: tuple[tuple[str, str], ...] = ()  # NodePools whose class cannot be served now, and why
+    unserved: tuple[
+        tuple[str, str], ...
+    ] = ()  # NodePools that cannot be read or whose class cannot be served, and why
 
 
 @dataclass(slots=True)
@@ -173,11 +175,14 @@ class Live:
         )
 
     def pool(self, name: str) -> NodePoolView | None:
-        """A NodePool as it is now, with what its nodes have now; None: it is gone, or going."""
+        """A NodePool as it is now, with what its nodes have now; None: it is gone, or going, or cannot be read."""
         pool = self._caches.of(NodePool).get(("", name))
         if pool is None or pool.metadata.deletion_timestamp is not None:
             return None
-        return nodepools.view(pool, (), self._nodes.all().used.get(name, nodepools.NONE_USED))
+        try:
+            return nodepools.view(pool, (), self._nodes.all().used.get(name, nodepools.NONE_USED))
+        except errors.InvalidInput:
+            return None
 
     def node_class(self, reference: NodeClassReference) -> Object | None:
         """The class that a claim or a pool refers to, if it is one of ours and there."""
@@ -227,6 +232,7 @@ class Live:
             if nodepools.why_no_nodes(pool, ours, needs_ready=True) is not None:
                 continue
             try:
+                nodepools.view(pool, (), nodepools.NONE_USED)  # InvalidInput where it cannot be read
                 found.types[pool.metadata.name] = await self._types_of(reference, found)
             except errors.HoldfastError as error:
                 found.unserved.append((pool.metadata.name, str(error)))

@@ -15,6 +15,7 @@ from holdfast.api import conditions, metadata
 from holdfast.api.findings import Finding, Path
 from holdfast.api.nodeclaim import NodeSelectorRequirement, Taint
 from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import NodeTaint
 from holdfast.model import label_rules, requirement, requirements, resources, taints
 from holdfast.model.offerings import InstanceType
 from holdfast.model.requirement import Expression, Operator
@@ -31,10 +32,13 @@ _MAX_LABEL_VALUE = 63
 
 
 def expression(wire: NodeSelectorRequirement) -> Expression:
-    return Expression(wire.key, Operator(wire.operator), wire.values, wire.min_values)
+    return Expression(wire.key, requirement.operator(wire.operator), wire.values, wire.min_values)
 
 
-def taint(wire: Taint) -> taints.Taint:
+def taint(wire: Taint | NodeTaint) -> taints.Taint:
+    if wire.effect not in tuple(taints.Effect):
+        known = ", ".join(taints.Effect)
+        raise errors.InvalidInput(f"taint {wire.key} has the effect {wire.effect!r}; known are {known}")
     return taints.Taint(wire.key, taints.Effect(wire.effect), wire.value or "")
 
 
@@ -126,6 +130,11 @@ def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:
     if wait is not None and times.duration_s(wait) is None:
         path = ("metadata", "annotations", names.RESERVATION_WAIT)
         yield Finding(path, f"{wait!r} is not a duration such as 90s or 5m")
+    for name, written in sorted(pool.spec.limits.items()):
+        try:
+            resources.amount(name, written)
+        except errors.InvalidInput as error:
+            yield Finding(("spec", "limits", name), str(error))
     yield from metadata.labels(pool.spec.template.metadata.labels, LABELS)
     yield from _requirement_problems(pool, well_known)
     yield from _taint_problems(pool)
@@ -140,7 +149,10 @@ def _requirement_problems(pool: NodePool, well_known: AbstractSet[str]) -> Itera
         combined = combined.add(requirement.of(key, Operator.IN, (value,)))
     for index, wire in enumerate(pool.spec.template.spec.requirements):
         path = (*REQUIREMENTS, index)
-        found = list(expression_problems(expression(wire), path, well_known))
+        try:
+            found = list(expression_problems(expression(wire), path, well_known))
+        except errors.InvalidInput as error:
+            found = [Finding((*path, "operator"), str(error))]
         yield from found
         if found:
             continue
@@ -182,6 +194,10 @@ def _taint_problems(pool: NodePool) -> Iterator[Finding]:
 
 def _repeated(wires: Iterable[Taint], path: Path, seen: set[tuple[str, str]]) -> Iterator[Finding]:
     for index, wire in enumerate(wires):
+        try:
+            taint(wire)
+        except errors.InvalidInput as error:
+            yield Finding((*path, index, "effect"), str(error))
         if (wire.key, wire.effect) in seen:
             yield Finding(
                 (*path, index), f"{wire.key}:{wire.effect} is there before, in taints or startupTaints"

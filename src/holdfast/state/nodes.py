@@ -1,7 +1,9 @@
 """Nodes as decisions see them: a Node and its NodeClaim merged, or a NodeClaim whose Node has not appeared.
 
 Called when a snapshot is taken. The rule: before a node has registered, what its claim says is true of it;
-after, what the Node says; and while it is starting, what will pass is not held against it (ST-7, S-52, S-61).
+after, what the Node says; and while it is starting, what will pass is not held against it (ST-7, S-52, S-61). What
+cannot be read is left out so that no pod is sent there by mistake: an amount counts as 0, and a taint of an unknown
+effect as NoSchedule. The node itself stays, with its pods and its slot.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,8 +11,8 @@ from typing import NamedTuple
 
 from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
-from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
-from holdfast.api.nodes import Node, NodeStatus
+from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus, Taint
+from holdfast.api.nodes import Node, NodeStatus, NodeTaint
 from holdfast.api.storage import CSINode
 from holdfast.model import resources, taints
 from holdfast.model.offerings import InstanceType
@@ -162,34 +164,50 @@ def _taints(halves: Halves) -> tuple[taints.Taint, ...]:
     """All that it has or, while it starts or reboots, those that will last (S-52)."""
     node, claim = halves.node, halves.claim
     if node is not None and halves.registered:
-        found = [taint(t.key, t.effect, t.value) for t in node.spec.taints]
+        found = [taint(t) for t in node.spec.taints]
     else:
         assert claim is not None
-        found = [nodepools.taint(t) for t in claim.spec.taints]
+        found = [taint(t) for t in claim.spec.taints]
     if halves.initialized and not _is_rebooting(halves):
         return tuple(found)
-    return taints.lasting(found, [nodepools.taint(t) for t in claim.spec.startup_taints] if claim else ())
+    return taints.lasting(found, [taint(t) for t in claim.spec.startup_taints] if claim else ())
 
 
 def _is_rebooting(halves: Halves) -> bool:
     return halves.node is not None and any(t.key == names.REBOOTING_TAINT for t in halves.node.spec.taints)
 
 
-def taint(key: str, effect: str, value: str) -> taints.Taint:
-    if effect not in tuple(taints.Effect):
-        raise errors.InvalidInput(
-            f"taint {key} has the effect {effect!r}; known are {', '.join(taints.Effect)}"
-        )
-    return taints.Taint(key, taints.Effect(effect), value)
+def taint(wire: Taint | NodeTaint) -> taints.Taint:
+    try:
+        return nodepools.taint(wire)
+    except errors.InvalidInput:
+        return taints.Taint(wire.key, taints.Effect.NO_SCHEDULE, wire.value or "")
+
+
+def check(halves: Halves) -> None:
+    """InvalidInput where `view` leaves something out."""
+    for half in (halves.node, halves.claim):
+        if half is not None:
+            resources.parse(half.status.capacity)
+            resources.parse(half.status.allocatable)
+    for wire in halves.node.spec.taints if halves.node is not None else ():
+        nodepools.taint(wire)
+    if halves.claim is not None:
+        claim_taints(halves.claim)
+
+
+def claim_taints(claim: NodeClaim) -> tuple[taints.Taint, ...]:
+    """Those of the spec, which last, and those for the start."""
+    return tuple(map(nodepools.taint, (*claim.spec.taints, *claim.spec.startup_taints)))
 
 
 def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
     """Of a node that starts, what is zero or not there yet is taken from its claim (S-61)."""
-    there = resources.parse(of_node)
+    there = resources.parse_readable(of_node)
     if initialized:
         return there
     known = Resources(tuple((name, amount) for name, amount in there.amounts if amount))
-    return resources.parse(of_claim).replace(known)
+    return resources.parse_readable(of_claim).replace(known)
 
 
 def _is_deleting(halves: Halves) -> bool:

@@ -41,6 +41,7 @@ _NO_VOLUMES: Final[tuple[Volumes, tuple[Reason, ...]]] = (Volumes(), ())
 _NO_EXPRESSIONS: Final[tuple[Expression, ...]] = ()
 _HONOR: Final = {None: True, "Honor": True, "Ignore": False}
 _IGNORE: Final = {None: False, "Honor": True, "Ignore": False}
+_INT32: Final = 2**31  # numbers of a pod are below this, says the API server
 _REQUIRED: Final = {"DoNotSchedule": True, "ScheduleAnyway": False}
 _EFFECTS: Final = {"": None, **{effect.value: effect for effect in taints.Effect}}
 _TOLERATION_OPERATORS: Final = {
@@ -133,13 +134,13 @@ def requests(pod: wire.Pod) -> Resources:
         spec.init_containers or spec.overhead or spec.resources or status.container_statuses
     ):
         asked = spec.containers[0].resources
-        return resources.parse({**asked.limits, **asked.requests, resources.PODS: 1})
+        return resources.parse_requests({**asked.limits, **asked.requests, resources.PODS: 1})
     reported = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
     return pod_requests(
         [_container(container, reported.get(container.name)) for container in spec.containers],
         [_container(container, reported.get(container.name)) for container in spec.init_containers],
-        overhead=resources.parse(spec.overhead),
-        pod_level=resources.parse(_pod_level(spec)),
+        overhead=resources.parse_requests(spec.overhead),
+        pod_level=resources.parse_requests(_pod_level(spec)),
         resize_infeasible=is_resize_infeasible(status),
     )
 
@@ -151,10 +152,12 @@ def is_resize_infeasible(status: wire.PodStatus) -> bool:
 def _container(container: wire.Container, status: wire.ContainerStatus | None) -> Container:
     running = status.resources if status is not None else None
     return Container(
-        requests=resources.parse(container.resources.limits | container.resources.requests),
+        requests=resources.parse_requests(container.resources.limits | container.resources.requests),
         sidecar=container.restart_policy == "Always",
-        actuated=None if running is None else resources.parse(running.requests),
-        allocated=resources.parse(status.allocated_resources) if status is not None else resources.NOTHING,
+        actuated=None if running is None else resources.parse_requests(running.requests),
+        allocated=resources.parse_requests(status.allocated_resources)
+        if status is not None
+        else resources.NOTHING,
     )
 
 
@@ -253,10 +256,10 @@ def spread(
     """One constraint; of a default of the cluster the selector is deduced for each pod."""
     return TopologySpread(
         key=names.LABEL_ALIASES.get(c.topology_key, c.topology_key),
-        max_skew=c.max_skew,
+        max_skew=_positive(c.max_skew, "maxSkew"),
         required=_one_of(_REQUIRED, c.when_unsatisfiable, "whenUnsatisfiable"),
         selector=selector,
-        min_domains=c.min_domains,
+        min_domains=None if c.min_domains is None else _positive(c.min_domains, "minDomains"),
         honors_node_affinity=_one_of(_HONOR, c.node_affinity_policy, "nodeAffinityPolicy"),
         honors_node_taints=_one_of(_IGNORE, c.node_taints_policy, "nodeTaintsPolicy"),
     )
@@ -321,6 +324,12 @@ def _address(written: str) -> str:
         return str(ipaddress.ip_address(written)) if written else ""
     except ValueError as error:
         raise errors.InvalidInput(f"hostIP {written!r} is not an IP address") from error
+
+
+def _positive(number: int, what: str) -> int:
+    if not 0 < number < _INT32:
+        raise errors.InvalidInput(f"{what} is {number}; it goes from 1 to {_INT32 - 1}")
+    return number
 
 
 def _one_of(table: Mapping[Any, T], word: str | None, what: str) -> T:

@@ -12,6 +12,7 @@ from holdfast.api.claim_conditions import LAUNCHED, REGISTERED
 from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.lifecycle.registration_health import SUCCESS, Outcome
+from holdfast.state import times
 
 LAUNCH_TIMEOUT_S: Final = 300
 REGISTRATION_TIMEOUT_S: Final = 900
@@ -45,5 +46,5 @@ def _timed_out(claim: NodeClaim, ends: datetime) -> Outcome | None:
     )
 
 
-def _age_s(condition: Condition, now: datetime) -> float:
-    return (now - condition.last_transition_time).total_seconds()
+def _age_s(condition: Condition, now: datetime) -> int:
+    return times.epoch_s(now) - times.epoch_s(condition.last_transition_time)

@@ -80,10 +80,11 @@ def unreadable(reading: Objects, terms: CloudTerms) -> Iterator[Wrong]:
         yield from (Wrong(pool, finding) for finding in found)
         if not found:
             yield from _tried([pool], ("spec",), lambda p: nodepools.view(p, (), resources.NOTHING))
-    yield from _tried(reading.of(NodeClaim), ("spec",), lambda c: claims.view(c, terms.labels))
-    yield from _tried(reading.of(Node), (), lambda n: nodes.view(Halves(n, None)))
-    yield from _tried(reading.of(NodeClaim), (), lambda c: nodes.view(Halves(None, c)))
-    yield from _tried(reading.of(cluster.PodDisruptionBudget), ("spec", "selector"), budgets.view)
+    yield from _tried(reading.of(NodeClaim), ("spec",), claims.wanted)
+    yield from _tried(reading.of(NodeClaim), ("spec", "resources", "requests"), claims.requests)
+    yield from _tried(reading.of(Node), (), lambda n: nodes.check(Halves(n, None)))
+    yield from _tried(reading.of(NodeClaim), (), lambda c: nodes.check(Halves(None, c)))
+    yield from _tried(reading.of(cluster.PodDisruptionBudget), ("spec", "selector"), budgets.check)
     for workload in reading.workloads():
         if workloads.count(workload) > workloads.PODS_MAX:
             yield Wrong(workload, Finding(("spec",), f"more than {workloads.PODS_MAX} pods of one workload"))
@@ -126,6 +127,6 @@ def _wrong_amounts(spec: PodSpec, path: Path) -> Iterator[Finding]:
     for where, by_name in amounts:
         for name, written in by_name.items():
             try:
-                resources.amount(name, written)
+                resources.request(name, written)
             except errors.InvalidInput as error:
                 yield Finding((*path, *where, name), str(error))

@@ -1,7 +1,8 @@
 """Times and durations of the wire as integers of seconds.
 
-Called by the other modules of `state`. The rule: a time without a zone is UTC, whatever machine reads it, so
-that a file means the same everywhere.
+Called by the other modules of `state`. The rules: a time without a zone is UTC, whatever machine reads it, so
+that a file means the same everywhere; and a duration or a time beyond what a date can hold is the latest date, so
+that no arithmetic on what a user wrote overflows.
 """
 
 import math
@@ -11,6 +12,9 @@ from fractions import Fraction
 from typing import Final
 
 NEVER: Final = "Never"
+LATEST_S: Final = 253_402_300_799  # 9999-12-31T23:59:59Z, the last second that datetime has
+_EARLIEST_S: Final = -62_135_596_800  # 0001-01-01T00:00:00Z
+_DIGITS_MAX: Final = 18  # of a number that is read exactly; int() refuses some thousands of them
 
 _SECONDS_PER_UNIT: Final = {
     "ns": Fraction(1, 10**9),
@@ -21,7 +25,7 @@ _SECONDS_PER_UNIT: Final = {
     "m": Fraction(60),
     "h": Fraction(3600),
 }
-_PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|ms|s|m|h)")
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,20}}")
 
 
@@ -44,13 +48,17 @@ def moment_s(written: str | None) -> int | None:
 
 
 def text(moment_s: int) -> str:
-    """Seconds since the epoch as Kubernetes writes them."""
-    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Seconds since the epoch as Kubernetes writes them; beyond the years 1 to 9999, the nearest second in them."""
+    nearest = datetime.fromtimestamp(max(_EARLIEST_S, min(LATEST_S, moment_s)), UTC)
+    return f"{nearest.replace(tzinfo=None).isoformat()}Z"
 
 
 def duration_s(written: str) -> int | None:
-    """A duration such as 1h30m or 1.5s in whole seconds, rounded up; None for what is no duration."""
+    """A duration such as 1h30m or 1.5s in whole seconds, rounded up, at most LATEST_S; None for what is no duration."""
     if not _DURATION.fullmatch(written):
         return None
     parts = _PART.findall(written)
-    return math.ceil(sum(Fraction(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts))
+    if any(len(number.partition(".")[0].lstrip("0")) > _DIGITS_MAX for number, _ in parts):
+        return LATEST_S
+    exact = sum(Fraction(number.lstrip("0") or "0") * _SECONDS_PER_UNIT[unit] for number, unit in parts)
+    return min(LATEST_S, math.ceil(exact))

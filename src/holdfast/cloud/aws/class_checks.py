@@ -15,6 +15,7 @@ from holdfast.cloud.aws import families, node_shape
 
 INVALID_KUBELET: Final = "InvalidKubeletConfiguration"
 UNSUPPORTED_KUBELET: Final = "UnsupportedKubeletConfiguration"
+UNKNOWN_FAMILY: Final = "UnknownAMIFamily"
 INVALID_TAGS: Final = "TagValidationFailed"
 
 # The settings that every family's user data can carry; AL2023 and Custom take any.
@@ -58,6 +59,10 @@ class Problem(NamedTuple):
 
 def problem(node_class: EC2NodeClass) -> Problem | None:
     """The first thing that is wrong; None: nothing is."""
+    try:
+        family = families.of(node_class).name
+    except errors.InvalidInput as error:
+        return Problem(UNKNOWN_FAMILY, str(error))
     kubelet = node_class.spec.kubelet or {}
     for message in _kubelet(kubelet):
         return Problem(INVALID_KUBELET, message)
@@ -65,7 +70,7 @@ def problem(node_class: EC2NodeClass) -> Problem | None:
         node_shape.of(node_class)
     except errors.InvalidInput as error:
         return Problem(INVALID_KUBELET, str(error))
-    for message in _unsupported(kubelet, families.of(node_class).name):
+    for message in _unsupported(kubelet, family):
         return Problem(UNSUPPORTED_KUBELET, message)
     for key in sorted(node_class.spec.tags):
         if key in RESERVED_TAGS or _CLUSTER_TAG.fullmatch(key):

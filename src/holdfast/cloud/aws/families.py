@@ -7,6 +7,7 @@ is somebody else's business.
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass.selectors import AMI_FAMILIES
 
@@ -53,10 +54,21 @@ FAMILIES: Final = {
 
 
 def of(node_class: EC2NodeClass | None) -> Family:
-    """The family of a class: the one it names, else that of its alias."""
+    """The family of a class: the one it names, else that of its alias. InvalidInput where there is no such family."""
     if node_class is None:
         return FAMILIES[DEFAULT]
-    if node_class.spec.ami_family:
-        return FAMILIES[node_class.spec.ami_family]
+    named = node_class.spec.ami_family
+    if named and named not in FAMILIES:
+        raise errors.InvalidInput(f"amiFamily {named!r} is unknown; known are {', '.join(FAMILIES)}")
+    if named:
+        return FAMILIES[named]
     aliases = (term.alias for term in node_class.spec.ami_selector_terms if term.alias)
-    return next((FAMILIES[AMI_FAMILIES[alias.split("@")[0]]] for alias in aliases), FAMILIES[CUSTOM])
+    return next((FAMILIES[of_alias(alias)] for alias in aliases), FAMILIES[CUSTOM])
+
+
+def of_alias(alias: str) -> str:
+    """The family whose images an alias such as al2023@latest names."""
+    word = alias.partition("@")[0]
+    if word not in AMI_FAMILIES:
+        raise errors.InvalidInput(f"alias {alias!r} names no family; known are {', '.join(AMI_FAMILIES)}")
+    return AMI_FAMILIES[word]

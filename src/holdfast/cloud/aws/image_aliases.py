@@ -10,7 +10,6 @@ from typing import Final
 
 from holdfast import errors, names
 from holdfast.api import aws
-from holdfast.api.ec2nodeclass.selectors import AMI_FAMILIES
 from holdfast.api.ec2nodeclass.status import AMIRequirement
 from holdfast.cloud.aws import families
 
@@ -44,8 +43,8 @@ class Parameter:
 
 def parameters(alias: str, kubernetes: str) -> tuple[Parameter, ...]:
     """Of an alias such as al2023@latest; InvalidInput where EKS has no such images for this version."""
-    word, _, version = alias.partition("@")
-    family = AMI_FAMILIES[word]
+    version = alias.partition("@")[2]
+    family = families.of_alias(alias)
     _check(family, kubernetes)
     match family:
         case "AL2":

@@ -13,11 +13,10 @@ import msgspec
 from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.ec2nodeclass.selectors import AMI_FAMILIES
 from holdfast.api.ec2nodeclass.status import RESERVATION_TYPES
 from holdfast.api.findings import Finding, Path
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws import labels
+from holdfast.cloud.aws import families, labels
 from holdfast.model import requirement, requirements
 from holdfast.model.requirement import Expression, Operator, Requirement
 from holdfast.model.requirements import Requirements
@@ -123,13 +122,13 @@ def image_ways(node_class: EC2NodeClass) -> Sequence[Way]:
             Way(
                 ami.name or ami.id,
                 requirements.from_expressions(
-                    Expression(r.key, Operator(r.operator), r.values) for r in ami.requirements
+                    Expression(r.key, requirement.operator(r.operator), r.values) for r in ami.requirements
                 ),
             )
             for ami in node_class.status.amis
         ]
-    families = {AMI_FAMILIES[t.alias.split("@")[0]] for t in node_class.spec.ami_selector_terms if t.alias}
-    family = next(iter(families), node_class.spec.ami_family or "Custom")
+    aliased = {families.of_alias(t.alias) for t in node_class.spec.ami_selector_terms if t.alias}
+    family = next(iter(aliased), node_class.spec.ami_family or "Custom")
     if family.startswith("Windows"):
         return [
             Way(

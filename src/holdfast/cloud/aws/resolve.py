@@ -204,8 +204,12 @@ class _Resolving:
         """Why no instance of the class could join the cluster; None: they can."""
         if self._parts.identity is None:
             return None
+        try:
+            family = families.of(self._class).name
+        except errors.InvalidInput:
+            return None  # `validation` has the reason
         cluster = await self._parts.identity.read()
-        problem = cluster.problem(families.of(self._class).name)
+        problem = cluster.problem(family)
         if problem is None:
             return None
         return Verdict({}, UNKNOWN if cluster.may_recover else FALSE, problem.reason, problem.message)

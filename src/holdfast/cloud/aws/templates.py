@@ -24,9 +24,9 @@ from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.identity import Identity
 from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
 from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
-from holdfast.model import requirements, resources
+from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.requirement import Expression, Operator
+from holdfast.model.requirement import Expression
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Effect, Taint
 from holdfast.state import nodepools
@@ -125,7 +125,7 @@ def image(instance_type: InstanceType, amis: Iterable[AMI]) -> str | None:
     """The first image, newest first, that starts this type."""
     for ami in amis:
         needs = requirements.from_expressions(
-            Expression(r.key, Operator(r.operator), r.values) for r in ami.requirements
+            Expression(r.key, requirement.operator(r.operator), r.values) for r in ami.requirements
         )
         if instance_type.requirements.compatible(needs, WELL_KNOWN_LABELS):
             return ami.id

@@ -37,9 +37,10 @@ class Consistency:
 def too_little(node: Node, draft: Draft) -> str | None:
     """What the node has much less of than its claim says."""
     asked = draft.claim.spec.resources
-    has, expected = resources.parse(node.status.capacity), resources.parse(draft.status.capacity)
+    has = resources.parse_readable(node.status.capacity)
+    expected = resources.parse_readable(draft.status.capacity)
     enough, of = _ENOUGH
-    for name, _ in resources.parse(asked.requests if asked else {}).amounts:
+    for name, _ in resources.parse_readable(asked.requests if asked else {}).amounts:
         if has[name] * of < expected[name] * enough:
             there, promised = resources.text(name, has[name]), resources.text(name, expected[name])
             return f"node {node.metadata.name} has {there} of {name}, and {promised} was expected"

@@ -1,8 +1,8 @@
 """The disruption stage: whether a claim's node drifted, and whether it may be consolidated, as conditions on the claim.
 
 Run by `lifecycle`, last, so that a claim that is initialized and consolidatable at once is written once. The rules are
-Karpenter's (NC-40 to NC-42): what no longer holds is removed, not set to False; what the cloud cannot say now changes
-nothing.
+Karpenter's (NC-40 to NC-42): what no longer holds is removed, not set to False; what the cloud cannot say now, and a
+NodePool that cannot be read, change nothing.
 """
 
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class Disruption:
         if looked is None or looked.stamp != stamp or now_s >= looked.at_s + _AGAIN_S:
             try:
                 looked = _Looked(now_s, stamp, await self._reason(claim, pool, node_class))
-            except (errors.NotReady, errors.NotFound):
+            except (errors.NotReady, errors.NotFound, errors.InvalidInput):
                 return _AGAIN_S
             self._remember(claim.metadata.uid, looked)
         if looked.drifted is None:

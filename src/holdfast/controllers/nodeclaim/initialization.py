@@ -53,14 +53,12 @@ def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
     left = [t for t in node.spec.taints if (t.key, t.effect) in startup]
     if left:
         return "StartupTaintsExist", f"taint {left[0].key} is still there"
-    passing = [
-        t for t in node.spec.taints if taints.is_ephemeral(node_states.taint(t.key, t.effect, t.value))
-    ]
+    passing = [t for t in node.spec.taints if taints.is_ephemeral(node_states.taint(t))]
     if passing:
         return "KnownEphemeralTaintsExist", f"taint {passing[0].key} is still there"
     wanted = draft.claim.spec.resources
-    has = resources.parse(node.status.allocatable)
-    for name, amount in resources.parse(wanted.requests if wanted else {}).amounts:
+    has = resources.parse_readable(node.status.allocatable)
+    for name, amount in resources.parse_readable(wanted.requests if wanted else {}).amounts:
         if amount and not has[name]:
             return "ResourceNotRegistered", f"node {node.metadata.name} has no {name} yet"
     return None

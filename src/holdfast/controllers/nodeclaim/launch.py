@@ -21,14 +21,13 @@ from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launching import Launching
 from holdfast.controllers.nodeclaim.stage import End, Wait
 from holdfast.core.disruption import holds
-from holdfast.model import requirements, resources
+from holdfast.model import resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
-from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.backoff import Backoff
-from holdfast.state import nodepools, reservation_condition, times
+from holdfast.state import claims, nodes, reservation_condition, times
 from holdfast.state.live import Live
 
 _MOVES_MAX: Final = 8  # from slot to slot in one go
@@ -78,9 +77,15 @@ class Launch:
             return End("nodeclass_not_ready", "its node class is not there, or is being deleted")
         try:
             known = await self._cloud.instance_types(node_class)
-        except errors.NotReady as error:
+        except (errors.NotReady, errors.InvalidInput) as error:
             return End("nodeclass_not_ready", str(error))
-        types = self._suitable.types(draft.claim, known)
+        try:
+            nodes.claim_taints(draft.claim)
+            types = self._suitable.types(draft.claim, known)
+        except (
+            errors.InvalidInput
+        ) as error:  # before claims are launched together: one must not fail the others
+            return self._answered(draft, (), _Failed(error))
         return self._answered(draft, types, await self._launched(draft, node_class, types))
 
     async def _launched(
@@ -141,7 +146,7 @@ class Launch:
     async def _move(self, draft: Draft, full: str) -> bool:
         """Whether the claim holds another slot now, one that it lists and that is free. Its token is spent."""
         key = self._cloud.labels.reservation_id
-        wanted = _requirements(draft.claim).get(key or "")
+        wanted = claims.wanted(draft.claim).get(key or "")
         async with self._moving:
             entries = await self._live.ledger()
             free = [
@@ -191,10 +196,6 @@ def _waiting(draft: Draft, why: str) -> Wait:
     return Wait(_SLOT_CHECK_S, why)
 
 
-def _requirements(claim: NodeClaim) -> Requirements:
-    return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
-
-
 class _Suitable:
     """Claims of one plan ask for the same, one after the other, so the last answer is kept."""
 
@@ -214,8 +215,7 @@ class _Suitable:
 
 def _suitable(claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     """By name: prices change, and a call that is made again has to be the same call."""
-    wanted = _requirements(claim)
-    needs = resources.parse(claim.spec.resources.requests) if claim.spec.resources else resources.NOTHING
+    wanted, needs = claims.wanted(claim), claims.requests(claim)
     allowed = wanted.get(names.INSTANCE_TYPE)
     found = [
         one

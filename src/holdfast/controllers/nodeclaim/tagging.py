@@ -31,5 +31,5 @@ class Tagging:
         node_class = self._live.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
         if node is not None and node_class is not None and draft.holds(claim_conditions.INITIALIZED):
-            await self._cloud.learn(claim, node_class, resources.parse(node.status.capacity))
+            await self._cloud.learn(claim, node_class, resources.parse_readable(node.status.capacity))
         return None

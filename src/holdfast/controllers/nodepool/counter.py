@@ -69,7 +69,7 @@ class Counter:
         return f"counted {used}"
 
     def _measure(self, pool: NodePool, used: Resources) -> None:
-        for metric, amounts in ((USAGE, used), (LIMIT, resources.parse(pool.spec.limits))):
+        for metric, amounts in ((USAGE, used), (LIMIT, resources.parse_readable(pool.spec.limits))):
             for name, amount in amounts.amounts:
                 about = {"nodepool": pool.metadata.name, "resource_type": name}
                 self._recorder.gauge(metric.name, about, amount / 1000 if name == resources.CPU else amount)

@@ -50,17 +50,18 @@ class Status:
             return Done()
         pool, class_name, node_class = known
         found = Verdicts(pool, now_s=self._clock.now_s())
-        self._validate(found, pool)
+        valid = self._validate(found, pool)
         _judge_class(found, class_name, node_class)
         self._registrations.judge(found, pool, node_class)
         found.summarize(READY_NEEDS)
         did = await verdicts.write(self._kube, pool, found.changes | _seen(pool, node_class))
         verdicts.tell(self._recorder, pool, found.all)
-        for why in self._cloud.never(pool, node_class) if node_class is not None else ():
-            self._recorder.event(pool, NEVER, why, warning=True)
+        if valid and node_class is not None:
+            for why in self._cloud.never(pool, node_class):
+                self._recorder.event(pool, NEVER, why, warning=True)
         return Done(did)
 
-    def _validate(self, found: Verdicts, pool: NodePool) -> None:
+    def _validate(self, found: Verdicts, pool: NodePool) -> bool:
         wrong = [
             f"{findings.text_of(one.path)}: {one.message}"
             for one in nodepools.problems(pool, self._cloud.labels.well_known)
@@ -70,6 +71,7 @@ class Status:
             found.put(VALIDATION, FALSE, "NodePoolValidationFailed", message)
         else:
             found.put(VALIDATION, TRUE)
+        return not wrong
 
 
 def _judge_class(found: Verdicts, name: str, node_class: Object | None) -> None:

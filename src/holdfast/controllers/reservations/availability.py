@@ -41,9 +41,10 @@ class Availability:
         pool = known.pool
         try:
             types = await self._cloud.instance_types(known.node_class)
-        except errors.NotReady:
-            return Done()  # until the class has its status, which is watched
-        slots = selected.slots(nodepools.template_requirements(pool), types, self._cloud.labels.well_known)
+            wanted = nodepools.template_requirements(pool)
+        except (errors.NotReady, errors.InvalidInput):
+            return Done()  # until the class has its status or either is mended, and both are watched
+        slots = selected.slots(wanted, types, self._cloud.labels.well_known)
         found = Verdicts(pool, now_s=self._clock.now_s())
         found.all = reservation_condition.of_selected(
             found.all, slots.selected, slots.free, now=found.now, generation=found.generation

@@ -6,10 +6,15 @@ read allows nothing (D-10 to D-12).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast import errors
 from holdfast.core.disruption import cron
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, Reason, World
+
+_DIGITS_MAX: Final = (
+    12  # of a number of nodes; no cluster has more, and int() refuses some thousands of digits
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,8 @@ def _nodes(budget: Budget, nodes: int, now_s: int) -> int | None:
 
 def _amount(text: str, nodes: int) -> int:
     digits = text.removesuffix("%")
-    if not (digits.isascii() and digits.isdigit()):
-        raise errors.InvalidInput(f"{text!r} is neither a number of nodes nor a share of them")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
+        raise errors.InvalidInput(f"{text[:40]!r} is neither a number of nodes nor a share of them")
     if digits == text:
         return int(digits)
     return -(-nodes * int(digits) // 100)

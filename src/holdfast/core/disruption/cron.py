@@ -28,7 +28,7 @@ _NICKNAMES: Final = {
 }
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_PART: Final = re.compile(r"(\*|\?|\w+)(?:-(\w+))?(?:/(\d+))?")
+_PART: Final = re.compile(r"(\*|\?|\w{1,9})(?:-(\w{1,9}))?(?:/([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ def parse(text: str) -> Schedule:
     """InvalidInput when it is none."""
     fields = _NICKNAMES.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
-        raise errors.InvalidInput(f"{text!r} is no schedule: it has {len(fields)} fields instead of five")
+        raise errors.InvalidInput(
+            f"{text[:40]!r} is no schedule: it has {len(fields)} fields instead of five"
+        )
     values = [_values(one, field) for one, field in zip(fields, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = values
     return Schedule(
@@ -113,7 +115,7 @@ def _values(text: str, field: _Field) -> set[int]:
     for part in text.lower().split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise errors.InvalidInput(f"{part!r} is no {field.name}")
+            raise errors.InvalidInput(f"{part[:40]!r} is no {field.name}")
         first, last, step = match.groups()
         if first in ("*", "?"):
             if last is not None:
@@ -122,7 +124,7 @@ def _values(text: str, field: _Field) -> set[int]:
         else:
             low = _number(first, field)
             high = _number(last, field) if last is not None else (field.high if step else low)
-        if low > high or step == "0":
+        if low > high or (step is not None and int(step) == 0):
             raise errors.InvalidInput(f"{part!r} is no {field.name}: it is empty")
         found.update(range(low, high + 1, int(step or 1)))
     return found

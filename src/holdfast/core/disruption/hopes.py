@@ -16,6 +16,7 @@ from holdfast.core.disruption.commands import Code, Method, Why
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
+from holdfast.core.scheduling.axes import bounded
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape
@@ -122,7 +123,7 @@ def _bought(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int
     price = np.array([o.price_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
     known = {name for t, _ in found for name in t.allocatable}
     rooms = {
-        name: np.array([t.allocatable_of(o)[name] for t, o in found], dtype=np.int64)
+        name: np.array(bounded(t.allocatable_of(o)[name] for t, o in found), dtype=np.int64)
         for name in sorted(known)
     }
     return price, rooms

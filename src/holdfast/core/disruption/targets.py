@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.disruption import simulation
+from holdfast.core.scheduling.axes import bounded
 from holdfast.model.pods import PodShape, PodTerm, PodView
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import CPU, MEMORY, Resources, add
@@ -96,7 +97,7 @@ class Targets:
     def _column(self, name: str) -> NDArray[np.int64]:
         found = self._free.get(name)
         if found is None:
-            found = np.array([node.free[name] for node in self._nodes], dtype=np.int64)
+            found = np.array(bounded(node.free[name] for node in self._nodes), dtype=np.int64)
             self._free[name] = found
         return found
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling import constraints, daemons, problem
-from holdfast.core.scheduling.axes import PLENTY
+from holdfast.core.scheduling.axes import PLENTY, bounded
 from holdfast.core.scheduling.kernel import room as room_kernel
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op, Shapes
@@ -197,7 +197,7 @@ def _filters(p: Problem, variants: Variants) -> Ints:
 
 def _limits(p: Problem) -> Ints:
     left = [
-        [pool.limits[name] - pool.used[name] if name in pool.limits else PLENTY for name in p.limited]
+        bounded(pool.limits[name] - pool.used[name] if name in pool.limits else PLENTY for name in p.limited)
         for pool in p.pools
     ]
     return np.array(left, dtype=np.int64).reshape(len(p.pools), len(p.limited))

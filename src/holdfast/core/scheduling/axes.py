@@ -1,6 +1,7 @@
 """The axes that everything is measured on: resources, and the domains of topology keys.
 
-Built once a solve by `problem`. An axis gives every name an index, in sorted order, so that arrays replace maps.
+Built once a solve by `problem`. An axis gives every name an index, in sorted order, so that arrays replace maps. The
+rule: amounts are exact in Python and bounded in arrays, so that the sum of any two fits in 64 bits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,17 @@ from typing import Final
 from holdfast.model.resources import Resources
 
 PLENTY: Final = 2**62  # of a resource that something does not limit
+MOST: Final = PLENTY - 1  # of what there is; a request of PLENTY or more fits nowhere
+
+
+def bounded(amounts: Iterable[int]) -> list[int]:
+    """What there is, as far as arrays can hold it."""
+    return [max(-MOST, min(MOST, amount)) for amount in amounts]
+
+
+def bounded_requests(amounts: Iterable[int]) -> list[int]:
+    """What pods ask for, as far as arrays can hold it."""
+    return [max(-MOST, min(PLENTY, amount)) for amount in amounts]
 
 
 @dataclass(frozen=True)
@@ -23,12 +35,10 @@ class ResourceAxis:
     def size(self) -> int:
         return len(self.names) + len(self.drivers)
 
-    def amounts(self, resources: Resources) -> list[int]:
-        return [resources[name] for name in self.names]
-
     def row(self, resources: Resources, volumes: Mapping[str, int]) -> list[int]:
         """What there is of each; a driver that `volumes` does not name is not limited."""
-        return [*self.amounts(resources), *(volumes.get(driver, PLENTY) for driver in self.drivers)]
+        attachable = (volumes.get(driver, PLENTY) for driver in self.drivers)
+        return bounded((*(resources[name] for name in self.names), *attachable))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling.axes import PLENTY
+from holdfast.core.scheduling.axes import PLENTY, bounded
 from holdfast.core.scheduling.world import Ints
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
@@ -124,7 +124,7 @@ class Columns:
     def _column(self, name: str, amounts: Callable[[], list[int]]) -> Ints:
         found = self._by_name.get(name)
         if found is None:
-            found = self._by_name[name] = np.array(amounts(), dtype=np.int64)
+            found = self._by_name[name] = np.array(bounded(amounts()), dtype=np.int64)
         return found
 
 

@@ -181,7 +181,7 @@ def _add_up(p: Problem, nodes: Nodes) -> None:
     for template, (rows, found) in zip(p.templates, nodes.by_template(p), strict=True):
         if template.kind == BOUGHT:
             prices = rows.price[found]
-            nodes.price_nano += int(prices.sum())
+            nodes.price_nano += sum(prices.tolist())  # exact, where int64 would wrap around
             nodes.unpriced += int((prices == UNKNOWN_PRICE).sum())
 
 

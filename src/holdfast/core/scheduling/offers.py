@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
+from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis, bounded
 from holdfast.core.scheduling.columns import Columns, Mask
 from holdfast.core.scheduling.world import Ints
 from holdfast.model.offerings import InstanceType, Offering
@@ -115,7 +115,7 @@ def rows(columns: Columns, picked: Ints, measures: Measures, overhead: Sequence[
     axis, reservations, limited = measures.axis, measures.reservations, measures.limited
     rooms = [columns.allocatable(name) for name in axis.names]
     if overhead:
-        taken = np.array([[one[name] for name in axis.names] for one in overhead], dtype=np.int64)
+        taken = np.array([bounded(one[name] for name in axis.names) for one in overhead], dtype=np.int64)
         rooms = [room - taken[columns.room_type, i] for i, room in enumerate(rooms)]
     rooms += [columns.attachable(driver) for driver in axis.drivers]
     row_type = columns.type_of[picked]

@@ -126,7 +126,7 @@ def _worth_of_resources(p: Problem, variants: Variants, masks: list[Mask]) -> Fl
         )
     rooms = np.vstack([rows.rooms[rows.room_of[kept]] for rows, kept in bought]).astype(float)
     prices = np.concatenate([rows.price[kept] for rows, kept in bought]).astype(float)
-    return duals.worth(rooms, prices, variants.demand.astype(float))
+    return duals.worth(rooms, prices, variants.demand)
 
 
 def _cheapest(rows: Rows, mask: Mask) -> Ints:
@@ -145,7 +145,7 @@ def _sizes(p: Problem, t: int) -> Ints:
 
 def _average_millis(p: Problem, variants: Variants) -> float:
     """The cpu that a pod asks for on average, in thousandths."""
-    asked: dict[str, int] = dict(zip(p.resources.names, variants.demand.tolist(), strict=False))
+    asked: dict[str, float] = dict(zip(p.resources.names, variants.demand.tolist(), strict=False))
     return asked.get(resources.CPU, 0) / asked[resources.PODS]
 
 

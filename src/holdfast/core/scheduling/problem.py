@@ -233,7 +233,7 @@ def _shared_claims(
 
 def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
     """[shape, resource] what one pod adds to a node: its resources, and its attachments by driver."""
-    columns = [[shape.requests[name] for shape in shapes] for name in axis.names]
+    columns = [axes.bounded_requests(shape.requests[name] for shape in shapes) for name in axis.names]
     columns += [
         [sum(driver == one for one, _ in set(shape.volumes.claims)) for shape in shapes]
         for driver in axis.drivers

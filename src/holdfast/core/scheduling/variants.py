@@ -23,7 +23,7 @@ class Variants:
     ops: list[Op]  # those of pods, then the filters of groups
     first_filter: int
     c_first: Ints
-    demand: Ints  # [resource] what all pods ask for together
+    demand: NDArray[np.float64]  # [resource] what all pods ask for together
     v_req: Ints
     v_ops: Ints
     v_op_first: Ints
@@ -92,7 +92,7 @@ def build(p: Problem) -> Variants:
         ops=ops + constraints.filters,
         first_filter=len(ops),
         c_first=c_first,
-        demand=np.array([len(c.pods) for c in p.classes], dtype=np.int64) @ requests,
+        demand=np.array([len(c.pods) for c in p.classes], dtype=float) @ requests,
         v_req=np.repeat(requests, repeats, axis=0),
         v_steady=steady.astype(np.uint8),
         v_ports=_port_rows(p, clashing=False)[distinct],

@@ -1,0 +1,180 @@
+"""Hostile values in every kind of object that the program reads; `make fuzz-hostile` runs more worlds."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+import hostile
+import hostile_world
+from holdfast import errors
+from holdfast.api import kinds, orders, reboots
+from holdfast.api.cluster import PodDisruptionBudget
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from holdfast.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
+from holdfast.cloud.aws import class_checks, class_hash, labels, node_shape
+from holdfast.controllers import drain
+from holdfast.controllers.claim_draft import Draft
+from holdfast.core.disruption import budgets as disruption_budgets
+from holdfast.core.disruption.inputs import Reason
+from holdfast.state import (
+    budgets,
+    claims,
+    daemonsets,
+    default_spreads,
+    disruption,
+    in_flight,
+    nodepools,
+    nodes,
+    pod_shapes,
+    volumes,
+    workloads,
+)
+from holdfast.state.node_terms import LabelRules
+from holdfast.state.nodes import Halves
+from holdfast.state.pod_shapes import Surroundings
+from holdfast.state.pods import PodConverter
+from objects import NOW_S
+
+PER_KIND = 300
+WORLDS = 6
+RULES = LabelRules(labels.WELL_KNOWN_LABELS)
+
+
+def test_what_has_to_be_seen_is_seen_whatever_is_written_in_it() -> None:
+    for obj in read_objects():
+        for convert in ALWAYS.get(type(obj), ()):
+            convert(obj)
+
+
+def test_what_can_be_refused_is_refused_with_a_reason() -> None:
+    refused = 0
+    for obj in read_objects():
+        for convert in OR_REFUSED.get(type(obj), ()):
+            with contextlib.suppress(errors.InvalidInput):
+                convert(obj)
+                refused -= 1
+            refused += 1
+    assert refused > PER_KIND
+
+
+def test_a_pool_that_cannot_be_read_has_a_finding() -> None:
+    for obj in read_objects():
+        if isinstance(obj, NodePool):
+            try:
+                nodepools.view(obj, (), nodepools.NONE_USED)
+            except errors.InvalidInput:
+                assert list(nodepools.problems(obj, RULES.well_known))
+
+
+def test_a_class_that_cannot_be_read_has_a_problem() -> None:
+    for obj in read_objects():
+        if isinstance(obj, EC2NodeClass):
+            try:
+                node_shape.of(obj)
+            except errors.InvalidInput:
+                assert class_checks.problem(obj) is not None
+
+
+@pytest.mark.parametrize("seed", range(1, WORLDS + 1))
+def test_hostile_objects_hold_up_no_healthy_pod_and_no_healthy_disruption(seed: int) -> None:
+    hostile_world.run(seed)
+
+
+# --- Every conversion ---------------------------------------------------------------------------------
+
+
+def read_objects() -> Iterator[Object]:
+    """Those that decode; what does not is refused where it is read from the API server."""
+    by_name = {kind.kind: kind for kind in (*kinds.OURS, *kinds.BUILT_IN)}
+    for kind in hostile.kinds():
+        dice = Random(f"{kind}")
+        for number in range(PER_KIND):
+            document = hostile.document(kind, f"x-{number}", dice)
+            with contextlib.suppress(msgspec.ValidationError):
+                yield kinds.from_plain(document, by_name[kind])
+
+
+def _bound(pod: Pod) -> None:
+    converter = PodConverter(RULES)
+    view, _ = converter.view(pod, now_s=NOW_S)
+    node = Node(metadata=pod.metadata)
+    assert nodes.view(Halves(node, None), [view]).free is not None
+    drain.drain([pod], now_s=NOW_S, until_s=NOW_S + 60)
+
+
+def _budgets(pool: NodePool) -> None:
+    rules = disruption.rules(pool)
+    for reason in Reason:
+        limit = disruption_budgets.limit(rules.budgets, reason, 10, NOW_S)
+        assert limit is None or limit >= 0
+
+
+def _claim_alone(claim: NodeClaim) -> None:
+    claims.view(claim, labels.CLOUD_LABELS)
+    in_flight.view(claim, (), labels.CLOUD_LABELS)
+    halves = Halves(None, claim)
+    nodes.view(halves)
+    nodes.counts_for(halves)
+    disruption.facts(halves, reboots_s=reboots.of(claim))
+    orders.of(claim)
+    draft = Draft(claim, NOW_S)
+    draft.since_s("Launched")
+    draft.moved()
+
+
+def _made(workload: Any) -> None:
+    if workloads.count(workload) <= workloads.PODS_MAX:
+        for pod in workloads.expand([workload], ()).pods[:3]:
+            PodConverter(RULES).view(pod, now_s=NOW_S)
+
+
+def _storage(*found: Any) -> None:
+    pod = kinds.from_plain(hostile.complete("Pod", "p"), Pod)
+    assert isinstance(pod, Pod)
+    known = volumes.storage(
+        [one for one in found if isinstance(one, PersistentVolumeClaim)],
+        [one for one in found if isinstance(one, PersistentVolume)],
+        [one for one in found if isinstance(one, StorageClass)],
+    )
+    pod_shapes.convert(pod, Surroundings(storage=known), RULES)
+
+
+def _node(node: Node) -> None:
+    halves = Halves(node, None)
+    nodes.view(halves)
+    nodes.counts_for(halves)
+    disruption.facts(halves)
+
+
+Converters = dict[type[Object], tuple[Callable[[Any], object], ...]]
+ALWAYS: Converters = {
+    Pod: (_bound,),
+    Node: (_node,),
+    NodeClaim: (_claim_alone,),
+    NodePool: (_budgets, nodepools.template_hash),
+    PodDisruptionBudget: (budgets.view,),
+    DaemonSet: (lambda one: daemonsets.view(one, None, PodConverter(RULES)),),
+    Deployment: (_made, lambda one: default_spreads.defaults((), (), [one])),
+    ReplicaSet: (_made, lambda one: default_spreads.defaults((), (), [one])),
+    StatefulSet: (_made, lambda one: default_spreads.defaults((), (), [one])),
+    Job: (_made,),
+    PersistentVolume: (_storage,),
+    PersistentVolumeClaim: (_storage,),
+    StorageClass: (_storage,),
+    EC2NodeClass: (class_checks.problem,),
+}
+OR_REFUSED: Converters = {
+    NodePool: (lambda pool: nodepools.view(pool, (), nodepools.NONE_USED),),
+    NodeClaim: (claims.wanted, claims.requests, nodes.claim_taints),
+    EC2NodeClass: (node_shape.of, class_hash.of),
+}

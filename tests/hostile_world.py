@@ -1,0 +1,53 @@
+"""The whole program among hostile objects: what is healthy goes on as if they were not there.
+
+Callers: tests/fuzz/test_hostile_objects.py and scripts/fuzz_hostile.py. A seed is one cluster in virtual time. The
+objects are written around the API server's validation, as objects are that were written before a CRD was changed.
+The program is strict, so anything that would park a key ends the run.
+"""
+
+from random import Random
+
+import app_world
+import hostile
+from app_world import AppWorld
+from holdfast.api.meta import Object
+
+HOSTILE = "hostile-"
+OBJECTS = 40
+DISRUPTION = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+
+
+def run(seed: int, *, objects: int = OBJECTS) -> None:
+    """Raises where a healthy pod gets no node, an empty node stays, or the program has a bug."""
+    dice = Random(seed)
+
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        requirements = [app_world.instance_types("m5.large")]
+        await world.node_pool(requirements=requirements, disruption=DISRUPTION)
+        await world.deploy("web", 2, cpu="1500m")
+        await world.until_running(2)
+        for number in range(objects):
+            write(world, dice.choice(hostile.kinds()), number, dice)
+        await world.sleep(30)
+        await world.deploy("late", 1, cpu="1500m")
+        await world.until_running(1, "late")
+        await world.scale("web", 0)
+
+        async def one_is_left() -> bool:
+            return len([claim for claim in await world.claims() if is_healthy(claim)]) == 1
+
+        await world.until(one_is_left, within_s=600)
+        await world.until_running(1, "late")
+
+    app_world.run(program, seed=seed)
+
+
+def write(world: AppWorld, kind: str, number: int, dice: Random) -> None:
+    document = hostile.document(kind, f"{HOSTILE}{kind.lower()}-{number}", dice, stored=True)
+    document["metadata"] |= {"uid": f"{HOSTILE}{number}", "creationTimestamp": "2026-11-15T10:00:00Z"}
+    world.server.registry.store.put(hostile.bucket(kind), document)
+
+
+def is_healthy(obj: Object) -> bool:
+    return not obj.metadata.name.startswith(HOSTILE)
