@@ -111,8 +111,9 @@ def endpoint(services: Mapping[str, Service] | None = None, **kwargs: Any) -> En
 class Clients:
     """Real botocore clients of one session, whose calls arrive at an endpoint."""
 
-    def __init__(self, session: Any, url: str | None) -> None:
+    def __init__(self, session: Any, url: str | None, region: str) -> None:
         self._session = session
+        self._region = region
         self._url = url
         self._made: dict[str, Any] = {}
 
@@ -120,7 +121,7 @@ class Clients:
         if service not in self._made:
             self._made[service] = self._session.create_client(
                 service,
-                region_name=REGION,
+                region_name=self._region,
                 endpoint_url=self._url,
                 aws_access_key_id="AKIATEST",
                 aws_secret_access_key="secret",  # noqa: S106 - nobody checks it
@@ -134,7 +135,7 @@ class Clients:
 
 
 @contextlib.contextmanager
-def clients(front: str, world: Endpoint) -> Iterator[Clients]:
+def clients(front: str, world: Endpoint, region: str = REGION) -> Iterator[Clients]:
     session = botocore.session.Session()
     session.register_component("data_loader", _loader())
     events = session.get_component("event_emitter")
@@ -147,7 +148,7 @@ def clients(front: str, world: Endpoint) -> Iterator[Clients]:
                 before_send.install(events, world)
             case _:
                 url = stack.enter_context(served(world))
-        yield stack.enter_context(contextlib.closing(Clients(session, url)))
+        yield stack.enter_context(contextlib.closing(Clients(session, url, region)))
 
 
 @contextlib.contextmanager

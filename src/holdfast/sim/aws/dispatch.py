@@ -36,7 +36,7 @@ def _answer(endpoint: Endpoint, request: Request) -> Response:
     except KeyError:
         unknown = ApiError("InvalidAction", f"There is no service {scope.service}.")
         return protocols.codec("ec2").error(unknown, request_id)
-    caller = endpoint.caller(scope.access_key, request.headers.get("user-agent", ""))
+    caller = endpoint.caller(scope.access_key, request.headers.get("user-agent", ""), scope.region)
     operation = codec.operation(request)
     params: Mapping[str, Any] = {}
     try:

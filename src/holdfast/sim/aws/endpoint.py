@@ -11,7 +11,7 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from holdfast import ports
 from holdfast.sim.aws.codec import protocols
@@ -36,6 +36,11 @@ class Call:
     error: str | None  # the code of the answer, or in words why there was none
 
 
+class Guard(Protocol):
+    def check(self, service: str, operation: str, params: Mapping[str, Any], caller: Caller, /) -> None:
+        """Raises ApiError when the caller may not make the call."""
+
+
 class Endpoint:
     def __init__(
         self,
@@ -49,6 +54,7 @@ class Endpoint:
         self.services = services  # by the name in signatures, which is botocore's name too
         self.clock = clock
         self.faults: Faults = faults or NoFaults()
+        self.guard: Guard | None = None  # without one every caller may make every call
         self.broken: AssertionError | WrongShape | None = None  # the first bug of the simulator itself
         self.log: deque[Call] = deque(maxlen=LOG_MAX)
         self.counts: Counter[tuple[str, str, str | None]] = Counter()  # service, operation, error
@@ -57,8 +63,8 @@ class Endpoint:
         self._request_numbers = itertools.count(1)
         self._patient = False
 
-    def caller(self, access_key: str, user_agent: str) -> Caller:
-        return Caller(self._accounts.get(access_key, self._account), access_key, user_agent)
+    def caller(self, access_key: str, user_agent: str, region: str = "") -> Caller:
+        return Caller(self._accounts.get(access_key, self._account), access_key, user_agent, region)
 
     def request_id(self) -> str:
         """A new one, in the form AWS gives them."""
@@ -121,6 +127,8 @@ class Endpoint:
             raise fault
         if service not in self.services:
             raise codec.no_such_action(operation)
+        if self.guard is not None:
+            self.guard.check(service, operation, params, caller)
         try:
             result = self.services[service].call(operation, params, caller)
         except NoSuchOperation:

@@ -51,6 +51,15 @@ class Iam:
         """What EC2 asks before it launches with a profile."""
         return name in self._profiles
 
+    def role_of(self, name: str) -> str | None:
+        """The role in a profile."""
+        return self._profiles[name].role if name in self._profiles else None
+
+    def profile(self, name: str) -> tuple[str, Mapping[str, str]] | None:
+        """The path and the tags of a profile."""
+        found = self._profiles.get(name)
+        return (found.path, found.tags) if found else None
+
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(_Saved(self._given, list(self._profiles.values())))
 

@@ -17,6 +17,7 @@ class Caller:
     account_id: str
     access_key: str = ""
     user_agent: str = ""
+    region: str = ""  # that the request was signed for
 
 
 class Service(Protocol):

@@ -49,7 +49,8 @@ class BeforeCall:
     ) -> tuple[AWSResponse, dict[str, Any]]:
         service = model.service_model.service_name
         request_id = self._endpoint.request_id()
-        caller = self._endpoint.caller(_access_key(request_signer), params["headers"].get("User-Agent", ""))
+        agent = params["headers"].get("User-Agent", "")
+        caller = self._endpoint.caller(_access_key(request_signer), agent, request_signer.region_name or "")
         asked = self._copy(model)(context[_PARAMS])
         codec = protocols.codec(service)
         try:
