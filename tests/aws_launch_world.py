@@ -7,7 +7,9 @@ from typing import Any
 from aws_world import ACCOUNT, CA_BUNDLE, CLUSTER_ENDPOINT, REGION, World, run
 from builders import requirement
 from holdfast import ports
+from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import type_listing
 from holdfast.cloud.aws.cluster import Cluster
@@ -30,6 +32,17 @@ LISTINGS: list[TypeListing] = []
 
 def capacity_type(*values: str) -> dict[str, Any]:
     return requirement("karpenter.sh/capacity-type", "In", *values)
+
+
+def resolve(world: "LaunchWorld", node_class: EC2NodeClass) -> EC2NodeClass:
+    """Through the whole door, as the API server would have it after the patch."""
+    body = to_wire(node_class)
+    patch = run(world.cloud.resolve(node_class))
+    status = {**body.get("status", {}), **patch}
+    body["status"] = {key: value for key, value in status.items() if value is not None}
+    made = kinds.from_plain(body, EC2NodeClass)
+    assert isinstance(made, EC2NodeClass)
+    return made
 
 
 class LaunchWorld(World):

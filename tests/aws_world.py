@@ -49,6 +49,10 @@ OTHER = "444455556666"
 CLUSTER_ENDPOINT = "https://example"
 CA_BUNDLE = ca_bundle("the API server's")
 ROLE = "KarpenterNodeRole-test"
+CLUSTER_TAGS = {
+    f"kubernetes.io/cluster/{ec2_setup.CLUSTER}": "owned",
+    "eks:eks-cluster-name": ec2_setup.CLUSTER,
+}
 ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
 TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
 FAMILIES = ("t3", "t4g", "m5", "m5a", "m6g", "c5", "c6a", "r5", "g5", "p5")
@@ -140,7 +144,7 @@ class World:
         """The product with an empty memory."""
         told = Setup(
             cluster=ec2_setup.CLUSTER,
-            tags={"eks:eks-cluster-name": ec2_setup.CLUSTER},
+            tags=CLUSTER_TAGS,
             kubernetes=lambda: self.kubernetes,
             settings=self.settings,
         )

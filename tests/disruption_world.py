@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import msgspec
+
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.sim.ec2.entities import Reservation
+from holdfast.state import times
 
 ONE_PER_NODE = {"cpu": "1500m"}
 ANY_NUMBER: list[dict[str, Any]] = [{"nodes": "100%"}]
@@ -29,6 +32,16 @@ async def pool(
         disruption={"budgets": budgets, "consolidateAfter": consolidate_after},
         **template,
     )
+
+
+async def kernel_is(world: AppWorld, status: str) -> None:
+    """What an agent on the node says of it."""
+    (node,) = await world.nodes()
+    now = times.text(world.clock.now_s())
+    found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
+    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
+    change = {"status": {"conditions": [*others, found]}}
+    await world.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
 async def kinds_of_nodes(world: AppWorld) -> list[str]:

@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from aws_launch_world import JOINED, LaunchWorld
+from aws_launch_world import JOINED, LaunchWorld, resolve
 from aws_world import REGION, condition, run
-from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.meta import to_wire
 from holdfast.cloud.aws.resolve import VALIDATION
 from holdfast.cloud.aws.templates import Surroundings
 from holdfast.sim.aws.errors import ApiError
@@ -21,17 +19,6 @@ TAGS = {"team": "ml"}
 @pytest.fixture
 def world() -> LaunchWorld:
     return LaunchWorld()
-
-
-def resolve(world: LaunchWorld, node_class: EC2NodeClass) -> EC2NodeClass:
-    """Through the whole door, as the API server would have it after the patch."""
-    body = to_wire(node_class)
-    patch = run(world.cloud.resolve(node_class))
-    status = {**body.get("status", {}), **patch}
-    body["status"] = {key: value for key, value in status.items() if value is not None}
-    made = kinds.from_plain(body, EC2NodeClass)
-    assert isinstance(made, EC2NodeClass)
-    return made
 
 
 def verdict(node_class: EC2NodeClass) -> tuple[str, str]:

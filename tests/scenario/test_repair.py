@@ -3,33 +3,21 @@
 import dataclasses
 from typing import Any
 
-import msgspec
 import pytest
 
 import app_world
 import cluster_world
 from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, pool, said
+from disruption_world import ONE_PER_NODE, kernel_is, pool, said
 from holdfast import names
 from holdfast.api.nodes import Node
 from holdfast.sim.cluster import timings
 from holdfast.sim.ec2.entities import Instance, Reservation
-from holdfast.state import times
 
 REPAIR = dataclasses.replace(
     app_world.SETTINGS, disruption=dataclasses.replace(app_world.SETTINGS.disruption, node_repair=True)
 )
 TOLERATED_S = 30 * 60
-
-
-async def kernel_is(world: AppWorld, status: str) -> None:
-    """What an agent on the node says of it."""
-    (node,) = await world.nodes()
-    now = times.text(world.clock.now_s())
-    found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
-    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
-    change = {"status": {"conditions": [*others, found]}}
-    await world.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
 async def one_slot(

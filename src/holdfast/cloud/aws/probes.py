@@ -17,7 +17,7 @@ from holdfast import errors, names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference
-from holdfast.cloud.aws import calls, choice, fleets, labels, templates
+from holdfast.cloud.aws import calls, choice, fleets, labels, template_data, templates
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.choice import Choice, Wanted
 from holdfast.cloud.aws.class_checks import Problem
@@ -31,6 +31,7 @@ from holdfast.model.offerings import InstanceType
 ALLOWED_TTL_S: Final = 1800.0
 FORBIDDEN_TTL_S: Final = 300.0  # whoever grants the rights does not wait for long
 _PROFILE_WORDS: Final = "IAM Instance Profile"  # EC2 has no code of its own for one that it does not know
+_TAGGED: Final = ("instance", "network-interface", "volume")  # what RunInstances creates
 _REFUSED: Final = (errors.Unauthorized, errors.Rejected)
 
 Types = Callable[[EC2NodeClass], Awaitable[tuple[InstanceType, ...]]]
@@ -101,6 +102,7 @@ class Probes:
                 "SubnetId": subnet.id,
                 "MinCount": 1,
                 "MaxCount": 1,
+                "TagSpecifications": template_data.tag_specifications(_TAGGED, template.tags),
             }
             try:
                 await self._dry_run("RunInstances", request)

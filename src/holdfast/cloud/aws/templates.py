@@ -133,13 +133,16 @@ def image(instance_type: InstanceType, amis: Iterable[AMI]) -> str | None:
 
 
 def object_tags(claim: NodeClaim, node_class: EC2NodeClass, cluster: Cluster) -> dict[str, str]:
-    """What everything that is made for a claim of this class is tagged with. Ours win over the user's."""
+    """What everything that is made for a claim of this class is tagged with. Ours win over the user's.
+
+    The tag of the NodePool is always there, empty where there is none, as Karpenter has it: the IAM policy lets the
+    controller create, tag and terminate only what has the tag.
+    """
     direct = direct_setting(node_class)
-    pool = claim.metadata.labels.get(names.NODEPOOL)
     return {
         **node_class.spec.tags,
         **cluster.tags,
-        **({names.NODEPOOL: pool} if pool else {}),
+        names.NODEPOOL: claim.metadata.labels.get(names.NODEPOOL, ""),
         aws.EC2NODECLASS: node_class.metadata.name,
         **({aws.CAPACITY_RESERVATION_SETTING: direct} if direct else {}),
     }
