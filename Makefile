@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-live bench-peer demo e2e format fuzz fuzz-api fuzz-hostile sim peers test data generate lock clean
+.PHONY: help setup check bench bench-live bench-peer demo e2e faults format fuzz fuzz-api fuzz-hostile sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -49,6 +49,9 @@ fuzz-hostile: $(STAMP) ## run the program among objects with hostile values (N=1
 
 sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
 	PYTHONPATH=tests $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
+
+faults: $(STAMP) ## inject faults between the real process and its endpoints (KIND=all SEED=1 TIME=1800 N=; docs/reliability.md)
+	PYTHONPATH=tests $(BIN)/python scripts/run_faults.py --kind $(or $(KIND),all) --seed $(or $(SEED),1) --time $(or $(TIME),1800) --count $(or $(N),0)
 
 bench: $(STAMP) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py

@@ -1,0 +1,140 @@
+"""Injects faults between `holdfast run` and its two endpoints, and checks that everything recovers: `make faults`.
+
+KIND is `all`, `calls` (every fault on every call), `pauses`, `kills`, `stale`, `clocks`, or one fault of `calls`, such as
+`cut`. The same seed gives the same order of faults and the same damage. Results are added to a file, from which
+`--table` writes the table of docs/reliability.md.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from faults import campaign, kills, pauses, views
+from faults.damage import Kind
+from holdfast.runtime.clock import RealClock
+
+RESULTS: Final = Path(".cache/faults.json")
+SCENARIOS: Final = ("calls", "pauses", "kills", "stale", "clocks")
+_PAUSES: Final = 10
+_KILLS: Final = 100
+
+
+def main() -> int:
+    options = _options()
+    if options.table:
+        print(table(json.loads(options.results.read_text(encoding="utf-8"))))
+        return 0
+    began_s = RealClock().now_s()
+    found = asyncio.run(_run(options))
+    date = datetime.fromtimestamp(began_s, UTC).strftime("%Y-%m-%d")
+    kept = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else []
+    options.results.parent.mkdir(exist_ok=True)
+    command = f"make faults KIND={options.kind} SEED={options.seed} TIME={options.time} N={options.count}"
+    run = {"date": date, "command": command, "scenarios": found}
+    options.results.write_text(json.dumps([*kept, run], indent=1), encoding="utf-8")
+    print(table([run]))
+    failures = [row for rows in found.values() for row in rows["results"] if _failed(row)]
+    for row in failures:
+        print(
+            f"FAILED {row['call']}: {row['kind']} during {row['step']}, seed {row['seed']}: {row['outcome']}"
+        )
+    return 1 if failures else 0
+
+
+async def _run(options: argparse.Namespace) -> dict[str, Any]:
+    wanted = SCENARIOS if options.kind == "all" else (options.kind,)
+    found: dict[str, Any] = {}
+    for name in wanted:
+        if name == "pauses":
+            found[name] = await pauses.run(options.count or _PAUSES, options.seed, print)
+        elif name == "kills":
+            found[name] = await kills.run(options.count or _KILLS, options.seed, print)
+        elif name == "stale":
+            found[name] = await views.run_stale(options.count or 3, options.seed, print)
+        elif name == "clocks":
+            found[name] = await views.run_clocks(options.count or 4, options.seed, print)
+        else:
+            found["calls"] = await _calls(options, None if name == "calls" else Kind(name))
+    return found
+
+
+async def _calls(options: argparse.Namespace, kind: Kind | None) -> dict[str, Any]:
+    step_calls = await campaign.discover(print)
+    chosen = campaign.pairs(step_calls, [kind] if kind else tuple(Kind))
+    if options.only:
+        chosen = [pair for pair in chosen if options.only in f"{pair[0]}: {pair[1]}"]
+    if options.count:
+        chosen = campaign.sample(chosen, options.count, options.seed)
+    print(f"{len(chosen)} faults of {len({call for call, _ in chosen})} calls, for {options.time} s")
+    outcome = await campaign.run(
+        step_calls, chosen, seed=options.seed, time_s=options.time, worlds=options.worlds, tell=_tell
+    )
+    return outcome.plain()
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)
+
+
+# --- The table ------------------------------------------------------------------------------------------
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """Fault, times injected, outcome: from the results of real runs."""
+    lines = []
+    for run in runs:
+        lines += [f"`{run['command']}`, {run['date']}:", ""]
+        for name, found in run["scenarios"].items():
+            lines += _scenario(name, found)
+    return "\n".join(lines)
+
+
+def _scenario(name: str, found: dict[str, Any]) -> list[str]:
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in found["results"]:
+        rows[row["kind"]].append(row)
+    lines = ["| fault | calls | times injected | outcome |", "| --- | --- | --- | --- |"]
+    for kind, own in sorted(rows.items()):
+        met = [row for row in own if row["injected"]]
+        lines.append(
+            f"| {kind} | {len({row['call'] for row in met})} | {sum(row['injected'] for row in met)} | {_outcomes(own)} |"
+        )
+    note = f"{name}: {sum(row['injected'] > 0 for row in found['results'])} of {len(found['results']) + found.get('left', 0)}"
+    return [note + " planned faults were injected.", "", *lines, ""]
+
+
+def _outcomes(rows: list[dict[str, Any]]) -> str:
+    counted = Counter("failed" if _failed(row) else row["outcome"] for row in rows)
+    return ", ".join(f"{count} {what}" for what, count in counted.most_common())
+
+
+def _failed(row: dict[str, Any]) -> bool:
+    return row["outcome"] not in ("recovered", "not met")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--kind", default="all", help="what to inject")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--count", type=int, default=0, help="how many; 0: all of `calls`, 10 pauses, 100 kills"
+    )
+    parser.add_argument("--time", type=int, default=1800, help="seconds for `calls`")
+    parser.add_argument("--worlds", type=int, default=3, help="worlds at once for `calls`")
+    parser.add_argument(
+        "--only", default="", help="only faults whose text contains this, such as 'list pods: cut'"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file to which results are added")
+    parser.add_argument(
+        "--table", action="store_true", help="print the table of all results, and run nothing"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,295 @@
+"""Every fault on every call: finds the calls in a clean run, then injects faults and checks that the world recovers.
+
+Used by `scripts/run_faults.py` and by the tests. A *round* arms a few faults of different calls, runs one step, waits until
+the faults were met, heals them, adds a pod, and waits until everything is settled. A round that fails is repeated with
+one fault at a time in a new world, which shows the fault that does it.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from faults import calls, damage, steps, world
+from faults.calls import Call
+from faults.damage import Kind
+from faults.proxy import Injection
+from faults.world import FaultWorld
+
+BATCH: Final = 3
+BATCH_OF_SLOW_STEPS: Final = 6
+MET_WITHIN_S: Final = 12.0
+LEADS_WITHIN_S: Final = 90.0  # after a restart
+LONG_POLL_S: Final = 25.0
+SETTLES_WITHIN_S: Final = 150.0
+TRIES: Final = 3
+
+Pair = tuple[Call, Kind]
+StepCalls = dict[str, frozenset[Call]]  # the calls that each step makes
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Result:
+    """One fault of one call: how often it was injected, and what came of it."""
+
+    endpoint: str
+    call: str
+    kind: str
+    step: str
+    injected: int
+    outcome: str  # "recovered", "not met", or what went wrong
+    seconds: float
+    seed: int
+
+    @property
+    def is_failure(self) -> bool:
+        return self.outcome not in ("recovered", "not met")
+
+
+@dataclass
+class Round:
+    step: str
+    pairs: list[Pair]
+    alone: bool = False  # repeated, to find the fault of a round that failed
+
+
+@dataclass
+class Outcome:
+    results: list[Result] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    failed_rounds: list[dict[str, Any]] = field(default_factory=list)
+    left: int = 0  # faults that the time did not suffice for
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "calls": self.calls,
+            "left": self.left,
+            "results": [asdict(result) for result in self.results],
+            "failed_rounds": self.failed_rounds,
+        }
+
+
+# --- The calls ------------------------------------------------------------------------------------------
+
+
+async def discover(tell: Tell = lambda _: None, life: Iterable[str] = steps.LIFE) -> StepCalls:
+    """The calls of each step, from a run without faults."""
+    found: dict[str, set[Call]] = {}
+    async with world.serving() as made:
+        await begin(made)
+        found["restart"] = set(made.current.seen)
+        dice = random.Random(0)
+        for name in life:
+            process, before = made.current, Counter(made.current.seen)
+            await steps.STEPS[name](made, dice)
+            await asyncio.sleep(1.0)
+            problems = [*await made.converged(SETTLES_WITHIN_S), *made.broken_rules()]
+            assert not problems, f"without any fault, {name} does not settle: {problems}"
+            made_calls = made.current.seen - (before if process is made.current else Counter())
+            found.setdefault(name, set()).update(made_calls)
+            tell(f"clean {name}: {len(made_calls)} calls")
+    return {name: frozenset(made_calls) for name, made_calls in found.items()}
+
+
+async def begin(made: FaultWorld) -> None:
+    await made.set_up()
+    await made.app(steps.APP, steps.LEAST)
+    await made.start_process()
+    problems = await made.converged(SETTLES_WITHIN_S)
+    assert not problems, f"the world does not come up: {problems}"
+
+
+def pairs(step_calls: StepCalls, kinds: Iterable[Kind] = tuple(Kind)) -> list[Pair]:
+    every = sorted(frozenset[Call]().union(*step_calls.values()))
+    return [(call, kind) for call in every for kind in kinds if damage.applies(kind, to_watch=call.is_watch)]
+
+
+def sample(every: list[Pair], count: int, seed: int) -> list[Pair]:
+    return random.Random(seed).sample(every, min(count, len(every)))
+
+
+# --- Rounds ---------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Campaign:
+    step_calls: StepCalls
+    seed: int
+    ends_s: float  # on the loop's clock
+    tell: Tell = lambda _: None
+    outcome: Outcome = field(default_factory=Outcome)
+    todo: list[Pair] = field(default_factory=list)
+    suspects: list[Round] = field(default_factory=list)
+    _tries: Counter[Pair] = field(default_factory=Counter)
+    _number: int = 0
+
+    def begin(self, chosen: list[Pair]) -> None:
+        self.todo = list(chosen)
+        random.Random(self.seed).shuffle(self.todo)
+        self.outcome.calls = sorted({f"{call.endpoint} {call}" for call, _ in chosen})
+
+    @property
+    def is_over(self) -> bool:
+        done = not self.todo and not self.suspects
+        return done or asyncio.get_running_loop().time() >= self.ends_s
+
+    async def work(self, worker: int) -> None:
+        """Rounds in worlds of its own, until nothing is left or the time is over."""
+        while not self.is_over:
+            async with world.serving() as made:
+                await begin(made)
+                healthy = True
+                while healthy and not self.is_over:
+                    healthy = await self._next(made, worker)
+
+    async def _next(self, made: FaultWorld, worker: int) -> bool:
+        self._number += 1
+        dice = random.Random(self.seed * 1_000_003 + self._number)
+        chosen = self._suspect(made) or self._choose(made, dice)
+        if chosen is None:
+            self.outcome.left = len(self.todo)
+            self.todo = []
+            return True
+        began_s = asyncio.get_running_loop().time()
+        armed, problems = await play(made, chosen, dice)
+        took_s = asyncio.get_running_loop().time() - began_s
+        self._record(chosen, armed, problems, took_s)
+        text = ", ".join(f"{one.call}: {one.kind} x{one.hits}" for one in armed)
+        self.tell(f"[{worker}] {chosen.step} {took_s:.1f} s, {text}: {'; '.join(problems) or 'recovered'}")
+        for line in world.lines(made.current)[-6:] if problems else ():
+            self.tell(f"      {line}")
+        return not problems
+
+    def _suspect(self, made: FaultWorld) -> Round | None:
+        for number, one in enumerate(self.suspects):
+            if steps.may_run(one.step, made):
+                return self.suspects.pop(number)
+        return None
+
+    def _choose(self, made: FaultWorld, dice: random.Random) -> Round | None:
+        """A step during which faults that are left can be met, and some of those."""
+        names = [name for name in steps.STEPS if steps.may_run(name, made)]
+        met = {name: {pair for pair in self.todo if self._can_meet(name, pair[0])} for name in names}
+        useful = [name for name in names if met[name]]
+        if not useful:
+            cleaning = [name for name in ("remove-class", "shrink") if name in names]
+            return Round(cleaning[0], []) if self.todo and cleaning else None
+        step = dice.choices(useful, [len(met[name]) / steps.COST[name] for name in useful])[0]
+        cheaper = {pair for name in names if steps.COST[name] < steps.COST[step] for pair in met[name]}
+        most = BATCH if step == "grow" else BATCH_OF_SLOW_STEPS
+        taken: list[Pair] = []
+        # Faults that no cheaper step meets come first.
+        for pair in sorted(self.todo, key=lambda one: one in cheaper):
+            is_new = all(pair[0] != other for other, _ in taken)
+            if len(taken) < most and is_new and pair in met[step]:
+                taken.append(pair)
+                self.todo.remove(pair)
+        return Round(step, taken)
+
+    def _can_meet(self, step: str, call: Call) -> bool:
+        if call in self.step_calls.get(step, ()):
+            return True
+        # A list is repeated when the watch has expired, which the proxy can bring about at any time.
+        return step == "grow" and call.name.startswith("list ") and calls_watch(self.step_calls, call)
+
+    def _record(self, chosen: Round, armed: list[Injection], problems: list[str], took_s: float) -> None:
+        if problems:
+            self.outcome.failed_rounds.append(
+                {
+                    "step": chosen.step,
+                    "faults": [f"{one.call}: {one.kind} x{one.hits}" for one in armed],
+                    "problems": problems,
+                    "seed": self.seed,
+                    "alone": chosen.alone,
+                }
+            )
+            if not chosen.alone and len(armed) > 1:
+                self.suspects += [
+                    Round(chosen.step, [(one.call, one.kind)], alone=True) for one in armed if one.hits
+                ]
+                return
+        for one in armed:
+            pair = (one.call, one.kind)
+            if not one.hits and not problems and self._tries[pair] + 1 < TRIES:
+                self._tries[pair] += 1
+                self.todo.append(pair)
+                continue
+            outcome = "; ".join(problems) if problems else "recovered" if one.hits else "not met"
+            self.outcome.results.append(
+                Result(
+                    one.call.endpoint, str(one.call), one.kind, chosen.step, one.hits, outcome,
+                    round(took_s / max(1, len(armed)), 1), self.seed,
+                )
+            )  # fmt: skip
+
+
+async def play(made: FaultWorld, chosen: Round, dice: random.Random) -> tuple[list[Injection], list[str]]:
+    """One round: what was armed, and what is wrong after it."""
+    armed = [world.injection(kind, call, dice) for call, kind in chosen.pairs]
+    for one in armed:
+        made.current.proxy_of(one.call).arm(one)
+    await steps.STEPS[chosen.step](made, dice)
+    if chosen.step != "restart":
+        for one in armed:
+            if one.call.name.startswith("list "):
+                await made.current.kube.expire(one.call.name.removeprefix("list "))
+    await _until_met(made, armed)
+    for process in made.processes:
+        for proxy in process.proxies:
+            proxy.injections = []
+    await asyncio.sleep(0.2)
+    if steps.may_run("grow", made):
+        await steps.grow(made, dice)
+    problems = await made.converged(SETTLES_WITHIN_S)
+    problems += made.broken_rules()
+    if problems:
+        problems.append(made.judge.summary())
+    return armed, problems
+
+
+async def _until_met(made: FaultWorld, armed: list[Injection]) -> None:
+    loop = asyncio.get_running_loop()
+    wait_s = LONG_POLL_S if any(steps.waits_long(one) for one in armed) else MET_WITHIN_S
+    leads_by_s = loop.time() + LEADS_WITHIN_S
+    while loop.time() < leads_by_s and not made.current.said("leading"):
+        await made.keep_running()
+        await asyncio.sleep(0.1)
+    ends_s = loop.time() + wait_s
+    while loop.time() < ends_s and not all(one.hits for one in armed):
+        await made.keep_running()
+        await asyncio.sleep(0.1)
+    last = {one: one.hits for one in armed}
+    while loop.time() < ends_s and any(one.hits < one.times for one in armed):
+        await made.keep_running()
+        await asyncio.sleep(1.0)
+        now = {one: one.hits for one in armed}
+        if now == last:
+            return
+        last = now
+
+
+def calls_watch(step_calls: StepCalls, call: Call) -> bool:
+    watch = Call(calls.KUBERNETES, f"watch {call.name.removeprefix('list ')}")
+    return any(watch in made for made in step_calls.values())
+
+
+async def run(
+    step_calls: StepCalls,
+    chosen: list[Pair],
+    *,
+    seed: int,
+    time_s: float,
+    worlds: int = 1,
+    tell: Tell = lambda _: None,
+) -> Outcome:
+    """As many of the faults as the time suffices for, in an order from the seed."""
+    campaign = Campaign(step_calls, seed, asyncio.get_running_loop().time() + time_s, tell)
+    campaign.begin(chosen)
+    async with asyncio.TaskGroup() as group:
+        for worker in range(worlds):
+            group.create_task(campaign.work(worker))
+    campaign.outcome.left += len(campaign.todo)
+    return campaign.outcome

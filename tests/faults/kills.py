@@ -1,0 +1,116 @@
+"""`kill -9` at random writes: the proxy kills the process right before or right after it forwards a write.
+
+It happens during scale-up, scale-down, drift, and the roll of a full reservation; the process is started again each time.
+Used by `scripts/run_faults.py` and tests.
+"""
+
+import asyncio
+import random
+import signal
+from collections import Counter
+from typing import Any, Final
+
+from faults import campaign, steps, world
+from faults.calls import Call
+from faults.campaign import Tell
+from faults.world import FaultWorld, Process
+
+STEPS: Final = ("grow", "drift", "replace", "shrink")
+KILLS_A_STEP: Final = 4
+LATEST_WRITE: Final = 12
+SETTLES_WITHIN_S: Final = 400.0
+_NOT_COUNTED: Final = ("leases", "events")
+
+
+async def run(count: int, seed: int, tell: Tell = lambda _: None, *, worlds: int = 3) -> dict[str, Any]:
+    results: list[dict[str, Any]] = []
+    async with asyncio.TaskGroup() as group:
+        for worker in range(min(worlds, count)):
+            group.create_task(_work(results, count, seed * 1000 + worker, tell))
+    return {"results": results[:count]}
+
+
+async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell) -> None:
+    dice = random.Random(seed)
+    while len(results) < count:
+        async with world.serving() as made:
+            await campaign.begin(made)
+            problems: list[str] = []
+            while not problems and len(results) < count:
+                killer = Killer(made, dice, min(KILLS_A_STEP, count - len(results)))
+                step = dice.choice([name for name in STEPS if steps.may_run(name, made)])
+                problems = await killer.step(step)
+                tell(f"{step}: {killer.killed}: {'; '.join(problems) or 'recovered'}")
+                for line in world.lines(made.current)[-8:] if problems else ():
+                    tell(f"      {line}")
+                results += [_result(step, call, n, problems, seed) for call, n in killer.killed.items()]
+
+
+def _result(step: str, call: str, times: int, problems: list[str], seed: int) -> dict[str, Any]:
+    outcome = "; ".join(problems) or "recovered"
+    return {
+        "call": call,
+        "kind": f"kill -9 during {step}",
+        "step": step,
+        "injected": times,
+        "outcome": outcome,
+        "seed": seed,
+    }
+
+
+class Killer:
+    def __init__(self, made: FaultWorld, dice: random.Random, most: int) -> None:
+        self._world = made
+        self._dice = dice
+        self._left = most
+        self.killed: Counter[str] = Counter()
+
+    async def step(self, name: str) -> list[str]:
+        """Runs a step with kills, and says what is wrong after it."""
+        self._aim(self._world.current)
+        reviving = asyncio.create_task(self._revive())
+        try:
+            await steps.STEPS[name](self._world, self._dice)
+            await asyncio.sleep(1.0)
+            problems = await self._world.converged(SETTLES_WITHIN_S, steady_s=2.0, allowed=lambda _: True)
+        finally:
+            reviving.cancel()
+            await asyncio.gather(reviving, return_exceptions=True)
+        for proxy in self._world.current.proxies:
+            proxy.hook = _pass
+        return [*problems, *self._world.broken_rules()]
+
+    def _aim(self, process: Process) -> None:
+        """At a write that comes soon, just before or just after its effect."""
+        if self._left <= 0:
+            return
+        left, phase = self._dice.randint(1, LATEST_WRITE), self._dice.choice(("before", "after"))
+
+        async def hook(call: Call, now: str) -> bool:
+            nonlocal left
+            if now != phase or not call.is_write or call.name.endswith(_NOT_COUNTED):
+                return True
+            left -= 1
+            if left:
+                return left > 0  # after the kill nothing passes
+            process.signal(signal.SIGKILL)
+            self._left -= 1
+            self.killed[f"{phase} {call}"] += 1
+            return False
+
+        process.kube.hook = process.aws.hook = hook
+
+    async def _revive(self) -> None:
+        while True:
+            process = self._world.current
+            if process.replica is not None and not process.running.is_running:
+                await process.running.ended()
+                await self._world.replace_lease()
+                following = await self._world.prepare()
+                self._aim(following)
+                await following.start()
+            await asyncio.sleep(0.05)
+
+
+async def _pass(_call: Call, _phase: str) -> bool:
+    return True

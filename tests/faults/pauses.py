@@ -1,0 +1,117 @@
+"""Pauses of the leader: it is stopped with SIGSTOP while it works, another replica leads, and then it goes on.
+
+When it goes on, its connections to the API server are silent, and AWS is reachable. The judge sees every write at the
+moment of its effect: none may come from a replica that does not hold the Lease. Used by `scripts/run_faults.py` and tests.
+"""
+
+import asyncio
+import random
+import signal
+from typing import Any, Final
+
+from faults import steps, world
+from faults.calls import Call
+from faults.campaign import Tell
+from faults.world import FaultWorld, Process
+
+FIRST_WRITES: Final = 8
+LEADS_WITHIN_S: Final = 60.0
+SILENT_S: Final = 6.0  # how long the connections of the old leader stay silent after the pause
+SETTLES_WITHIN_S: Final = 180.0
+SHORTEST_S: Final = 8.0
+LONGEST_S: Final = 30.0
+_NOT_COUNTED: Final = ("leases", "events")
+
+
+async def run(
+    count: int, seed: int, tell: Tell = lambda _: None, *, shortest_s: float = SHORTEST_S
+) -> dict[str, Any]:
+    dice = random.Random(seed)
+    results: list[dict[str, Any]] = []
+    while len(results) < count:
+        async with world.serving(slots=4) as made:
+            await made.set_up()
+            await made.app(steps.APP, steps.LEAST)
+            await made.start_process()
+            problems = await made.converged(SETTLES_WITHIN_S)
+            assert not problems, problems
+            while not problems and len(results) < count:
+                result = await _pause(made, dice, seed, dice.uniform(shortest_s, LONGEST_S))
+                tell(f"pause {len(results) + 1}: {result}")
+                results.append(result)
+                problems = [] if result["outcome"] == "recovered" else [result["outcome"]]
+    return {"results": results}
+
+
+async def _pause(made: FaultWorld, dice: random.Random, seed: int, pause_s: float) -> dict[str, Any]:
+    leader, step = made.current, dice.choice(("grow", "replace", "grow-and-replace"))
+    standby = await made.start_process()
+    await standby.running.says("synced")
+    stopped = asyncio.Event()
+    _stop_at_write(leader, dice, stopped)
+    for name in step.split("-and-"):
+        await steps.STEPS[name](made, dice)
+    try:
+        await asyncio.wait_for(stopped.wait(), 10)
+    except TimeoutError:
+        leader.signal(signal.SIGSTOP)
+    await asyncio.sleep(pause_s)
+    took_over = await _leads(made, standby, pause_s)
+    leader.kube.stall()
+    leader.signal(signal.SIGCONT)
+    await asyncio.sleep(SILENT_S)
+    leader.kube.flow()
+    problems = await _settle(made, leader, standby)
+    problems += made.broken_rules()
+    return {
+        "call": step,
+        "kind": "pause, the other replica leads" if took_over else "pause, the leader goes on",
+        "step": f"{pause_s:.1f} s",
+        "injected": 1,
+        "outcome": "; ".join(problems) or "recovered",
+        "seed": seed,
+    }
+
+
+def _stop_at_write(leader: Process, dice: random.Random, stopped: asyncio.Event) -> None:
+    """Stops the process right before it reads the answer to a write: what it does next is decided already. Often it is
+    a write of a NodeClaim: what follows is a launch or a termination."""
+    name, most = dice.choice((("patch nodeclaims", 2), ("patch nodeclaims", 2), ("", FIRST_WRITES)))
+    left = dice.randint(1, most)
+
+    async def hook(call: Call, phase: str) -> bool:
+        nonlocal left
+        counts = call.name == name if name else call.is_write and not call.name.endswith(_NOT_COUNTED)
+        if phase == "after" and counts:
+            left -= 1
+            if left == 0:
+                leader.signal(signal.SIGSTOP)
+                stopped.set()
+        return True
+
+    leader.kube.hook = leader.aws.hook = hook
+
+
+async def _leads(made: FaultWorld, standby: Process, pause_s: float) -> bool:
+    """Whether the standby took the Lease. A pause that is longer than the Lease ends only when it did."""
+    if pause_s > world.LEASE_S:
+        async with asyncio.timeout(LEADS_WITHIN_S):
+            while made.judge.holder != standby.number:
+                await made.clock.sleep(0.1)
+        await asyncio.sleep(3.0)  # and it launches
+    return made.judge.holder == standby.number
+
+
+async def _settle(made: FaultWorld, leader: Process, standby: Process) -> list[str]:
+    """One of the two ends or is stopped, and the other goes on alone."""
+    if made.judge.holder == standby.number:
+        try:
+            await asyncio.wait_for(leader.running.ended(), 60)
+        except TimeoutError:
+            return ["the old leader neither leads nor exits"]
+    else:
+        standby.signal(signal.SIGTERM)
+        await standby.running.ended()
+        made.processes.remove(standby)
+        made.processes.insert(made.processes.index(leader), standby)
+    return await made.converged(SETTLES_WITHIN_S)

@@ -1,0 +1,135 @@
+"""What happens to the cluster while a fault is armed: the steps of a controller's life.
+
+Each step changes the world once and returns; the campaign then waits until everything is settled. A clean run of all
+steps shows which calls each of them makes, and so during which step a fault of a call can be injected.
+"""
+
+import random
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from faults.proxy import Injection
+from faults.world import FaultWorld
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.sim.cluster.kinds import Deployment
+from holdfast.sim.ec2 import control
+
+APP: Final = "any"
+LEAST: Final = 2
+MOST: Final = 6
+EXTRA: Final = "extra"
+_DAY_S: Final = 86_400
+_TAINT: Final = {"key": "example.com/extra", "value": "yes", "effect": "NoSchedule"}
+
+Step = Callable[[FaultWorld, random.Random], Awaitable[None]]
+
+
+async def grow(world: FaultWorld, _dice: random.Random) -> None:
+    """One more pod, which needs one more node: reserved while slots are free, then on demand."""
+    await world.scale(APP, world.judge.wanted[APP] + 1)
+
+
+async def shrink(world: FaultWorld, _dice: random.Random) -> None:
+    """Nodes become empty and are consolidated."""
+    await world.scale(APP, LEAST)
+
+
+async def replace(world: FaultWorld, dice: random.Random) -> None:
+    """A user deletes a NodeClaim: its node is drained, and its pod needs another node."""
+    claims = sorted((await world.kube.list(NodeClaim)).items, key=lambda one: one.metadata.name)
+    if claims:
+        await world.kube.delete(dice.choice(claims))
+
+
+async def drift(world: FaultWorld, dice: random.Random) -> None:
+    """The EC2NodeClass changes, so every node is replaced, those in a full reservation one after another."""
+    await world.change_class(f"r{dice.getrandbits(32)}")
+
+
+async def interrupt(world: FaultWorld, dice: random.Random) -> None:
+    """AWS announces that an instance will stop; the notice arrives in the queue."""
+    instances = sorted(one.id for one in world.judge.instances if one.event is None)
+    if instances:
+        at_s = world.clock.now_s() + _DAY_S
+        control.schedule_event(world.cloud.ec2.world, dice.choice(instances), "instance-stop", at_s)
+
+
+async def add_class(world: FaultWorld, _dice: random.Random) -> None:
+    """A second EC2NodeClass with its NodePool, and a pod that runs nowhere else."""
+    await world.node_class(EXTRA)
+    await world.pool(EXTRA, taints=[_TAINT], labels={"example.com/pool": EXTRA})
+    await world.app(
+        EXTRA,
+        1,
+        tolerations=[{"key": _TAINT["key"], "operator": "Exists"}],
+        nodeSelector={"example.com/pool": EXTRA},
+    )
+
+
+async def remove_class(world: FaultWorld, _dice: random.Random) -> None:
+    """The second EC2NodeClass is deleted with everything that belongs to it."""
+    world.judge.wanted.pop(EXTRA, None)
+    await world.kube.delete(await world.kube.get(Deployment, EXTRA, "default"))
+    await world.kube.delete(await world.kube.get(NodePool, EXTRA))
+    await world.kube.delete(await world.kube.get(EC2NodeClass, EXTRA))
+
+
+async def restart(world: FaultWorld, dice: random.Random) -> None:
+    """The process is told to stop, and another is started. Sometimes the Lease was deleted meanwhile."""
+    old = world.current
+    if old.running.is_running:
+        old.signal(signal.SIGTERM)
+    await old.running.ended()
+    if dice.random() < 0.5:
+        await world.replace_lease()
+    following = await world.prepare()
+    for before, after in zip(old.proxies, following.proxies, strict=True):
+        after.injections = before.injections
+    await following.start()
+    await grow(world, dice)
+
+
+STEPS: Final[dict[str, Step]] = {
+    "grow": grow,
+    "replace": replace,
+    "shrink": shrink,
+    "drift": drift,
+    "interrupt": interrupt,
+    "add-class": add_class,
+    "remove-class": remove_class,
+    "restart": restart,
+}
+# The order of a clean run. It ends as it began, so that it can be repeated.
+LIFE: Final = (
+    "restart",
+    "grow",
+    "replace",
+    "drift",
+    "interrupt",
+    "add-class",
+    "remove-class",
+    "shrink",
+    "restart",
+)
+
+# Seconds that a step takes, roughly: a fault is injected during a cheap step where one makes the call.
+COST: Final = {
+    "grow": 5, "replace": 15, "interrupt": 15, "add-class": 15, "remove-class": 20, "restart": 20, "shrink": 40, "drift": 50,
+}  # fmt: skip
+
+
+def may_run(name: str, world: FaultWorld) -> bool:
+    if name == "add-class":
+        return EXTRA not in world.judge.wanted
+    if name == "remove-class":
+        return EXTRA in world.judge.wanted
+    if name == "shrink":
+        return world.judge.wanted[APP] > LEAST
+    return name != "grow" or world.judge.wanted[APP] < MOST
+
+
+def waits_long(injection: Injection) -> bool:
+    return injection.call.name == "sqs ReceiveMessage"

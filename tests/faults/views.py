@@ -1,0 +1,84 @@
+"""Views of the world that are wrong for a while: a pod watch that is open and silent, clocks that are off.
+
+Used by `scripts/run_faults.py` and tests.
+"""
+
+import asyncio
+import random
+from typing import Any, Final
+
+from faults import calls, campaign, steps, world
+from faults.calls import Call
+from faults.campaign import Tell
+from faults.damage import Kind
+from faults.proxy import Injection
+from faults.world import FaultWorld
+
+HOUR_S: Final = 3600
+SETTLES_WITHIN_S: Final = 240.0
+STALE_S: Final = 45.0  # long enough for the node to be consolidated
+_PODS: Final = Call(calls.KUBERNETES, "watch pods")
+
+
+async def run_stale(count: int, seed: int, tell: Tell = lambda _: None) -> dict[str, Any]:
+    """Pods are bound to nodes that look empty to the controller, since its pod watch is open and silent."""
+    dice, results = random.Random(seed), []
+    for _ in range(count):
+        async with world.serving() as made:
+            await campaign.begin(made)
+            problems = await _stale(made, dice)
+        results.append(_result("watch pods", "pod watch silent while a pod is bound", problems, seed))
+        tell(str(results[-1]))
+    return {"results": results}
+
+
+async def _stale(made: FaultWorld, dice: random.Random) -> list[str]:
+    await made.scale(steps.APP, steps.LEAST + 1)
+    problems = await made.converged(SETTLES_WITHIN_S)
+    await made.scale(steps.APP, steps.LEAST)
+    await asyncio.sleep(dice.uniform(0.8, 1.6))  # the controller sees that a node is empty
+    made.current.kube.arm(Injection(Kind.SILENT, _PODS, 1, dice))
+    await made.scale(steps.APP, steps.LEAST + 1)
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + STALE_S
+    while loop.time() < ends_s and not made.broken_rules():
+        await made.clock.sleep(0.2)
+    made.current.kube.injections = []
+    problems += await made.converged(SETTLES_WITHIN_S)
+    return [*problems, *made.broken_rules()]
+
+
+async def run_clocks(count: int, seed: int, tell: Tell = lambda _: None, *, first: int = 0) -> dict[str, Any]:
+    """The Date header of one endpoint is off by an hour: exactly as many instances are launched as are needed."""
+    dice, results = random.Random(seed), []
+    cases = [(endpoint, off_s) for off_s in (HOUR_S, -HOUR_S) for endpoint in (calls.AWS, calls.KUBERNETES)]
+    for number in range(first, first + count):
+        endpoint, off_s = cases[number % len(cases)]
+        async with world.serving() as made:
+            problems = await _clocks(made, endpoint, off_s, dice)
+        results.append(_result(endpoint, f"Date header off by {off_s:+d} s", problems, seed))
+        tell(str(results[-1]))
+    return {"results": results}
+
+
+async def _clocks(made: FaultWorld, endpoint: str, off_s: int, dice: random.Random) -> list[str]:
+    await made.set_up()
+    await made.app(steps.APP, steps.LEAST)
+    process = await made.prepare()
+    proxy = process.aws if endpoint == calls.AWS else process.kube
+    proxy.date_off_s = off_s
+    await process.start()
+    problems = await made.converged(SETTLES_WITHIN_S)
+    for date_off_s in (off_s, 0, off_s):  # it goes on, heals, and comes back
+        proxy.date_off_s = date_off_s
+        await steps.grow(made, dice)
+        problems += await made.converged(SETTLES_WITHIN_S, steady_s=8.0)
+    needed = made.judge.wanted[steps.APP]
+    if len(made.judge.launched) != needed:
+        problems.append(f"{len(made.judge.launched)} instances were launched for {needed} pods")
+    return [*problems, *made.broken_rules()]
+
+
+def _result(call: str, kind: str, problems: list[str], seed: int) -> dict[str, Any]:
+    outcome = "; ".join(problems) or "recovered"
+    return {"call": call, "kind": kind, "step": "grow", "injected": 1, "outcome": outcome, "seed": seed}
