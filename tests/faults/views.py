@@ -70,9 +70,11 @@ async def _clocks(made: FaultWorld, endpoint: str, off_s: int, dice: random.Rand
     await process.start()
     problems = await made.converged(SETTLES_WITHIN_S)
     for date_off_s in (off_s, 0, off_s):  # it goes on, heals, and comes back
+        if problems:
+            break
         proxy.date_off_s = date_off_s
         await steps.grow(made, dice)
-        problems += await made.converged(SETTLES_WITHIN_S, steady_s=8.0)
+        problems = await made.converged(SETTLES_WITHIN_S, steady_s=8.0)
     needed = made.judge.wanted[steps.APP]
     if len(made.judge.launched) != needed:
         problems.append(f"{len(made.judge.launched)} instances were launched for {needed} pods")

@@ -6,6 +6,7 @@ campaigns and the tests of this folder.
 """
 
 import asyncio
+import base64
 import contextlib
 import dataclasses
 import json
@@ -174,6 +175,8 @@ class FaultWorld(live_world.LiveWorld):
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{aws.port}",
             "AWS_ACCESS_KEY_ID": f"{ACCESS_KEY}{number}",
             "INTERRUPTION_QUEUE": self.cloud.queue,
+            # The proxy shows a certificate of its own to the process; nodes connect to the API server itself.
+            "CLUSTER_CA_BUNDLE": base64.b64encode(self.world.address.authority).decode(),
         }  # fmt: skip
         process = Process(number, kube, aws, environ, seen)
         self.processes.append(process)

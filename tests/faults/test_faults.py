@@ -1,0 +1,95 @@
+"""A bounded part of `make faults`: real processes, faults between them and their endpoints, from fixed seeds."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+
+from faults import calls, campaign, damage, kills, pauses, views
+from faults.calls import Call
+from faults.damage import Kind
+from faults.wire import Answer, Request
+
+SEED = 1
+FAULTS = 24
+LIFE = ("grow", "replace")
+
+
+def failures(found: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['call']}: {row['kind']} during {row['step']}: {row['outcome']}"
+        for row in found["results"]
+        if row["outcome"] not in ("recovered", "not met")
+    ]
+
+
+def test_everything_recovers_from_faults_of_single_calls() -> None:
+    async def main() -> campaign.Outcome:
+        step_calls = await campaign.discover(life=LIFE)
+        chosen = campaign.sample(campaign.pairs(step_calls), FAULTS, SEED)
+        return await campaign.run(step_calls, chosen, seed=SEED, time_s=90, worlds=2)
+
+    outcome = asyncio.run(main())
+    assert not failures(outcome.plain())
+    assert sum(result.injected for result in outcome.results) > 0
+
+
+def test_paused_leader_writes_nothing_to_the_cloud_after_another_replica_leads() -> None:
+    assert not failures(asyncio.run(pauses.run(2, SEED, shortest_s=16)))
+
+
+def test_kills_at_random_writes_lose_nothing() -> None:
+    assert not failures(asyncio.run(kills.run(3, SEED, worlds=1)))
+
+
+def test_silent_pod_watch_costs_no_running_pod() -> None:
+    assert not failures(asyncio.run(views.run_stale(1, SEED)))
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_clock_offset_causes_no_additional_launch(number: int) -> None:
+    assert not failures(asyncio.run(views.run_clocks(1, SEED, first=number)))
+
+
+# --- The harness itself ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "name"),
+    [
+        ("GET", "/version", "get /version"),
+        ("GET", "/api/v1/pods?limit=500", "list pods"),
+        ("GET", "/api/v1/pods?watch=true&resourceVersion=5", "watch pods"),
+        ("GET", "/api/v1/nodes/a", "get nodes"),
+        ("POST", "/api/v1/namespaces/default/pods/a/eviction", "create pods/eviction"),
+        ("PATCH", "/apis/karpenter.sh/v1/nodeclaims/a/status", "patch nodeclaims/status"),
+        ("DELETE", "/apis/karpenter.sh/v1/nodeclaims/a", "delete nodeclaims"),
+        ("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a", "get leases"),
+        ("GET", "/api/v1/namespaces?limit=500", "list namespaces"),
+    ],
+)
+def test_calls_are_named_by_verb_and_resource(method: str, target: str, name: str) -> None:
+    assert calls.of_kubernetes(Request(method, target, [])) == Call(calls.KUBERNETES, name)
+
+
+def test_dry_run_is_no_write() -> None:
+    assert Call(calls.AWS, "ec2 CreateFleet").is_write
+    assert not Call(calls.AWS, "ec2 CreateFleet", dry_run=True).is_write
+    assert not Call(calls.AWS, "ec2 DescribeInstances").is_write
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_wrong_types_change_one_value(seed: int) -> None:
+    body = json.dumps({"metadata": {"name": "a"}, "items": [1, "b", {"c": [True]}]}).encode()
+    damaged = damage.wrong_types(body, random.Random(seed))
+    assert json.loads(damaged) != json.loads(body)
+    assert damaged == damage.wrong_types(body, random.Random(seed))
+
+
+@pytest.mark.parametrize("kind", sorted(damage.REPLACING))
+def test_replacement_is_no_answer_of_the_server(kind: Kind) -> None:
+    answer = damage.replacement(kind, random.Random(1))
+    assert answer.status >= 300
+    assert isinstance(answer, Answer)
