@@ -24,6 +24,7 @@ MET_WITHIN_S: Final = 12.0
 LEADS_WITHIN_S: Final = 90.0  # after a restart
 LONG_POLL_S: Final = 25.0
 SETTLES_WITHIN_S: Final = 150.0
+SILENT_SETTLES_WITHIN_S: Final = 300.0  # a silent watch is opened again after 150 s
 TRIES: Final = 3
 
 Pair = tuple[Call, Kind]
@@ -243,7 +244,8 @@ async def play(made: FaultWorld, chosen: Round, dice: random.Random) -> tuple[li
     await asyncio.sleep(0.2)
     if steps.may_run("grow", made):
         await steps.grow(made, dice)
-    problems = await made.converged(SETTLES_WITHIN_S)
+    is_silent = any(one.kind is Kind.SILENT for one in armed)
+    problems = await made.converged(SILENT_SETTLES_WITHIN_S if is_silent else SETTLES_WITHIN_S)
     problems += made.broken_rules()
     if problems:
         problems.append(made.judge.summary())
