@@ -71,7 +71,10 @@ def test_a_reserved_template_is_the_one_karpenter_sends() -> None:
         "Placement": {"Tenancy": "default"},
         "TagSpecifications": [{"ResourceType": "network-interface", "Tags": tags}],
     }
-    assert template.creation()["TagSpecifications"] == [{"ResourceType": "launch-template", "Tags": tags}]
+    own = TAGS | {"holdfast.dev/cluster": "blue"}  # beside Karpenter's: only what has this tag is collected
+    (tagged,) = template.creation()["TagSpecifications"]
+    assert tagged["ResourceType"] == "launch-template"
+    assert {tag["Key"]: tag["Value"] for tag in tagged["Tags"]} == own
     (flag,) = node_config(template)["kubelet"]["flags"]
     assert flag == (
         '--node-labels="karpenter.sh/capacity-type=reserved,karpenter.sh/do-not-sync-taints=true,'
