@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import contextlib
+import socket
 import time
 from pathlib import Path
 
@@ -50,6 +52,21 @@ def test_sigterm_does_not_wait_for_a_plan(tmp_path: Path) -> None:
             await world.deploy("web", replicas=1)
             await replica.says("planning for long")
             assert await exit_s(replica) < EXIT_WITHIN_S
+
+    asyncio.run(main())
+
+
+def test_sigterm_does_not_wait_for_a_scraper(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live_world.serving(tmp_path) as world:
+            replica = await world.start()
+            started = await replica.says("started")
+            await replica.says("leading")
+            with contextlib.ExitStack() as stack:
+                for port in (started["metrics_port"], started["health_probe_port"]):
+                    scraper = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                    scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: any\r\nContent-Length: 9\r\n\r\nhalf")
+                assert await exit_s(replica) < EXIT_WITHIN_S
 
     asyncio.run(main())
 

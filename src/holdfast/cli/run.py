@@ -45,7 +45,11 @@ def _run(**written: str | None) -> None:
     formats: Mapping[str, bool | None] = {"auto": None, "json": True, "text": False}
     logs.configure(clock=RealClock(), level=program.log_level, as_json=formats[program.log_format])
     process.raise_gc_threshold()
-    sys.exit(asyncio.run(_main(program)))
+    code = asyncio.run(_main(program))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python would take the interpreter down first, in competition with a thread that still plans.
+    os._exit(code)
 
 
 async def _main(program: Program) -> int:

@@ -6,11 +6,13 @@ that every cache has been filled.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import web
 
 from holdfast.runtime.metrics import CONTENT_TYPE, Metrics
 
+_STOP_S: Final = 0.5  # for a request that is not complete: it does not hold up the exit
 Check = Callable[[], str]  # empty when all is well, else what is not
 
 
@@ -49,7 +51,7 @@ def metrics_page(metrics: Metrics, *, refresh: Callable[[], None] = lambda: None
 async def served(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
     """Serves the application inside the block; gives the port, which is chosen by the system when 0 was asked.
     No host means every address there is."""
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_S)
     await runner.setup()
     try:
         await web.TCPSite(runner, host or None, port).start()
