@@ -5,6 +5,10 @@ not fit" is not here: it is an answer, carried in a plan with its reason. A brok
 either: it is our bug, and the work loop parks the key it happened on.
 """
 
+from typing import Final
+
+RETRY_AFTER_MAX_S: Final = 300.0  # whatever the other side asks for
+
 
 class HoldfastError(Exception):
     """Root of everything we raise on purpose. The message is written for the person who will read it."""
@@ -18,7 +22,10 @@ class Retryable(HoldfastError):
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        self.retry_after_s = retry_after_s  # what the other side asked for, if it did
+        # What the other side asked for, if it did. A wrong number must not stop a controller for years.
+        self.retry_after_s = (
+            None if retry_after_s is None else max(0.0, min(retry_after_s, RETRY_AFTER_MAX_S))
+        )
 
 
 class Throttled(Retryable):

@@ -446,7 +446,10 @@ def test_a_reservation_that_cannot_be_read_is_said_once_stays_as_it_was_and_spoi
     counts = run(world.discovery.reservations())
     assert {one.id: one.available for one in counts.reservations} == {first.id: 2, second.id: 1}
     assert [(line["reservation"], line["error"]) for line in logged] == [
-        (first.id, "EC2 does not say its InstanceType")
+        (
+            first.id,
+            "DescribeCapacityReservations: the answer cannot be read: 'InstanceType' is missing",
+        )
     ]
 
 

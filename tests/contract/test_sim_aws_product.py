@@ -3,16 +3,14 @@
 Simulations use the first since it is fast; this is why they may.
 """
 
-import ast
 import json
-from pathlib import Path
 from typing import Any
 
 import botocore.session
 
+from aws_calls import GROUP, named_operations, send_notice
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import REGION, run
-from holdfast import cloud
 from holdfast.cloud.aws import calls, type_listing
 from holdfast.cloud.aws.identity import Given, Identity
 from holdfast.cloud.aws.queue import Queue
@@ -21,14 +19,11 @@ from holdfast.sim.aws import eks, sqs
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_call, before_send
 from holdfast.sim.ec2 import control
-from holdfast.sim.ec2 import setup as ec2_setup
 from objects import nodeclaim
 from sim_aws import CLUSTER, QUEUE, without_metadata
 
 Said = tuple[str, str]  # an operation and its answer, as text
 INSTALLS = {"before_call": before_call.install, "before_send": before_send.install}
-SERVICES = ("ec2", "eks", "iam", "pricing", "sqs", "ssm")
-GROUP = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ec2_setup.ACCOUNT, name="tight")
 DAY_S = 86_400
 
 
@@ -107,28 +102,9 @@ def statuses(world: ToldWorld, provider_id: str) -> None:
 
 
 def notice(world: ToldWorld, provider_id: str) -> None:
-    detail = {"instance-id": provider_id.rpartition("/")[2]}
-    body = {
-        "source": "aws.ec2",
-        "detail-type": "EC2 Spot Instance Interruption Warning",
-        "time": "2026-11-15T10:00:00Z",
-        "detail": detail,
-    }
-    url = run(world.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
-    run(world.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
+    send_notice(world, provider_id)
     (found,) = run(world.cloud.notices())
     run(world.cloud.acknowledge(found))
-
-
-def named_operations() -> set[str]:
-    """The operations of AWS that the product's source names."""
-    session = botocore.session.Session()
-    known = {name for service in SERVICES for name in session.get_service_model(service).operation_names}
-    sources = (Path(cloud.__file__).parent / "aws").glob("*.py")
-    nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
-    return {
-        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    } & known
 
 
 def test_every_operation_of_the_product_is_answered_the_same_with_and_without_a_wire() -> None:

@@ -88,7 +88,7 @@ def page(*ids: str, following: str = "") -> str:
 
 
 def subnets(wire: Wire) -> list[str]:
-    found = asyncio.run(wire.calls().pages("ec2", "DescribeSubnets", "Subnets", MaxResults=5))
+    found: list[Any] = asyncio.run(wire.calls().pages("ec2", "DescribeSubnets", "Subnets", MaxResults=5))
     return [subnet["SubnetId"] for subnet in found]
 
 
@@ -110,10 +110,17 @@ def test_half_a_listing_is_an_error() -> None:
 
 
 def test_a_listing_without_end_is_given_up() -> None:
-    wire = Wire(page("a", following="again"))
+    wire = Wire(*(page("a", following=str(n)) for n in range(2 * calls.PAGES_LONGEST)))
     with pytest.raises(errors.Unreachable, match="no end"):
         subnets(wire)
     assert len(wire.asked) == calls.PAGES_LONGEST
+
+
+def test_a_token_that_is_repeated_ends_a_listing_at_once() -> None:
+    wire = Wire(page("a", following="again"))
+    with pytest.raises(errors.Unreachable, match="no end"):
+        subnets(wire)
+    assert len(wire.asked) == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from aws_builders import reservation
 from aws_launches import TOKEN, capacity_type, chosen, claim, fleet, resolved, selecting
 from holdfast import errors
-from holdfast.cloud.aws import fleets
+from holdfast.cloud.aws import answers, fleets
 from holdfast.cloud.aws.fleets import Failure, Launched
 
 RESERVED = capacity_type("reserved")
@@ -144,6 +144,7 @@ def described(instance_type: str = "m5.large", zone: str = "us-west-2a") -> dict
 def test_an_answer_is_read_instance_by_instance() -> None:
     answer = fleets.read(
         {
+            "FleetId": "fleet-1",
             "Instances": [
                 {
                     "LaunchTemplateAndOverrides": described(),
@@ -171,10 +172,28 @@ def test_an_answer_is_read_instance_by_instance() -> None:
 
 @pytest.mark.fact("AW-12")
 def test_an_answer_without_details_is_survived() -> None:
-    answer = fleets.read({"Instances": [{"InstanceIds": ["i-1"]}], "Errors": [{"ErrorCode": "Weird"}]})
-    assert answer.launched[0].instance_id == "i-1"
+    answer = fleets.read({"FleetId": "fleet-1", "Errors": [{"ErrorCode": "Weird"}]})
+    assert answer.launched == ()
     assert answer.failures == (Failure("Weird", ""),)
-    assert fleets.read({}) == fleets.Answer((), ())
+    assert fleets.read({"FleetId": "fleet-1"}) == fleets.Answer((), ())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"FleetId": "fleet-1", "Instances": [{"InstanceIds": ["i-1"]}]},
+        {"FleetId": "fleet-1", "Instances": [{"LaunchTemplateAndOverrides": described()}]},
+        {
+            "FleetId": "fleet-1",
+            "Instances": [{"LaunchTemplateAndOverrides": described(), "InstanceIds": ["7"]}],
+        },
+    ],
+)
+def test_an_answer_that_does_not_name_its_instances_is_no_answer(answer: dict[str, Any]) -> None:
+    """A NodeClaim with half a provider id could neither register nor be terminated."""
+    with pytest.raises(errors.Unreachable, match="CreateFleet"), answers.reading("CreateFleet"):
+        fleets.read(answer)
 
 
 def outcome(*failures: Failure) -> errors.HoldfastError:

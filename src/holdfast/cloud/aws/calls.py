@@ -3,8 +3,9 @@
 Everything in this room that needs AWS holds a `Calls`. The rules: the SDK never retries, sleeps or rolls
 dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
 said that it refused to look at it, since a write without an answer may have taken effect; a listing is all
-of its pages or an error; every error is one of ours, by the table in `error_codes`. A call that changes something
-passes the fence in the thread that sends it, after every wait.
+of its pages or an error; every error is one of ours, by the table in `error_codes`; an answer that is cut, of another
+type than AWS documents or that `parse` cannot read is Unreachable (`answers`). A call that changes something passes the
+fence in the thread that sends it, after every wait.
 
 botocore is loaded with the first call, in the executor: it is slow to import.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from holdfast import errors, fence, ports
-from holdfast.cloud.aws import error_codes
+from holdfast.cloud.aws import answers, error_codes
 from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.rates import Rates
 from holdfast.fence import MayWrite
@@ -119,6 +120,10 @@ class Clients:
         return client
 
 
+def _whole(answer: Any) -> Any:
+    return answer
+
+
 class Calls:
     """Every call of AWS goes through here."""
 
@@ -149,10 +154,16 @@ class Calls:
 
     async def call(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         """The answer to one operation, named as AWS names it ("DescribeSubnets")."""
+        return await self.read(service, operation, _whole, **parameters)
+
+    async def read(
+        self, service: str, operation: str, parse: Callable[[Mapping[str, Any]], R], **parameters: Any
+    ) -> R:
+        """What `parse` makes of the answer. Whatever it raises because of the answer's content is Unreachable."""
         attempt = 1
         while True:
             try:
-                return await self._once(service, operation, parameters)
+                return await self._once(service, operation, parse, parameters)
             except errors.Retryable as error:
                 if attempt == ATTEMPTS or not _again(operation, error):
                     raise
@@ -161,21 +172,43 @@ class Calls:
             attempt += 1
 
     async def pages(
-        self, service: str, operation: str, key: str, *, marker: str = "NextToken", **parameters: Any
-    ) -> list[Any]:
-        """What all pages of an answer list under a key; never a part of them."""
-        found: list[Any] = []
+        self,
+        service: str,
+        operation: str,
+        key: str,
+        *,
+        marker: str = "NextToken",
+        parse: Callable[[Any], R] = _whole,
+        **parameters: Any,
+    ) -> list[R]:
+        """What all pages of an answer list under a key, each item parsed; never a part of them.
+
+        A page without the key is no empty page: some other program answered, and to believe it would mean that nothing
+        exists any more.
+        """
+
+        def page(answer: Mapping[str, Any]) -> tuple[list[R], str | None]:
+            return [parse(item) for item in answer[key]], answer.get(marker)
+
+        found: list[R] = []
         more: dict[str, str] = {}
         for _ in range(PAGES_LONGEST):
-            answer = await self.call(service, operation, **parameters, **more)
-            found += answer.get(key, ())
-            following = answer.get(marker)
+            items, following = await self.read(service, operation, page, **parameters, **more)
+            found += items
             if not following:
                 return found
+            if more.get(marker) == following:
+                raise errors.Unreachable(f"{operation}: two pages have the same {marker}, so there is no end")
             more = {marker: following}
         raise errors.Unreachable(f"{operation}: more than {PAGES_LONGEST} pages, and no end")
 
-    async def _once(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _once(
+        self,
+        service: str,
+        operation: str,
+        parse: Callable[[Mapping[str, Any]], R],
+        parameters: Mapping[str, Any],
+    ) -> R:
         wait_s = self._rates.take(service, operation, self.clock.monotonic_s())
         if wait_s > 0:
             await self.clock.sleep(wait_s)
@@ -186,6 +219,9 @@ class Calls:
             answer = await self.executor.run(
                 functools.partial(_ask, self._clients, service, operation, parameters, may_send)
             )
+            self._tell_time(service, answer, self.clock.monotonic_s() - began_s)
+            with answers.reading(operation):
+                parsed = parse(answer)
         except errors.HoldfastError as error:
             outcome = type(error).__name__
             if isinstance(error, errors.Unreachable):
@@ -193,8 +229,7 @@ class Calls:
             raise
         else:
             self._outage(service).answered()
-            self._tell_time(service, answer, self.clock.monotonic_s() - began_s)
-            return answer
+            return parsed
         finally:
             asked = {"service": service, "operation": operation}
             self._recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
@@ -206,11 +241,11 @@ class Calls:
         return self._outages[service]
 
     def _tell_time(self, service: str, answer: Mapping[str, Any], took_s: float) -> None:
-        written = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        if service != EC2 or not written:
+        if service != EC2:
             return
-        with contextlib.suppress(ValueError, OverflowError):  # an answer is good without a date
-            self.ec2_clock.observe(int(email.utils.parsedate_to_datetime(written).timestamp()), took_s)
+        with contextlib.suppress(*answers.MALFORMED):  # no call depends on the header
+            written = answer["ResponseMetadata"]["HTTPHeaders"]["date"]
+            self.ec2_clock.observe(answers.epoch_s(email.utils.parsedate_to_datetime(written)), took_s)
 
 
 def _check_fence(**_: Any) -> None:
@@ -232,17 +267,20 @@ def _ask(
 ) -> Mapping[str, Any]:
     """One request and its answer, with AWS's errors as ours. Runs in a thread of the executor."""
     import botocore  # noqa: PLC0415 - slow to import
+    import urllib3.exceptions  # noqa: PLC0415
     from botocore import exceptions, parsers  # noqa: PLC0415
 
+    client = clients.get(service)
     try:
-        with fence.guarding(may_send):
-            answer: Mapping[str, Any] = getattr(clients.get(service), botocore.xform_name(operation))(
-                **parameters
-            )
+        with answers.reading(operation), fence.guarding(may_send):
+            answer: Mapping[str, Any] = getattr(client, botocore.xform_name(operation))(**parameters)
+            answers.check(answer, client.meta.service_model.operation_model(operation).output_shape)
     except exceptions.ClientError as error:
-        if error.response.get("Error", {}).get("Code") == _WOULD_SUCCEED:
-            return {}
-        raise _ours(operation, error.response) from error
+        with answers.reading(operation):
+            if error.response["Error"].get("Code") == _WOULD_SUCCEED:
+                return {}
+            ours = _ours(operation, error.response)
+        raise ours from error
     except (
         exceptions.NoCredentialsError,
         exceptions.PartialCredentialsError,
@@ -254,7 +292,10 @@ def _ask(
     except (
         exceptions.BotoCoreError,
         parsers.ResponseParserError,
-    ) as error:  # the latter is not botocore's own
+        urllib3.exceptions.HTTPError,
+        OSError,  # a file with credentials
+        RuntimeError,  # refreshed credentials that have expired
+    ) as error:
         raise errors.Unreachable(f"{operation}: {error}") from error
     return answer
 

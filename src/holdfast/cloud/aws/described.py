@@ -1,21 +1,26 @@
 """What EC2's Describe calls say, as values.
 
 Called by whoever reads an answer, and by `scripts/generate_data.py` for the types that are shipped. Pure; a
-field that is missing reads as its zero, since EC2 leaves out what does not apply.
+field that is missing reads as its zero, since EC2 leaves out what does not apply. A count or a date that cannot be is a
+ValueError: a reservation with a negative count, or an instance type of 2**60 vCPUs, would be planned with.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
-from holdfast.cloud.aws import reservations
+from holdfast.cloud.aws import answers, reservations
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.data import ec2
-from holdfast.state import times
 
 KUBERNETES_RUNS_ON: Final = frozenset({"x86_64", "arm64"})
 # Capacity blocks of these types are whole UltraServers. EC2 says `LaunchStatus` of nothing else.
 _ULTRASERVERS: Final = ("p6e-", "trn2u.")
 _UNLAUNCHABLE: Final = "unlaunchable"
+SLOTS_MAX: Final = 1_000_000  # of one reservation
+_VCPUS_MAX: Final = 1_000_000
+_MEMORY_MIB_MAX: Final = 2**40
+_DEVICES_MAX: Final = 100_000  # cards, addresses, accelerators
 
 Raw = Mapping[str, Any]
 
@@ -26,21 +31,23 @@ def tags(raw: Raw) -> dict[str, str]:
 
 def reservation(raw: Raw) -> CapacityReservation:
     instance_type = raw["InstanceType"]
+    available = answers.count(raw.get("AvailableInstanceCount", 0), SLOTS_MAX)
+    total = answers.count(raw.get("TotalInstanceCount", available), SLOTS_MAX)
     return CapacityReservation(
         id=raw["CapacityReservationId"],
         instance_type=instance_type,
         zone=raw.get("AvailabilityZone", ""),
         zone_id=raw.get("AvailabilityZoneId"),
-        total=raw.get("TotalInstanceCount", raw.get("AvailableInstanceCount", 0)),
-        available=raw.get("AvailableInstanceCount", 0),
+        total=total,
+        available=min(available, total),  # more free slots than slots would be oversold
         kind=raw.get("ReservationType") or reservations.DEFAULT,
         owner=raw.get("OwnerId", ""),
         state=raw.get("State", ""),
         interruptible=raw.get("Interruptible", False),
         match_criteria=raw.get("InstanceMatchCriteria", ""),
         tags=tuple(sorted(tags(raw).items())),
-        start_s=times.epoch_s_or_none(raw.get("StartDate")),
-        end_s=times.epoch_s_or_none(raw.get("EndDate")),
+        start_s=_epoch_s(raw.get("StartDate")),
+        end_s=_epoch_s(raw.get("EndDate")),
         ultraserver="LaunchStatus" in raw or instance_type.startswith(_ULTRASERVERS),
         platform=raw.get("InstancePlatform", reservations.LINUX),
         tenancy=raw.get("Tenancy", reservations.DEFAULT_TENANCY),
@@ -48,6 +55,10 @@ def reservation(raw: Raw) -> CapacityReservation:
         outpost=bool(raw.get("OutpostArn")),
         launchable=raw.get("LaunchStatus") != _UNLAUNCHABLE,
     )
+
+
+def _epoch_s(moment: datetime | None) -> int | None:
+    return None if moment is None else answers.epoch_s(moment)
 
 
 def launchable(raw: Raw) -> bool:
@@ -61,15 +72,17 @@ def instance_type(raw: Raw) -> ec2.InstanceTypeInfo:
     network, processor = raw["NetworkInfo"], raw["ProcessorInfo"]
     storage = raw.get("InstanceStorageInfo", {})
     cards = sorted(network["NetworkCards"], key=lambda card: int(card["NetworkCardIndex"]))
+    if KUBERNETES_RUNS_ON.isdisjoint(processor["SupportedArchitectures"]):
+        raise ValueError(f"none of {processor['SupportedArchitectures']} is an architecture that nodes have")
     return ec2.InstanceTypeInfo(
         name=raw["InstanceType"],
-        vcpus=raw["VCpuInfo"]["DefaultVCpus"],
-        memory_mib=raw["MemoryInfo"]["SizeInMiB"],
+        vcpus=answers.count(raw["VCpuInfo"]["DefaultVCpus"], _VCPUS_MAX),
+        memory_mib=answers.count(raw["MemoryInfo"]["SizeInMiB"], _MEMORY_MIB_MAX),
         architectures=tuple(processor["SupportedArchitectures"]),
         usage_classes=tuple(sorted(raw["SupportedUsageClasses"])),
         hypervisor=raw.get("Hypervisor", ""),
         manufacturer=processor.get("Manufacturer", ""),
-        clock_mhz=round(processor.get("SustainedClockSpeedInGhz", 0) * 1000),
+        clock_mhz=answers.count(round(processor.get("SustainedClockSpeedInGhz", 0) * 1000)),
         bare_metal=raw.get("BareMetal", False),
         burstable=raw.get("BurstablePerformanceSupported", False),
         current_generation=raw.get("CurrentGeneration", False),
@@ -77,14 +90,16 @@ def instance_type(raw: Raw) -> ec2.InstanceTypeInfo:
         nested_virtualization="nested-virtualization" in processor.get("SupportedFeatures", ()),
         encryption_in_transit=network.get("EncryptionInTransitSupported", False),
         ena=network.get("EnaSupport") != "unsupported",
-        enis_per_card=tuple(card["MaximumNetworkInterfaces"] for card in cards),
-        default_card=network.get("DefaultNetworkCardIndex", 0),
-        ipv4_per_eni=network["Ipv4AddressesPerInterface"],
-        efas=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
-        network_mbps=round(sum(card.get("BaselineBandwidthInGbps", 0) for card in cards) * 1000),
+        enis_per_card=tuple(_devices(card["MaximumNetworkInterfaces"]) for card in cards),
+        default_card=answers.count(network.get("DefaultNetworkCardIndex", 0), len(cards) - 1),
+        ipv4_per_eni=_devices(network["Ipv4AddressesPerInterface"]),
+        efas=_devices(network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)),
+        network_mbps=answers.count(
+            round(sum(card.get("BaselineBandwidthInGbps", 0) for card in cards) * 1000)
+        ),
         network_performance=network.get("NetworkPerformance", ""),
         ebs_mbps=_ebs_mbps(raw.get("EbsInfo", {})),
-        storage_gb=storage.get("TotalSizeInGB", 0),
+        storage_gb=answers.count(storage.get("TotalSizeInGB", 0)),
         storage_nvme=storage.get("NvmeSupport", "unsupported") != "unsupported",
         gpus=_gpus(raw),
         accelerators=_accelerators(raw),
@@ -92,28 +107,37 @@ def instance_type(raw: Raw) -> ec2.InstanceTypeInfo:
     )
 
 
+def _devices(value: int) -> int:
+    return answers.count(value, _DEVICES_MAX)
+
+
 def _ebs_mbps(ebs: Raw) -> int:
     if ebs.get("EbsOptimizedSupport") != "default":
         return 0
-    return int(ebs.get("EbsOptimizedInfo", {}).get("MaximumBandwidthInMbps", 0))
+    return answers.count(ebs.get("EbsOptimizedInfo", {}).get("MaximumBandwidthInMbps", 0))
 
 
 def _gpus(raw: Raw) -> tuple[ec2.Gpu, ...]:
     return tuple(
-        ec2.Gpu(gpu["Name"], gpu["Manufacturer"], gpu["Count"], gpu["MemoryInfo"]["SizeInMiB"])
+        ec2.Gpu(
+            gpu["Name"],
+            gpu["Manufacturer"],
+            _devices(gpu["Count"]),
+            answers.count(gpu["MemoryInfo"]["SizeInMiB"], _MEMORY_MIB_MAX),
+        )
         for gpu in raw.get("GpuInfo", {}).get("Gpus", ())
     )
 
 
 def _accelerators(raw: Raw) -> tuple[ec2.Accelerator, ...]:
     return tuple(
-        ec2.Accelerator(one["Name"], one["Manufacturer"], one["Count"])
+        ec2.Accelerator(one["Name"], one["Manufacturer"], _devices(one["Count"]))
         for one in raw.get("InferenceAcceleratorInfo", {}).get("Accelerators", ())
     )
 
 
 def _neuron_devices(raw: Raw) -> tuple[ec2.NeuronDevice, ...]:
     return tuple(
-        ec2.NeuronDevice(device["Name"], device["Count"], device["CoreInfo"]["Count"])
+        ec2.NeuronDevice(device["Name"], _devices(device["Count"]), _devices(device["CoreInfo"]["Count"]))
         for device in raw.get("NeuronInfo", {}).get("NeuronDevices", ())
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast import errors, names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import error_codes, template_data
+from holdfast.cloud.aws import answers, error_codes, template_data
 from holdfast.cloud.aws.choice import Choice, Market, Pick
 from holdfast.cloud.aws.error_codes import Meaning
 from holdfast.cloud.aws.templates import Template
@@ -147,14 +147,16 @@ def context(claim: NodeClaim, node_class: EC2NodeClass) -> str | None:
 
 
 def read(answer: Mapping[str, Any]) -> Answer:
-    """What EC2 said, as far as it said it: no member is taken for granted."""
+    """What EC2 said. KeyError or ValueError if it does not say that there is a fleet, or which instances are in it, of
+    which type and where: then the call may have launched instances, and those are found by their tags."""
+    answer["FleetId"]
     launched = []
     for group in answer.get("Instances", ()):
         overrides = _overrides_of(group)
-        for instance_id in group.get("InstanceIds", ()):
-            instance_type = group.get("InstanceType") or overrides.get("InstanceType", "")
-            place = overrides.get("AvailabilityZone", ""), overrides.get("SubnetId", "")
-            launched.append(Launched(instance_id, instance_type, *place))
+        for instance_id in group["InstanceIds"]:
+            instance_type = group.get("InstanceType") or overrides["InstanceType"]
+            place = overrides["AvailabilityZone"], overrides.get("SubnetId", "")
+            launched.append(Launched(answers.instance_id(instance_id), instance_type, *place))
     failures = []
     for error in answer.get("Errors", ()):
         overrides = _overrides_of(error)

@@ -91,15 +91,18 @@ class Identity:
         return bool(ours and theirs and not ours & theirs) and not self._given.ca_bundle
 
     async def _read(self) -> _Described:
-        answer = await self._aws.call(_EKS, "DescribeCluster", name=self._given.name)
-        found: Mapping[str, Any] = answer.get("cluster") or {}
-        network = found.get("kubernetesNetworkConfig") or {}
-        ca_bundle = (found.get("certificateAuthority") or {}).get("data") or ""
-        return _Described(
-            endpoint=_url(found.get("endpoint") or ""),
-            ca_bundle=ca_bundle if certificates(ca_bundle) else "",
-            service_cidr=_cidr(network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or ""),
-        )
+        return await self._aws.read(_EKS, "DescribeCluster", _described, name=self._given.name)
+
+
+def _described(answer: Mapping[str, Any]) -> _Described:
+    found: Mapping[str, Any] = answer["cluster"]
+    network = found.get("kubernetesNetworkConfig") or {}
+    ca_bundle = (found.get("certificateAuthority") or {}).get("data") or ""
+    return _Described(
+        endpoint=_url(found.get("endpoint") or ""),
+        ca_bundle=ca_bundle if certificates(ca_bundle) else "",
+        service_cidr=_cidr(network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or ""),
+    )
 
 
 def encoded(pem: str) -> str:

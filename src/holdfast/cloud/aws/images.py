@@ -98,10 +98,11 @@ class Images:
     async def _parameter(self, name: str, ttl_s: float) -> str | None:
         async def ask() -> str | None:
             try:
-                answer = await self._aws.call(calls.SSM, "GetParameter", Name=name)
+                return await self._aws.read(
+                    calls.SSM, "GetParameter", lambda answer: str(answer["Parameter"]["Value"]), Name=name
+                )
             except errors.NotFound:
                 return None
-            return str(answer["Parameter"]["Value"])
 
         return await self._parameters.get(name, lambda found: ttl_s if found else MISSING_TTL_S, ask)
 
@@ -122,14 +123,19 @@ class Images:
             calls.EC2,
             "DescribeImages",
             "Images",
+            parse=self._image,
             Filters=filters,
             IncludeDeprecated=True,
             MaxResults=_PAGE,
             **owners,
         )
-        return tuple(self._image(raw) for raw in found if raw["Architecture"] in type_labels.ARCHITECTURES)
+        return tuple(image for image in found if image is not None)
 
-    def _image(self, raw: Mapping[str, Any]) -> Image:
+    def _image(self, raw: Mapping[str, Any]) -> Image | None:
+        """None: Kubernetes does not run on it. One that cannot be read is an error: nodes that were launched from an
+        image that is left out would drift."""
+        if raw["Architecture"] not in type_labels.ARCHITECTURES:
+            return None
         deprecated = raw.get("DeprecationTime")
         return Image(
             raw["ImageId"],

@@ -10,12 +10,11 @@ reading, and have short answers; what is scheduled is known days ahead and has t
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.cloud.aws import calls
+from holdfast.cloud.aws import answers, calls
 from holdfast.cloud.aws.calls import Calls
-from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.state import times
 
@@ -52,32 +51,35 @@ class Statuses:
         found = await self._everything() if self._one_page else None
         if found is None:
             found = await self._asked(*next(self._turns))
-        by_id = {status.machine: status for raw in found for status in _read(raw, self._aws.ec2_clock)}
+        by_id = {status.machine: status for status in found if status is not None}
         return tuple(by_id[key] for key in sorted(by_id))
 
-    async def _everything(self) -> Sequence[Mapping[str, Any]] | None:
+    async def _everything(self) -> Sequence[InstanceStatus | None] | None:
         """None: there is more than a page."""
-        answer = await self._aws.call(calls.EC2, _DESCRIBE, MaxResults=PAGE)
-        self._one_page = not answer.get("NextToken")
-        found: Sequence[Mapping[str, Any]] = answer.get(_LISTED, ())
+
+        def page(answer: Mapping[str, Any]) -> tuple[list[InstanceStatus | None], bool]:
+            return [self._read(raw) for raw in answer[_LISTED]], not answer.get("NextToken")
+
+        found, self._one_page = await self._aws.read(calls.EC2, _DESCRIBE, page, MaxResults=PAGE)
         return found if self._one_page else None
 
-    async def _asked(self, name: str, values: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    async def _asked(self, name: str, values: Sequence[str]) -> Sequence[InstanceStatus | None]:
         filters = [{"Name": name, "Values": list(values)}]
-        return await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, Filters=filters, MaxResults=PAGE)
+        return await self._aws.pages(
+            calls.EC2, _DESCRIBE, _LISTED, parse=self._read, Filters=filters, MaxResults=PAGE
+        )
 
-
-def _read(raw: Mapping[str, Any], ec2_clock: Ec2Clock) -> Iterator[InstanceStatus]:
-    """At most one."""
-    for member, (category, message) in _CHECKS.items():
-        check = raw.get(member, {})
-        since = [one["ImpairedSince"] for one in check.get("Details", ()) if "ImpairedSince" in one]
-        if check.get("Status") == _IMPAIRED and since:
-            since_s = ec2_clock.to_program_s(times.epoch_s(min(since)))
-            yield InstanceStatus(raw["InstanceId"], category, message, since_s)
-            return
-    for event in raw.get("Events", ()):
-        if event.get("Code") in _CODES and not event.get("Description", "").startswith(_OVER):
-            at = f" at {times.text(times.epoch_s(event['NotBefore']))}" if "NotBefore" in event else ""
-            yield InstanceStatus(raw["InstanceId"], _EVENT, f"AWS has scheduled {event['Code']}{at}", None)
-            return
+    def _read(self, raw: Mapping[str, Any]) -> InstanceStatus | None:
+        """None: EC2 reports no problem."""
+        id_, ec2_clock = answers.instance_id(raw["InstanceId"]), self._aws.ec2_clock
+        for member, (category, message) in _CHECKS.items():
+            check = raw.get(member, {})
+            since = [one["ImpairedSince"] for one in check.get("Details", ()) if "ImpairedSince" in one]
+            if check.get("Status") == _IMPAIRED and since:
+                since_s = ec2_clock.to_program_s(min(map(answers.epoch_s, since)))
+                return InstanceStatus(id_, category, message, since_s)
+        for event in raw.get("Events", ()):
+            if event.get("Code") in _CODES and not event.get("Description", "").startswith(_OVER):
+                at = f" at {times.text(answers.epoch_s(event['NotBefore']))}" if "NotBefore" in event else ""
+                return InstanceStatus(id_, _EVENT, f"AWS has scheduled {event['Code']}{at}", None)
+        return None

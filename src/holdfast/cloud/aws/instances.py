@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdfast import errors, names
 from holdfast.api import aws
-from holdfast.cloud.aws import capacity, labels, reservations, templates
+from holdfast.cloud.aws import answers, capacity, labels, reservations, templates
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.node_shape import EFA_ONLY
 from holdfast.model.instances import Instance, InstanceState
@@ -108,15 +108,16 @@ def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> Ma
     kind = capacity_type(raw, selected(tags.get(aws.EC2NODECLASS, "")))
     zone = raw["Placement"]["AvailabilityZone"]
     reservation_id = raw.get("CapacityReservationId")
+    id_ = answers.instance_id(raw["InstanceId"])
     return Machine(
-        id=raw["InstanceId"],
+        id=id_,
         instance=Instance(
-            provider_id=provider_id(zone, raw["InstanceId"]),
+            provider_id=provider_id(zone, id_),
             instance_type=raw["InstanceType"],
             zone=zone,
             capacity_type=kind,
             state=_STATES.get(raw["State"]["Name"], InstanceState.RUNNING),
-            launched_s=int(raw["LaunchTime"].timestamp()) - ec2_ahead_s,
+            launched_s=answers.epoch_s(raw["LaunchTime"]) - ec2_ahead_s,
             image_id=raw.get("ImageId", ""),
             reservation_id=reservation_id,
             claim=tags.get(aws.NODECLAIM_TAG),

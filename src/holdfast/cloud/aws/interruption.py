@@ -16,7 +16,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from holdfast import errors
+from holdfast.cloud.aws import answers
 
+_BODY_MAX: Final = 2**20  # characters; SQS takes no more
 _WARNING_S: Final = 120  # between a warning and the end of a spot or interruptible instance
 _RESERVATION_ID: Final = re.compile(r"\bcr-[0-9a-z]+")
 _INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]+")
@@ -58,13 +60,16 @@ class _Event(msgspec.Struct, frozen=True, rename={"detail_type": "detail-type"})
 
 
 def read(body: str) -> Notice:
+    if len(body) > _BODY_MAX:
+        raise errors.InvalidInput(f"a message of the interruption queue has {len(body):,} characters")
     try:
-        event = msgspec.json.decode(body, type=_Event)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+        with answers.reading("ReceiveMessage"):
+            event = msgspec.json.decode(body, type=_Event)
+            reader = _READERS.get((event.source, event.detail_type)) if event.version == "0" else None
+            found = reader(event) if reader else None
+            return found or Notice(Kind.NOTHING, sent_s=_sent_s(event))
+    except errors.Unreachable as error:
         raise errors.InvalidInput(f"a message of the interruption queue is no event: {error}") from error
-    reader = _READERS.get((event.source, event.detail_type)) if event.version == "0" else None
-    found = reader(event) if reader else None
-    return found or Notice(Kind.NOTHING, sent_s=_sent_s(event))
 
 
 def _spot(event: _Event) -> Notice:
@@ -169,11 +174,8 @@ def _reservations(event: _Event, *, needed: bool = False) -> tuple[str, ...]:
 
 
 def _sent_s(event: _Event) -> int:
-    return int(event.time.timestamp())
+    return answers.epoch_s(event.time)
 
 
 def _time_s(written: Any) -> int:
-    try:
-        return int(msgspec.convert(written, _Time).timestamp())
-    except msgspec.ValidationError as error:
-        raise errors.InvalidInput(f"{written!r} is not a time") from error
+    return answers.epoch_s(msgspec.convert(written, _Time))

@@ -224,13 +224,13 @@ class Launcher:
         """A template that somebody deleted is made again, once (aws-5.1.3)."""
         await self.templates.ensure(made)
         try:
-            return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
+            return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
         except errors.ReservationExhausted as error:
             return fleets.all_full(str(error))
         except errors.NotFound:
             self.templates.forget(made)
             await self.templates.ensure(made)
-        return fleets.read(await self._aws.call(calls.EC2, "CreateFleet", **request))
+        return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
 
     def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> bool:
         """Deals the machines out, one a claim; those above what was asked for are found by their tags and ended.

@@ -166,21 +166,31 @@ class Machines:
         return {machine.id: machine for machine in await self._read(instances.by_id(ids))}
 
     async def _read(self, request: Mapping[str, Any]) -> list[Machine]:
-        read = functools.partial(
-            instances.read, selected=self._selected, ec2_ahead_s=self._aws.ec2_clock.ahead_s
-        )
-        found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", **request)
-        return [read(raw) for group in found for raw in group.get("Instances", ())]
+        ahead_s = self._aws.ec2_clock.ahead_s
+
+        def machines(group: Mapping[str, Any]) -> list[Machine]:
+            return [
+                instances.read(raw, selected=self._selected, ec2_ahead_s=ahead_s)
+                for raw in group["Instances"]
+            ]
+
+        found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", parse=machines, **request)
+        return [machine for group in found for machine in group]
 
     async def _terminate(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """The state each was in before. EC2 refuses a call that names one it does not know: then each alone."""
+        """The state each was in before. EC2 refuses a call that names one it does not know: then each alone. An answer
+        that leaves one out says nothing about it: to take it for gone would leave it running without a NodeClaim."""
+
+        def states(answer: Mapping[str, Any]) -> dict[str, str]:
+            found = {
+                change["InstanceId"]: change["PreviousState"]["Name"]
+                for change in answer["TerminatingInstances"]
+            }
+            return {key: found[key] for key in ids}
+
         try:
-            answer = await self._aws.call(calls.EC2, "TerminateInstances", InstanceIds=list(ids))
+            return await self._aws.read(calls.EC2, "TerminateInstances", states, InstanceIds=list(ids))
         except errors.NotFound:
             if len(ids) == 1:
                 return {}
             return {key: state for one in ids for key, state in (await self._terminate([one])).items()}
-        return {
-            change["InstanceId"]: change["PreviousState"]["Name"]
-            for change in answer.get("TerminatingInstances", ())
-        }

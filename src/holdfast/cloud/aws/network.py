@@ -7,10 +7,10 @@ term that matches nothing can be told what there is.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from holdfast.api.ec2nodeclass.selectors import SecurityGroupSelectorTerm, SubnetSelectorTerm
-from holdfast.cloud.aws import calls, described
+from holdfast.cloud.aws import answers, calls, described
 from holdfast.cloud.aws.calls import Calls
 from holdfast.state import selection
 
@@ -35,25 +35,32 @@ class SecurityGroup:
 
 
 async def read_subnets(aws: Calls) -> tuple[Subnet, ...]:
-    found = await aws.pages(calls.EC2, "DescribeSubnets", "Subnets", MaxResults=_PAGE)
-    return tuple(
-        Subnet(
-            raw["SubnetId"],
-            raw["AvailabilityZone"],
-            raw.get("AvailabilityZoneId"),
-            raw.get("AvailableIpAddressCount", 0),
-            described.tags(raw),
-        )
-        for raw in found
-        if raw.get("State", _AVAILABLE) == _AVAILABLE
-    )
+    """All or an error: a subnet that was left out would make the nodes in it drift."""
+    found = await aws.pages(calls.EC2, "DescribeSubnets", "Subnets", parse=_subnet, MaxResults=_PAGE)
+    return tuple(subnet for subnet in found if subnet is not None)
 
 
 async def read_security_groups(aws: Calls) -> tuple[SecurityGroup, ...]:
-    found = await aws.pages(calls.EC2, "DescribeSecurityGroups", "SecurityGroups", MaxResults=_PAGE)
-    return tuple(
-        SecurityGroup(raw["GroupId"], raw.get("GroupName", ""), described.tags(raw)) for raw in found
+    found = await aws.pages(
+        calls.EC2, "DescribeSecurityGroups", "SecurityGroups", parse=_security_group, MaxResults=_PAGE
     )
+    return tuple(found)
+
+
+def _subnet(raw: Mapping[str, Any]) -> Subnet | None:
+    if raw.get("State", _AVAILABLE) != _AVAILABLE:
+        return None
+    return Subnet(
+        raw["SubnetId"],
+        raw["AvailabilityZone"],
+        raw.get("AvailabilityZoneId"),
+        answers.count(raw.get("AvailableIpAddressCount", 0)),
+        described.tags(raw),
+    )
+
+
+def _security_group(raw: Mapping[str, Any]) -> SecurityGroup:
+    return SecurityGroup(raw["GroupId"], raw.get("GroupName", ""), described.tags(raw))
 
 
 def select_subnets(terms: Sequence[SubnetSelectorTerm], seen: Sequence[Subnet]) -> tuple[Subnet, ...]:

@@ -3,6 +3,7 @@
 Called by `resolve`. Answers are shared by all classes that ask the same.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,10 +45,15 @@ class PlacementGroups:
     async def _describe(self, selector: PlacementGroupSelector) -> PlacementGroup | None:
         by: dict[str, Any] = {"GroupNames": [selector.name]} if selector.name else {"GroupIds": [selector.id]}
         try:
-            answer = await self._aws.call(calls.EC2, "DescribePlacementGroups", **by)
+            found = await self._aws.pages(
+                calls.EC2, "DescribePlacementGroups", "PlacementGroups", parse=_group, **by
+            )
         except errors.NotFound:
             return None
-        for raw in answer.get("PlacementGroups", ()):
-            if raw.get("State") == "available":
-                return PlacementGroup(raw.get("GroupId", ""), raw["GroupName"], raw.get("Strategy", ""))
+        return next((group for group in found if group is not None), None)
+
+
+def _group(raw: Mapping[str, Any]) -> PlacementGroup | None:
+    if raw.get("State") != "available":
         return None
+    return PlacementGroup(raw.get("GroupId", ""), raw["GroupName"], raw.get("Strategy", ""))

@@ -1,8 +1,8 @@
 """What instances cost: list prices from the Pricing API, spot prices from EC2's history.
 
 Called by `discovery`, every twelve hours. The rules: prices that are shipped stand in until the account's own
-are read; a price once known is kept when a later list leaves it out; prices are integers of nano-USD an hour
-(decision 29). Karpenter's filters (aws-7.5.1), so what is priced is Linux in shared tenancy, and bare metal.
+are read; a price once known is kept when a later list leaves it out; a price that cannot be read is left out; prices are
+integers of nano-USD an hour (decision 29). Karpenter's filters (aws-7.5.1), so what is priced is Linux in shared tenancy, and bare metal.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import errors
-from holdfast.cloud.aws import calls
+from holdfast.cloud.aws import answers, calls
 from holdfast.cloud.aws.calls import Calls
 from holdfast.data import ec2
 from holdfast.model import prices
@@ -59,7 +59,7 @@ async def read_on_demand(aws: Calls) -> dict[str, int]:
 
 async def read_spot(aws: Calls, now_s: int) -> dict[tuple[str, str], int]:
     """By type and zone: the last price of each."""
-    history = await aws.pages(
+    history: list[Any] = await aws.pages(
         calls.EC2,
         "DescribeSpotPriceHistory",
         "SpotPriceHistory",
@@ -73,13 +73,16 @@ async def read_spot(aws: Calls, now_s: int) -> dict[tuple[str, str], int]:
     return {key: price for key, (_, price) in newest.items() if price}
 
 
-def _newest(history: Iterable[Any]) -> dict[tuple[str, str], tuple[datetime, int]]:
-    newest: dict[tuple[str, str], tuple[datetime, int]] = {}
-    for entry in history:
-        key = (entry["InstanceType"], entry["AvailabilityZone"])
-        price = entry["Timestamp"], prices.parse(entry["SpotPrice"])
+def _newest(history: Iterable[Any]) -> dict[tuple[str, str], tuple[int, int]]:
+    newest: dict[tuple[str, str], tuple[int, int]] = {}
+    for key, price in answers.each("DescribeSpotPriceHistory", history, _spot_price):
         newest[key] = max(newest.get(key, price), price)
     return newest
+
+
+def _spot_price(entry: Any) -> tuple[tuple[str, str], tuple[int, int]]:
+    price = answers.epoch_s(entry["Timestamp"]), prices.parse(entry["SpotPrice"])
+    return (entry["InstanceType"], entry["AvailabilityZone"]), price
 
 
 async def _products(aws: Calls, part: Mapping[str, str]) -> list[Any]:
@@ -95,13 +98,17 @@ async def _products(aws: Calls, part: Mapping[str, str]) -> list[Any]:
 
 
 def _prices(products: Iterable[str], currency: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for text in products:
+    def priced(text: str) -> dict[str, int]:
         product = msgspec.json.decode(text)
         name = product["product"]["attributes"].get("instanceType")
-        for term in product.get("terms", {}).get("OnDemand", {}).values():
-            for dimension in term["priceDimensions"].values():
-                price = prices.parse(dimension["pricePerUnit"].get(currency, "0"))
-                if name and price:
-                    found[name] = price
+        return {
+            str(name): price
+            for term in product.get("terms", {}).get("OnDemand", {}).values()
+            for dimension in term["priceDimensions"].values()
+            if (price := prices.parse(dimension["pricePerUnit"].get(currency, "0"))) and name
+        }
+
+    found: dict[str, int] = {}
+    for of_product in answers.each("GetProducts", products, priced):
+        found |= of_product
     return found

@@ -16,7 +16,7 @@ from typing import Any, Final
 from holdfast import errors, ports
 from holdfast.api import aws as aws_names
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws import calls
+from holdfast.cloud.aws import answers, calls
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.sources import Answers
 
@@ -35,6 +35,16 @@ class Profile:
 
     name: str
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A profile that IAM lists."""
+
+    name: str
+    roles: Sequence[str]
+    created_s: int
+    path: str
 
 
 class Profiles:
@@ -60,35 +70,37 @@ class Profiles:
 
     async def release(self, node_class: EC2NodeClass) -> None:
         """Removes every profile that was made for a class. Twice is once."""
-        for raw in await self._below(self.path(node_class)):
-            await self._delete(raw["InstanceProfileName"], [role["RoleName"] for role in raw["Roles"]])
+        for listed in await self._below(self.path(node_class)):
+            await self._delete(listed.name, listed.roles)
 
     async def collect(self, in_use: AbstractSet[str]) -> None:
         """Removes profiles of this cluster that nobody uses: of classes that are gone, or of roles that a
         class had before. Young ones are left: whoever made one may not have written it down yet."""
         now_s = self._aws.ec2_clock.now_s()
         unused = {
-            raw["InstanceProfileName"]: raw
-            for raw in await self._below(self._root)
-            if raw["InstanceProfileName"] not in in_use and now_s - raw["CreateDate"].timestamp() >= YOUNG_S
+            listed.name: listed
+            for listed in await self._below(self._root)
+            if listed.name not in in_use and now_s - listed.created_s >= YOUNG_S
         }
         self._unused_s = {name: self._unused_s.get(name, now_s) for name in unused}
-        for name, raw in unused.items():
+        for name, listed in unused.items():
             if now_s - self._unused_s.get(name, now_s) < UNUSED_S or not await self._is_ours(name):
                 continue
-            roles = [role["RoleName"] for role in raw["Roles"]]
-            for role in roles:
-                self._checked.forget((raw["Path"].rstrip("/").rpartition("/")[2], role))
-            await self._delete(name, roles)
+            for role in listed.roles:
+                self._checked.forget((listed.path.rstrip("/").rpartition("/")[2], role))
+            await self._delete(name, listed.roles)
 
     async def _is_ours(self, name: str) -> bool:
         """Karpenter's are below the same path. Lists leave out tags."""
+
+        def tags(answer: Mapping[str, Any]) -> dict[str, str]:
+            return {tag["Key"]: tag["Value"] for tag in answer["InstanceProfile"].get("Tags", ())}
+
         try:
-            answer = await self._aws.call(calls.IAM, "GetInstanceProfile", InstanceProfileName=name)
+            found = await self._aws.read(calls.IAM, "GetInstanceProfile", tags, InstanceProfileName=name)
         except errors.NotFound:
             return False
-        tags = {tag["Key"]: tag["Value"] for tag in answer["InstanceProfile"].get("Tags", ())}
-        return tags.get(aws_names.HOLDFAST_TAG) == self._cluster
+        return found.get(aws_names.HOLDFAST_TAG) == self._cluster
 
     def path(self, node_class: EC2NodeClass) -> str:
         return f"{self._root}{_uid(node_class)}/"
@@ -128,10 +140,14 @@ class Profiles:
     async def _roles(self, name: str) -> list[str] | None:
         """Of a profile; None: there is none of that name."""
         try:
-            answer = await self._aws.call(calls.IAM, "GetInstanceProfile", InstanceProfileName=name)
+            return await self._aws.read(
+                calls.IAM,
+                "GetInstanceProfile",
+                lambda answer: _role_names(answer["InstanceProfile"]),
+                InstanceProfileName=name,
+            )
         except errors.NotFound:
             return None
-        return [role["RoleName"] for role in answer["InstanceProfile"]["Roles"]]
 
     async def _create(self, node_class: EC2NodeClass, name: str) -> None:
         tags = {
@@ -162,11 +178,22 @@ class Profiles:
         except errors.NotFound:
             return
 
-    async def _below(self, path: str) -> list[Any]:
+    async def _below(self, path: str) -> list[_Listed]:
         return await self._aws.pages(
-            calls.IAM, "ListInstanceProfiles", "InstanceProfiles", marker="Marker", PathPrefix=path
+            calls.IAM,
+            "ListInstanceProfiles",
+            "InstanceProfiles",
+            marker="Marker",
+            parse=lambda raw: _Listed(
+                raw["InstanceProfileName"], _role_names(raw), answers.epoch_s(raw["CreateDate"]), raw["Path"]
+            ),
+            PathPrefix=path,
         )
 
 
 def _uid(node_class: EC2NodeClass) -> str:
     return node_class.metadata.uid or node_class.metadata.name
+
+
+def _role_names(raw: Mapping[str, Any]) -> list[str]:
+    return [role["RoleName"] for role in raw["Roles"]]

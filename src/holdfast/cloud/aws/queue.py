@@ -4,6 +4,7 @@ Called by `notices`. The rules: a message is deleted when it was acted on, and s
 try otherwise; what is no event is counted and dropped, or it would come back for ever (aws-6.4.1).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,19 +40,20 @@ class Queue:
     async def receive(self) -> list[Received]:
         """What is there, or arrives within a while. NotFound when there is no such queue."""
         url = await self._find()
-        answer = await self._aws.call(
+        messages = await self._aws.read(
             _SQS,
             "ReceiveMessage",
+            _messages,
             QueueUrl=url,
             MaxNumberOfMessages=_MOST,
             WaitTimeSeconds=WAIT_S,
             VisibilityTimeout=_HIDDEN_S,
         )
         found = []
-        for message in answer.get("Messages", ()):
-            notice = await self._read(message)
+        for body, receipt in messages:
+            notice = await self._read(body, receipt)
             if notice is not None:
-                found.append(Received(notice, message["ReceiptHandle"]))
+                found.append(Received(notice, receipt))
         return found
 
     async def delete(self, receipt: str) -> None:
@@ -61,21 +63,28 @@ class Queue:
 
     async def _find(self) -> str:
         if self._url is None:
-            answer = await self._aws.call(_SQS, "GetQueueUrl", QueueName=self._name)
-            self._url = str(answer["QueueUrl"])
+            self._url = await self._aws.read(
+                _SQS, "GetQueueUrl", lambda answer: str(answer["QueueUrl"]), QueueName=self._name
+            )
         return self._url
 
-    async def _read(self, message: dict[str, Any]) -> Notice | None:
+    async def _read(self, body: str, receipt: str) -> Notice | None:
         """None: it was nothing to act on, and is gone."""
         try:
-            notice = interruption.read(message.get("Body", ""))
+            notice = interruption.read(body)
         except errors.InvalidInput:
             self._recorder.count(MALFORMED, {})
-            await self.delete(message["ReceiptHandle"])
+            await self.delete(receipt)
             return None
         self._recorder.count(RECEIVED, {"message_type": notice.kind})
         self._recorder.observe(AGE, {}, max(0, self._aws.ec2_clock.now_s() - notice.sent_s))
         if notice.kind is Kind.NOTHING:
-            await self.delete(message["ReceiptHandle"])
+            await self.delete(receipt)
             return None
         return notice
+
+
+def _messages(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The body and the receipt of each message. One without a receipt could never be deleted, so it is left to SQS."""
+    found = answer.get("Messages", ())[:_MOST]
+    return [(one.get("Body", ""), one["ReceiptHandle"]) for one in found if one.get("ReceiptHandle")]

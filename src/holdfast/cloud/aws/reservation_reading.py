@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from holdfast import errors, ports
-from holdfast.cloud.aws import calls, described, reservations
+from holdfast.cloud.aws import answers, calls, described, reservations
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.reservations import CapacityReservation
 
@@ -55,7 +55,7 @@ class Reader:
 
     async def read(self) -> Reading:
         began_s = self._clock.now_s()
-        found = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
+        found: list[Any] = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
         by_id = {one.id: one for one in self._readable(found)}
         now_s = self._clock.monotonic_s()
         self._unknown = {
@@ -78,14 +78,18 @@ class Reader:
         for raw in found:
             key = raw.get("CapacityReservationId", "")
             try:
-                yield described.reservation(raw)
-            except KeyError as missing:
+                with answers.reading(_DESCRIBE):
+                    read = described.reservation(raw)
+            except errors.Unreachable as error:
                 unreadable.add(key)
                 if key not in self._unreadable:
-                    said = f"EC2 does not say its {missing.args[0]}"
-                    structlog.get_logger().error("reservation cannot be read", reservation=key, error=said)
+                    structlog.get_logger().error(
+                        "reservation cannot be read", reservation=key, error=str(error)
+                    )
                 if key in self._last:
                     yield self._last[key]
+            else:
+                yield read
         self._unreadable = frozenset(unreadable)
 
     async def _by_id(self, ids: Sequence[str]) -> list[CapacityReservation]:
@@ -94,9 +98,10 @@ class Reader:
         if not ids:
             return []
         try:
-            found = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, CapacityReservationIds=list(ids))
+            return await self._aws.pages(
+                calls.EC2, _DESCRIBE, _LISTED, parse=described.reservation, CapacityReservationIds=list(ids)
+            )
         except errors.NotFound:
             if len(ids) == 1:
                 return []
             return [one for key in ids for one in await self._by_id([key])]
-        return [described.reservation(raw) for raw in found]

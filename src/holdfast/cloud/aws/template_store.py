@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from holdfast import errors, ports
 from holdfast.api import aws as tags
-from holdfast.cloud.aws import calls
+from holdfast.cloud.aws import answers, calls
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.cluster import OWNED, Cluster
 from holdfast.cloud.aws.templates import NAME_PREFIX, Template
@@ -22,6 +22,14 @@ from holdfast.cloud.aws.templates import NAME_PREFIX, Template
 UNUSED_S: Final = 3600  # more than `probes.ALLOWED_TTL_S`
 
 _PAGE: Final = 200
+
+
+class _Listed(NamedTuple):
+    """A launch template that EC2 lists."""
+
+    name: str
+    id: str
+    created_s: int
 
 
 class TemplateStore:
@@ -47,8 +55,8 @@ class TemplateStore:
     async def delete_all(self, node_class: str) -> None:
         """Of a class that is deleted."""
         owned = {tags.CLUSTER_NAME_TAG: self._cluster.name, tags.EC2NODECLASS: node_class}
-        for raw in await self._tagged(owned):
-            await self._delete(raw)
+        for listed in await self._tagged(owned):
+            await self._delete(listed)
 
     async def collect(self, in_use: AbstractSet[str]) -> None:
         """Deletes what we made and nothing uses. `in_use`: the ids of templates that instances were launched from."""
@@ -57,36 +65,40 @@ class TemplateStore:
             tags.HOLDFAST_TAG: self._cluster.name,
         }
         found = await self._tagged(owned)
-        for raw in found:
-            name = raw["LaunchTemplateName"]
-            if not name.startswith(NAME_PREFIX) or raw["LaunchTemplateId"] in in_use:
+        for listed in found:
+            if not listed.name.startswith(NAME_PREFIX) or listed.id in in_use:
                 continue
-            async with self._lock(name):
-                if (
-                    self._unused_s(raw) >= UNUSED_S
-                ):  # asked here: a launch may have used it while others were deleted
-                    await self._delete(raw)
-        there = {raw["LaunchTemplateName"] for raw in found} | self._known
+            async with self._lock(listed.name):
+                # Asked under the lock: a launch may have used it while others were deleted.
+                if self._unused_s(listed) >= UNUSED_S:
+                    await self._delete(listed)
+        there = {listed.name for listed in found} | self._known
         self._used_s = {name: used_s for name, used_s in self._used_s.items() if name in there}
         self._locks = {name: lock for name, lock in self._locks.items() if name in there or lock.locked()}
 
-    def _unused_s(self, raw: Mapping[str, Any]) -> float:
+    def _unused_s(self, listed: _Listed) -> int:
         """Since when, by EC2's date of its creation after a restart."""
-        used_s = self._used_s.get(raw["LaunchTemplateName"], 0)
-        return self._aws.ec2_clock.now_s() - max(used_s, float(raw["CreateTime"].timestamp()))
+        return self._aws.ec2_clock.now_s() - max(self._used_s.get(listed.name, 0), listed.created_s)
 
-    async def _tagged(self, wanted: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    async def _tagged(self, wanted: Mapping[str, str]) -> list[_Listed]:
         filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
         found = await self._aws.pages(
-            calls.EC2, "DescribeLaunchTemplates", "LaunchTemplates", Filters=filters, MaxResults=_PAGE
+            calls.EC2,
+            "DescribeLaunchTemplates",
+            "LaunchTemplates",
+            parse=lambda raw: _Listed(
+                raw["LaunchTemplateName"], raw["LaunchTemplateId"], answers.epoch_s(raw["CreateTime"])
+            ),
+            Filters=filters,
+            MaxResults=_PAGE,
         )
-        return sorted(found, key=lambda raw: str(raw["LaunchTemplateName"]))
+        return sorted(found, key=lambda listed: listed.name)
 
-    async def _delete(self, raw: Mapping[str, Any]) -> None:
+    async def _delete(self, listed: _Listed) -> None:
         """By its id: another one may have its name by now."""
-        self._known.discard(raw["LaunchTemplateName"])
+        self._known.discard(listed.name)
         with contextlib.suppress(errors.NotFound):
-            await self._aws.call(calls.EC2, "DeleteLaunchTemplate", LaunchTemplateId=raw["LaunchTemplateId"])
+            await self._aws.call(calls.EC2, "DeleteLaunchTemplate", LaunchTemplateId=listed.id)
 
     async def _make(self, template: Template) -> None:
         async with self._lock(template.name):

@@ -1,16 +1,17 @@
 """Which instance types a region has, and in which of its zones.
 
 Called by `discovery`, at the start and every twelve hours. Neither list may be empty: that would make every
-NodePool unable to launch anything, and is never true.
+NodePool unable to launch anything, and is never true. A type that cannot be read, such as a new one with other members, is
+left out: nothing is launched of it, and no node drifts because of it.
 """
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from holdfast import errors
-from holdfast.cloud.aws import calls, described
+from holdfast.cloud.aws import answers, calls, described
 from holdfast.cloud.aws.calls import Calls
 from holdfast.data.ec2 import InstanceTypeInfo
 
@@ -30,6 +31,7 @@ class TypeListing:
 
 
 async def read(aws: Calls) -> TypeListing:
+    types: list[Any]
     types, offered = await asyncio.gather(
         aws.pages(
             calls.EC2, "DescribeInstanceTypes", "InstanceTypes", Filters=list(_FILTERS), MaxResults=_PAGE
@@ -38,16 +40,18 @@ async def read(aws: Calls) -> TypeListing:
             calls.EC2,
             "DescribeInstanceTypeOfferings",
             "InstanceTypeOfferings",
+            parse=lambda raw: (raw["InstanceType"], raw["Location"]),
             LocationType="availability-zone",
             MaxResults=_OFFERINGS_PAGE,
         ),
     )
-    if not types or not offered:
+    known = tuple(answers.each("DescribeInstanceTypes", types, described.instance_type))
+    if not known or not offered:
         raise errors.Retryable("EC2 listed no instance types at all; Holdfast keeps what it knew")
     zones: dict[str, set[str]] = {}
-    for offering in offered:
-        zones.setdefault(offering["InstanceType"], set()).add(offering["Location"])
+    for instance_type, zone in offered:
+        zones.setdefault(instance_type, set()).add(zone)
     return TypeListing(
-        tuple(sorted(map(described.instance_type, types), key=lambda info: info.name)),
+        tuple(sorted(known, key=lambda info: info.name)),
         {name: tuple(sorted(found)) for name, found in zones.items()},
     )

@@ -15,6 +15,7 @@ from holdfast.runtime.results import Done, RequeueAfter
 
 WAITING: Final = "WaitingOnNodeClaimTermination"
 _PERIOD_S: Final = 600.0  # the end of a claim is watched; this is for what no watch tells
+_UNREADABLE_S: Final = 60.0
 _NAMED: Final = 5
 
 
@@ -25,6 +26,7 @@ class Termination:
         self._recorder = recorder
         terms = cloud.node_classes
         self._finalizer = terms.finalizer
+        self._claims = claims
         self._of_class = claims.index(lambda claim: terms.names(claim.spec.node_class_ref))
 
     async def end(self, node_class: Object) -> Done | RequeueAfter:
@@ -35,6 +37,8 @@ class Termination:
             shown = ", ".join(users[:_NAMED]) + (f" and {len(users) - _NAMED} more" if users[_NAMED:] else "")
             self._recorder.event(node_class, WAITING, f"NodeClaims use this class: {shown}")
             return RequeueAfter(_PERIOD_S, f"{len(users)} NodeClaims use the class")
+        if self._claims.unreadable:
+            return RequeueAfter(_UNREADABLE_S, "a NodeClaim that may use the class cannot be read")
         await self._cloud.release(node_class)
         left = [name for name in node_class.metadata.finalizers if name != self._finalizer]
         try:

@@ -1,0 +1,147 @@
+"""The only place where the content of an AWS answer is doubted: types, missing members, numbers and dates out of range.
+
+Called by `calls` for every answer, and by the modules that parse one. botocore does not promise that an answer has the
+types of its model: a proxy, a half-sent body or a new version of a service produces others. The rule: whatever is
+wrong with an answer becomes `errors.Unreachable` with the name of the operation, never another exception.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from xml.etree.ElementTree import ParseError
+
+import structlog
+
+from holdfast import errors
+
+R = TypeVar("R")
+
+COUNT_MAX: Final = 2**31 - 1
+_INTEGER_MAX: Final = 2**63 - 1
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)  # far from where arithmetic on dates overflows
+_POLICY: Final = "policyDocumentType"  # botocore decodes this string of IAM
+_LOGGED_MAX: Final = 200  # characters of a value that a message shows
+
+# What Python raises when a value has another type or range than the code expects.
+MALFORMED: Final = (
+    ValueError,  # also UnicodeError, and JSON and msgspec errors
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    ParseError,
+)
+
+
+@contextlib.contextmanager
+def reading(operation: str) -> Iterator[None]:
+    """Maps every exception of MALFORMED inside the block to Unreachable."""
+    try:
+        yield
+    except MALFORMED as error:
+        raise errors.Unreachable(f"{operation}: the answer cannot be read: {_words(error)}") from error
+
+
+def each(operation: str, items: Iterable[Any], parse: Callable[[Any], R]) -> Iterator[R]:
+    """Parses a listing of which a part is useful, such as prices. An item that cannot be read is left out and logged."""
+    skipped, first = 0, ""
+    for item in items:
+        try:
+            with reading(operation):
+                parsed = parse(item)
+        except (errors.Unreachable, errors.InvalidInput) as error:
+            skipped, first = skipped + 1, first or str(error)
+        else:
+            yield parsed
+    if skipped:
+        structlog.get_logger().warning(
+            "items of an AWS answer left out", operation=operation, items=skipped, error=first
+        )
+
+
+def count(value: int, most: int = COUNT_MAX) -> int:
+    """A number of things; ValueError if there cannot be as many."""
+    if not 0 <= value <= most:
+        raise ValueError(f"{value} is not between 0 and {most}")
+    return value
+
+
+def epoch_s(moment: datetime) -> int:
+    """Whole seconds since the epoch; ValueError for a date out of range. A date without a zone is UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    if not _FIRST <= aware <= _LAST:
+        raise ValueError(f"{aware} is out of range")
+    return int(aware.timestamp() // 1)
+
+
+def instance_id(value: str) -> str:
+    if not value.startswith("i-"):
+        raise ValueError(f"{_shown(value)} is not an instance id")
+    return value
+
+
+# --- Types ------------------------------------------------------------------------------------------
+
+
+def check(answer: Any, shape: Any, where: str = "") -> None:
+    """TypeError if a member has another type than botocore's model of the service says. Unknown members are ignored."""
+    kind = shape.type_name if shape is not None else "structure"
+    if shape is not None and shape.name == _POLICY:
+        return
+    if not _TYPES[kind](answer):
+        raise TypeError(f"{where or 'the answer'} is {_shown(answer)}, which is no {kind}")
+    if shape is None:
+        return
+    if kind == "structure":
+        members = shape.members
+        for key, value in answer.items():
+            if key in members:
+                check(value, members[key], f"{where}.{key}" if where else key)
+    elif kind == "list":
+        for value in answer:
+            check(value, shape.member, where)
+    elif kind == "map":
+        for key, value in answer.items():
+            check(key, shape.key, where)
+            check(value, shape.value, where)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _INTEGER_MAX
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _of(*types: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types)
+
+
+_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "structure": _of(Mapping),
+    "map": _of(Mapping),
+    "list": _of(list, tuple),
+    "string": _of(str),
+    "boolean": _of(bool),
+    "timestamp": _of(datetime),
+    "blob": _of(bytes, bytearray),
+    "integer": _is_integer,
+    "long": _is_integer,
+    "float": _is_number,
+    "double": _is_number,
+}
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, KeyError) and error.args:
+        return f"{_shown(error.args[0])} is missing"
+    return f"{type(error).__name__}: {error}"[:_LOGGED_MAX]
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:_LOGGED_MAX]

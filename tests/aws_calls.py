@@ -1,0 +1,39 @@
+"""What the program asks of AWS, by the operations its source names, and what a test needs to make it ask."""
+
+import ast
+import json
+from pathlib import Path
+
+import botocore.session
+
+from aws_world import World, run
+from holdfast import cloud
+from holdfast.sim.ec2 import setup as ec2_setup
+from sim_aws import QUEUE
+
+SERVICES = ("ec2", "eks", "iam", "pricing", "sqs", "ssm")
+GROUP = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ec2_setup.ACCOUNT, name="tight")
+
+
+def send_notice(world: World, provider_id: str) -> None:
+    """A spot interruption warning in the queue."""
+    detail = {"instance-id": provider_id.rpartition("/")[2]}
+    body = {
+        "source": "aws.ec2",
+        "detail-type": "EC2 Spot Instance Interruption Warning",
+        "time": "2026-11-15T10:00:00Z",
+        "detail": detail,
+    }
+    url = run(world.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
+    run(world.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
+
+
+def named_operations() -> set[str]:
+    """The operations of AWS that the product's source names."""
+    session = botocore.session.Session()
+    known = {name for service in SERVICES for name in session.get_service_model(service).operation_names}
+    sources = (Path(cloud.__file__).parent / "aws").glob("*.py")
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
+    return {
+        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    } & known
