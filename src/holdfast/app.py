@@ -65,7 +65,7 @@ from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.server_time import ServerTime
 from holdfast.kube.transport import Transport
 from holdfast.ports import Clock, Compute, Ids
-from holdfast.runtime import indexes
+from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.clock import ProgramClock
 from holdfast.runtime.controller import Controller
@@ -170,6 +170,7 @@ class App:
         spreads = settings.scheduler.pod_topology_spread.default_constraints
         makers = watched_surroundings.MAKERS if spreads else ()
         self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
+        unreadable.report(self.caches, self.recorder)
         self.discovery, self.cloud = self._cloud(world, leads)
         self.doors = Doors(
             kube=Writer(client, self.caches),

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClassReference
 from holdfast.core.disruption.repair import Treatment
@@ -21,6 +22,7 @@ from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
 
 K = TypeVar("K", bound=Object)
+K_co = TypeVar("K_co", bound=Object, covariant=True)
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -49,18 +51,18 @@ class Ids(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[K]):
+class Change(Generic[K_co]):
     """One event of a watch. `object` is the last state seen when it was deleted."""
 
     kind: str  # ADDED, MODIFIED, DELETED or BOOKMARK
-    object: K
+    object: K_co
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[K]):
+class Listing(Generic[K_co]):
     """Every object of a kind at one moment, and where a watch goes on from it."""
 
-    items: tuple[K, ...]
+    items: tuple[K_co, ...]
     resource_version: str
 
 
@@ -79,13 +81,13 @@ class Kube(Protocol):
         """All of a kind at one moment, in every namespace, as the API server has them now: never from a cache of
         ours. Pages inside; all pages or an error."""
 
-    def pages(self, kind: type[K]) -> AsyncIterator[Listing[K]]:
+    def pages(self, kind: type[K]) -> AsyncIterator[Listing[K | Unreadable]]:
         """The same in pieces, for whoever need not hold it twice. All of one moment; it is complete when the
-        iterator ends, and worth nothing when it raises."""
+        iterator ends, and worth nothing when it raises. An object that cannot be decoded is there as an Unreadable."""
 
-    def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K]]:
+    def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K | Unreadable]]:
         """Changes after that version, in order, without gaps. Ends when the server ends it; ResourceExpired
-        means: list again."""
+        means: list again. An object that cannot be decoded is there as an Unreadable."""
 
     async def create(self, obj: K) -> K:
         """The object as the server completed it, or AlreadyExists."""

@@ -1,6 +1,7 @@
 """What the Kube door promises about lists and watches, kept with every API server there is."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -96,9 +97,9 @@ def test_a_watch_sees_what_happens_while_it_is_open(world: World) -> None:
     world.run(program)
 
 
-async def first(place: Place, count: int, version: str) -> list[Change[Node]]:
+async def first(place: Place, count: int, version: str) -> list[Change[Any]]:
     """The first changes to this test's objects. The server ends a watch in the end, so it cannot hang."""
-    found: list[Change[Node]] = []
+    found: list[Change[Any]] = []
     async for change in place.kube.watch(Node, version):
         if change.kind != "BOOKMARK" and change.object.metadata.name.endswith(place.suffix):
             found.append(change)

@@ -24,8 +24,10 @@ from holdfast.sim.time import VirtualClock
 from scripted import START, Said, Script, client, failure, said, stream
 
 NODE: dict[str, Any] = {"kind": "Node", "metadata": {"name": "n", "resourceVersion": "7", "uid": "u"}}
-ONE = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","resourceVersion":"8"}}}\n'
-TWO = b'{"type":"MODIFIED","object":{"kind":"Node","metadata":{"name":"b","resourceVersion":"9"}}}\n'
+ONE = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","uid":"a","resourceVersion":"8"}}}\n'
+TWO = (
+    b'{"type":"MODIFIED","object":{"kind":"Node","metadata":{"name":"b","uid":"b","resourceVersion":"9"}}}\n'
+)
 
 
 def seconds_until_read(*answers: Said | Exception, **settings: Any) -> float:
@@ -49,7 +51,7 @@ def test_a_server_is_left_alone_for_as_long_as_it_asks() -> None:
 def test_a_server_that_asks_for_longer_than_we_wait_is_an_error_that_says_so() -> None:
     with pytest.raises(errors.Throttled) as caught:
         seconds_until_read(failure(429, "TooManyRequests", retry_after="3600"))
-    assert caught.value.retry_after_s == 3600
+    assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
 
 
 def test_reading_is_given_up_after_as_many_attempts_as_the_settings_say() -> None:
@@ -134,7 +136,8 @@ def test_a_name_with_a_slash_never_reaches_the_server() -> None:
 
 
 def test_null_means_unset_wherever_a_server_writes_it() -> None:
-    claim = {"metadata": {"name": "c", "namespace": "d", "labels": None}, "spec": None, "status": None}
+    meta = {"name": "c", "namespace": "d", "uid": "u", "resourceVersion": "4", "labels": None}
+    claim = {"metadata": meta, "spec": None, "status": None}
     page = {"metadata": {"resourceVersion": "5"}, "items": [claim]}
 
     async def program(answer: Said) -> Any:
@@ -144,7 +147,7 @@ def test_null_means_unset_wherever_a_server_writes_it() -> None:
     assert time.run(program(said(200, {"metadata": {"resourceVersion": "5"}, "items": None}))).items == ()
 
 
-def test_an_object_that_is_not_of_its_kind_is_named_and_not_skipped() -> None:
+def test_a_list_with_an_object_that_is_not_of_its_kind_is_an_error_that_names_it() -> None:
     page = {
         "metadata": {"resourceVersion": "5"},
         "items": [{"metadata": {"name": "odd"}, "spec": {"priority": "x"}}],
@@ -153,7 +156,7 @@ def test_an_object_that_is_not_of_its_kind_is_named_and_not_skipped() -> None:
     async def program() -> None:
         await client(Script(said(200, page))).list(Pod)
 
-    with pytest.raises(errors.InvalidInput, match=r'Pod "odd" cannot be read: .*priority'):
+    with pytest.raises(errors.Unreachable, match=r"Pod 'odd' cannot be read: .*priority"):
         time.run(program())
 
 
@@ -166,11 +169,11 @@ def test_half_an_answer_is_no_answer() -> None:
             time.run(program(body))
 
 
-def watched(*chunks: bytes | Exception) -> list[Change[Node] | errors.HoldfastError]:
+def watched(*chunks: bytes | Exception) -> list[Change[Any] | errors.HoldfastError]:
     """The changes of a watch, and the error it ended with, if it did."""
 
-    async def program() -> list[Change[Node] | errors.HoldfastError]:
-        found: list[Change[Node] | errors.HoldfastError] = []
+    async def program() -> list[Change[Any] | errors.HoldfastError]:
+        found: list[Change[Any] | errors.HoldfastError] = []
         try:
             async for change in client(Script(stream(*chunks))).watch(Node, "1"):
                 found.append(change)  # noqa: PERF401 - what came before an error counts
@@ -237,6 +240,9 @@ def test_answers_become_the_error_of_whoever_must_act() -> None:
         (failure(504, "Timeout"), errors.Unreachable),
         (said(502, b"<html>bad gateway</html>"), errors.Unreachable),
         (said(403, b"no entry"), errors.Unauthorized),
+        (said(404, b"404 page not found"), errors.Unreachable),  # of a proxy: it does not know what exists
+        (said(404, NODE), errors.Unreachable),
+        (said(302, NODE), errors.Unreachable),
     ):
         with pytest.raises(expected) as caught:
             time.run(program(answer))
@@ -302,3 +308,39 @@ def test_a_write_is_not_sent_when_the_lease_ran_out_while_it_connected() -> None
     asyncio.run(program())
     assert [line.split()[0] for line in heard if line] == [b"GET"] * len([line for line in heard if line])
     assert not leads
+
+
+def test_a_server_cannot_stop_us_for_longer_than_five_minutes() -> None:
+    for headers in ({"retry_after": "99999999"}, {"retry_after": "9" * 5000}):
+        with pytest.raises(errors.Throttled) as caught:
+            seconds_until_read(failure(429, "TooManyRequests", **headers))
+        assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
+    details = {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 10**30}}
+    with pytest.raises(errors.Throttled) as caught:
+        seconds_until_read(said(429, details))
+    assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
+
+
+def test_an_answer_about_another_object_is_no_answer() -> None:
+    other = {**NODE, "metadata": {**NODE["metadata"], "name": "other"}}
+    status = {"kind": "Status", "status": "Success"}
+    bodies: list[Any] = [other, status, {}, [], None, 5, {**NODE, "metadata": {"name": "n", "uid": "u"}}]
+    for body in bodies:
+
+        async def program(body: Any = body) -> None:
+            await client(Script(said(200, body))).get(Node, "n")
+
+        with pytest.raises(errors.Unreachable, match="half an answer"):
+            time.run(program())
+
+
+def test_a_list_without_a_last_page_is_given_up() -> None:
+    page = said(200, {"metadata": {"resourceVersion": "5", "continue": "again"}, "items": []})
+    script = Script(*[page] * 9)
+
+    async def program() -> None:
+        await client(script).list(Node)
+
+    with pytest.raises(errors.Unreachable, match="no last page"):
+        time.run(program())
+    assert len(script.asked) == 2

@@ -30,6 +30,7 @@ class TypeMeta(Wire, frozen=True):
     """Any answer, when only what it is matters."""
 
     kind: str = ""
+    status: str = ""
 
 
 class Version(Wire, frozen=True):
@@ -49,6 +50,24 @@ class Page(Wire, Generic[K], frozen=True, kw_only=True):
 
     metadata: ListMeta = ListMeta()
     items: tuple[K, ...] | None = None
+
+
+class RawPage(Wire, frozen=True, kw_only=True):
+    """A page whose items are decoded one by one."""
+
+    metadata: ListMeta | None = None
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class Unreadable(Object, frozen=True, kw_only=True):
+    """In place of an object that cannot be decoded as its kind: its identity as far as it can be read, and the reason.
+
+    An empty name or resource version could not be read. The kind of an instance has the names of the object's own kind.
+    """
+
+    problem: str
+    node_name: str | None = None  # of a Pod, empty while it is not bound; None: cannot be read
+    provider_id: str | None = None  # of a Node or a NodeClaim, empty while it has none; None: cannot be read
 
 
 class WatchEvent(Wire, frozen=True):

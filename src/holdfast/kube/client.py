@@ -8,14 +8,14 @@ rate limits, retries and connections: a replica whose Lease ran out meanwhile se
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
 from holdfast import errors, fence
-from holdfast.api.answers import Page, Version
+from holdfast.api.answers import Unreadable
 from holdfast.api.cluster import DeleteOptions, Eviction, Preconditions
 from holdfast.api.meta import Object, ObjectMeta, to_wire
 from holdfast.api.pods import Pod
@@ -34,6 +34,7 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # of which JSON is a part
 _BACKOFF: Final = Backoff(base_s=0.25, cap_s=10)
 _NO_SERVER: Final = (502, 503, 504)  # what a load balancer answers when it has no API server
+_PAGES_MAX: Final = 20_000  # of 500 objects
 _SERVER_OWNED: Final = (
     "uid",
     "resourceVersion",
@@ -80,40 +81,42 @@ class Client:
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         body = await self._read(paths.one(kind, namespace, name), {})
-        return decoding.one(kind, body)
+        return decoding.one(kind, body, name)
 
     async def list(self, kind: type[K], *, label_selector: str = "", field_selector: str = "") -> Listing[K]:
         items: list[K] = []
         version = ""
         async for page in self.pages(kind, label_selector=label_selector, field_selector=field_selector):
-            items.extend(page.items)
+            items.extend(_whole(page.items))
             version = page.resource_version
         return Listing(tuple(items), version)
 
     async def version(self) -> str:
         """Of the API server, without the patch: 1.34."""
-        said = msgspec.json.decode(await self._read("/version", {}), type=Version)
-        return f"{said.major}.{said.minor.rstrip('+')}"
+        return decoding.version(await self._read("/version", {}))
 
     async def pages(
         self, kind: type[K], *, label_selector: str = "", field_selector: str = ""
-    ) -> AsyncIterator[Listing[K]]:
+    ) -> AsyncIterator[Listing[K | Unreadable]]:
         query = {"limit": str(self._settings.page_size)}
         if field_selector:
             query["fieldSelector"] = field_selector
         if label_selector:
             query["labelSelector"] = label_selector
         version = ""
-        while True:
-            page: Page[K] = decoding.page(kind, await self._read(paths.all_of(kind), query))
+        for _ in range(_PAGES_MAX):
+            page = decoding.page(kind, await self._read(paths.all_of(kind), query))
             # Later pages are of the first one's moment, whatever version a server puts on them.
             version = version or page.metadata.resource_version
             yield Listing(page.items or (), version)
             if not page.metadata.continue_token:
                 return
+            if page.metadata.continue_token == query.get("continue"):
+                break
             query["continue"] = page.metadata.continue_token
+        raise errors.Unreachable(f"list of {kind.plural}: there is no last page")
 
-    async def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K]]:
+    async def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K | Unreadable]]:
         seconds = self._settings.watch_s + int(self._ids.jitter(self._settings.watch_s))
         query = {
             "watch": "true",
@@ -136,8 +139,7 @@ class Client:
     async def create(self, obj: K, *, dry_run: bool = False) -> K:
         query = self._owned() | ({"dryRun": "All"} if dry_run else {})
         body = await self._write("POST", paths.to_create(obj), _JSON, to_wire(obj), query)
-        # What is created on another object, such as a Binding, is answered with a mere "Success".
-        return obj if decoding.is_status(body) else decoding.one(type(obj), body)
+        return decoding.created(obj, body, on_another=paths.is_on_another(type(obj)))
 
     async def patch(
         self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
@@ -148,7 +150,7 @@ class Client:
             assert version, "an object that was never read cannot be unchanged"
             change = {**change, "metadata": {**change.get("metadata", {}), "resourceVersion": version}}
         body = await self._write("PATCH", paths.of(obj, status=status), _MERGE_PATCH, change, self._owned())
-        return decoding.one(type(obj), body)
+        return decoding.one(type(obj), body, obj.metadata.name)
 
     async def apply(self, obj: K, *, status: bool = False) -> K:
         whole = to_wire(obj)
@@ -161,7 +163,7 @@ class Client:
         query = self._owned() | {"force": "true"}
         path = paths.of(obj, status=status)
         body = await self._write("PATCH", path, _APPLY_PATCH, wanted | {"metadata": meta}, query)
-        return decoding.one(type(obj), body)
+        return decoding.one(type(obj), body, obj.metadata.name)
 
     async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
         uid = obj.metadata.uid if only_this else ""
@@ -264,6 +266,16 @@ class Client:
         else:
             self._outage.answered()
         return answer
+
+
+def _whole(items: Iterable[K | Unreadable]) -> tuple[K, ...]:
+    """The objects; Unreachable if one cannot be read: callers of `list` do not know what to do without it."""
+    found = []
+    for item in items:
+        if isinstance(item, Unreadable):
+            raise errors.Unreachable(f"{item.kind} {item.metadata.name!r} cannot be read: {item.problem}")
+        found.append(item)
+    return tuple(found)
 
 
 def _is_success(answer: Answer) -> bool:

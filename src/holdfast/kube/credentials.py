@@ -164,7 +164,7 @@ def _read_credential(program: Plugin, out: bytes) -> Credential:
         printed = msgspec.json.decode(out, type=ExecCredential)
         ends = printed.status.expiration_timestamp
         expires_s = int(datetime.fromisoformat(ends).astimezone(UTC).timestamp()) if ends else None
-    except (msgspec.DecodeError, ValueError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise errors.Unauthorized(f"{program.command} printed no ExecCredential: {error}") from error
     if printed.kind != "ExecCredential" or printed.api_version != program.api_version:
         raise errors.Unauthorized(

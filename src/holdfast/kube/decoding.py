@@ -1,11 +1,13 @@
-"""Answers of an API server as wire types.
+"""Answers of an API server as wire types. The only place where their content is doubted.
 
-Callers: `client`. The fast way decodes bytes straight into Structs. A server that writes null where it means "unset"
-is read again the slow way, and an object that is no such kind even so is an error that names the field: to skip it
-would be to plan as if it were not there.
+Callers: `client`. The fast way decodes bytes straight into Structs; a server that writes null where it means "unset" is read
+again the slow way. The rules: whatever is wrong with an answer is `errors.Unreachable`, never another exception; an
+object of a list or a watch that is no such kind becomes an `Unreadable` in its place, so that one object does not stop a
+cache; an object without a name, a uid or a numeric resourceVersion is none.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
@@ -13,43 +15,89 @@ import msgspec
 
 from holdfast import errors
 from holdfast.api import kinds
-from holdfast.api.answers import ListMeta, MetadataOnly, Page, TypeMeta, WatchEvent
+from holdfast.api.answers import (
+    ListMeta,
+    MetadataOnly,
+    Page,
+    RawPage,
+    Status,
+    TypeMeta,
+    Unreadable,
+    Version,
+    WatchEvent,
+)
 from holdfast.api.meta import Object, ObjectMeta
 from holdfast.kube import statuses
 from holdfast.ports import Change
 
 K = TypeVar("K", bound=Object)
+T = TypeVar("T")
 
 LONGEST_LINE: Final = 64 * 1024 * 1024  # no object is that large: etcd stores a few MiB
+_VERSION_DIGITS: Final = 20  # of 64 bits
+_PROBLEM_MAX: Final = 300  # characters
+_CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 _EVENTS: Final = msgspec.json.Decoder(WatchEvent)
 _BOOKMARKS: Final = msgspec.json.Decoder(MetadataOnly)
+_RAW_PAGES: Final = msgspec.json.Decoder(RawPage)
+_STATUS: Final = "Status"
+
+# What Python and msgspec raise for content of another form. ValueError is also msgspec's, and that of bad UTF-8.
+_MALFORMED: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
-def is_status(body: bytes) -> bool:
-    return msgspec.json.decode(body, type=TypeMeta).kind == "Status"
-
-
-def one(kind: type[K], body: bytes | msgspec.Raw) -> K:
+@contextlib.contextmanager
+def _reading(about: str) -> Iterator[None]:
     try:
-        return cast("K", _decoder(kind).decode(body))
-    except msgspec.ValidationError:
-        return _slowly(kind, _plain(kind, body))
-    except msgspec.DecodeError as error:
-        raise _half(kind, error) from error
+        yield
+    except _MALFORMED as error:
+        raise errors.Unreachable(f"half an answer about {about}: {_words(error)}") from error
 
 
-def page(kind: type[K], body: bytes) -> Page[K]:
-    try:
-        return cast("Page[K]", _page_decoder(kind).decode(body))
-    except msgspec.ValidationError:
-        plain = _plain(kind, body)
-        meta = msgspec.convert(plain.get("metadata") or {}, ListMeta)
-        return Page(metadata=meta, items=tuple(_slowly(kind, item) for item in plain.get("items") or ()))
-    except msgspec.DecodeError as error:
-        raise _half(kind, error) from error
+def one(kind: type[K], body: bytes, name: str = "") -> K:
+    """The object of an answer, which must have that name, if one is given."""
+    with _reading(kind.plural):
+        found = _object(kind, body)
+        if name and found.metadata.name != name:
+            raise ValueError(f"{found.metadata.name!r} was answered where {name!r} was asked for")
+        return found
 
 
-async def changes(kind: type[K], chunks: AsyncGenerator[bytes, None]) -> AsyncIterator[Change[K]]:
+def created(obj: K, body: bytes, *, on_another: bool) -> K:
+    """The object of an answer to a create. What is created on another object is answered with a mere "Success"."""
+    with _reading(obj.plural):
+        if not on_another:
+            return one(type(obj), body, obj.metadata.name)
+        answer = msgspec.json.decode(body, type=TypeMeta)
+        if answer.kind == _STATUS and answer.status != "Success":
+            raise ValueError(msgspec.json.decode(body, type=Status).message)
+        return obj
+
+
+def page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
+    with _reading(kind.plural):
+        found = _page(kind, body)
+        check_version(found.metadata.resource_version)
+        return found
+
+
+def version(body: bytes) -> str:
+    """Of the API server, without the patch: 1.34."""
+    with _reading("the version"):
+        said = msgspec.json.decode(body, type=Version)
+        return f"{int(said.major)}.{int(said.minor.rstrip('+'))}"
+
+
+async def changes(
+    kind: type[K], chunks: AsyncGenerator[bytes, None]
+) -> AsyncIterator[Change[K | Unreadable]]:
     """The events of a watch. A stream that ends in the middle of a line is Unreachable; an ERROR is its error."""
     rest = b""
     async for chunk in chunks:
@@ -63,18 +111,94 @@ async def changes(kind: type[K], chunks: AsyncGenerator[bytes, None]) -> AsyncIt
         raise errors.Unreachable(f"watch of {kind.plural}: it ended in the middle of an event")
 
 
-def _change(kind: type[K], line: bytes) -> Change[K]:
-    try:
+def _change(kind: type[K], line: bytes) -> Change[K | Unreadable]:
+    with _reading(kind.plural):
         event = _EVENTS.decode(line)
         if event.type == "BOOKMARK":
-            version = _BOOKMARKS.decode(event.object).metadata.resource_version
+            at = check_version(_BOOKMARKS.decode(event.object).metadata.resource_version)
             # Of a bookmark only the version means anything, and not every kind can be made of nothing.
-            return Change("BOOKMARK", cast("K", Object(metadata=ObjectMeta(resource_version=version))))
-    except msgspec.DecodeError as error:
-        raise _half(kind, error) from error
-    if event.type == "ERROR":
-        raise statuses.error_of(500, {}, bytes(event.object), f"watch of {kind.plural}")
-    return Change(event.type, one(kind, event.object))
+            return Change("BOOKMARK", cast("K", Object(metadata=ObjectMeta(resource_version=at))))
+        if event.type in _CHANGES:
+            return Change(event.type, _item(kind, event.object))
+        if event.type != "ERROR":
+            raise ValueError(f"{event.type!r} is no type of an event")
+    raise statuses.error_of(500, {}, bytes(event.object), f"watch of {kind.plural}")
+
+
+def check_version(resource_version: str) -> str:
+    """ValueError when it is no number: to order versions is what caches are built on."""
+    if not (resource_version.isdecimal() and len(resource_version) <= _VERSION_DIGITS):
+        raise ValueError(f"resourceVersion {resource_version[:_PROBLEM_MAX]!r} is no number")
+    return resource_version
+
+
+# --- Objects ----------------------------------------------------------------------------------------
+
+
+def _object(kind: type[K], body: bytes | msgspec.Raw) -> K:
+    try:
+        return _identified(cast("K", _decoder(kind).decode(body)))
+    except msgspec.ValidationError:
+        return _identified(cast("K", kinds.from_plain(msgspec.json.decode(body), kind)))
+
+
+def _identified(obj: K) -> K:
+    meta = obj.metadata
+    if not meta.name or not meta.uid:
+        raise ValueError(f"{obj.kind} {meta.name!r} has no {'uid' if meta.name else 'name'}")
+    check_version(meta.resource_version)
+    return obj
+
+
+def _page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
+    with contextlib.suppress(*_MALFORMED):
+        found = cast("Page[K]", _page_decoder(kind).decode(body))
+        for item in found.items or ():
+            _identified(item)
+        return cast("Page[K | Unreadable]", found)
+    raw = _RAW_PAGES.decode(body)
+    items = tuple(_item(kind, item) for item in raw.items or ())
+    return Page(metadata=raw.metadata or ListMeta(), items=items)
+
+
+def _item(kind: type[K], body: msgspec.Raw) -> K | Unreadable:
+    try:
+        return _object(kind, body)
+    except _MALFORMED as error:
+        return _set_aside(kind, body, _words(error))
+
+
+def _set_aside(kind: type[K], body: msgspec.Raw, problem: str) -> Unreadable:
+    """What can be read without the types of the kind."""
+    plain = msgspec.json.decode(body)
+    meta = _below(plain, "metadata")
+    read = {name: _text(meta, name) or "" for name in ("name", "namespace", "uid", "resourceVersion")}
+    with contextlib.suppress(ValueError):
+        check_version(read["resourceVersion"])
+        return _unreadable(kind, plain, problem, read, read["resourceVersion"])
+    return _unreadable(kind, plain, problem, read, "")
+
+
+def _unreadable(kind: type[K], plain: Any, problem: str, read: dict[str, str], at: str) -> Unreadable:
+    return _kind_of_unreadable(kind)(
+        metadata=ObjectMeta(
+            name=read["name"], namespace=read["namespace"], uid=read["uid"], resource_version=at
+        ),
+        problem=problem,
+        node_name=_text(_below(plain, "spec"), "nodeName"),
+        provider_id=_text(_below(plain, "spec" if kind.kind == "Node" else "status"), "providerID"),
+    )
+
+
+def _below(plain: Any, key: str) -> Any:
+    """An object of an object, which may be left out; None: it is something else."""
+    return (plain.get(key) or {}) if isinstance(plain, dict) else None
+
+
+def _text(plain: Any, key: str) -> str | None:
+    """None: it cannot be read. A text that is left out is empty."""
+    found = plain.get(key, "") if isinstance(plain, dict) else None
+    return found if isinstance(found, str) else None
 
 
 @cache
@@ -87,25 +211,20 @@ def _page_decoder(kind: type[K]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
 
 
-def _plain(kind: type[Object], body: bytes | msgspec.Raw) -> dict[str, Any]:
-    try:
-        plain = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise _half(kind, error) from error
-    if not isinstance(plain, dict):
-        raise errors.InvalidInput(
-            f"the server answered {type(plain).__name__} where {kind.plural} were asked for"
-        )
-    return plain
+@cache
+def _kind_of_unreadable(kind: type[Object]) -> type[Unreadable]:
+    """With the names of the kind, which events and messages need."""
+    named = {
+        "api_version": kind.api_version,
+        "kind": kind.kind,
+        "plural": kind.plural,
+        "namespaced": kind.namespaced,
+    }
+    made = msgspec.defstruct(
+        f"Unreadable{kind.kind}", [], bases=(Unreadable,), namespace=named, frozen=True, kw_only=True
+    )
+    return cast("type[Unreadable]", made)
 
 
-def _slowly(kind: type[K], plain: Any) -> K:
-    try:
-        return cast("K", kinds.from_plain(plain, kind))
-    except msgspec.ValidationError as error:
-        name = msgspec.json.encode(plain.get("metadata", {}).get("name") if isinstance(plain, dict) else None)
-        raise errors.InvalidInput(f"{kind.kind} {name.decode()} cannot be read: {error}") from error
-
-
-def _half(kind: type[Object], error: msgspec.DecodeError) -> errors.Unreachable:
-    return errors.Unreachable(f"half an answer about {kind.plural}: {error}")
+def _words(error: BaseException) -> str:
+    return (str(error) or type(error).__name__)[:_PROBLEM_MAX]

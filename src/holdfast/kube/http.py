@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
+from aiohttp import http_exceptions
 from yarl import URL
 
 from holdfast import errors, fence
@@ -26,7 +27,17 @@ _CONNECT_S: Final = 10
 _ANSWER_S: Final = 60
 _CLOSING_S: Final = 0.1
 _CHUNK: Final = 256 * 1024
+_OK: Final = 200
 _UNAUTHORIZED: Final = 401
+_BODY_MAX: Final = 256 * 1024 * 1024
+# What aiohttp raises for an answer that is not HTTP, or breaks off: not all of it is a ClientError.
+_BROKEN: Final = (
+    aiohttp.ClientError,
+    http_exceptions.HttpProcessingError,
+    ValueError,
+    LookupError,
+    TypeError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +106,11 @@ class HttpTransport:
                 allow_redirects=False,  # a token must not follow one to another place
             )
             answered = {name.lower(): value for name, value in response.headers.items()}
-            if is_watch and response.ok:
+            if is_watch and response.status == _OK:
                 return HttpAnswer(response.status, answered, _chunks(response))
             async with response:
-                return HttpAnswer(response.status, answered, await response.read())
-        except aiohttp.ClientError as error:
+                return HttpAnswer(response.status, answered, await _whole(response))
+        except _BROKEN as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
     def _identity(self, who: Credential) -> dict[str, str]:
@@ -116,6 +127,7 @@ class HttpTransport:
                 headers={"user-agent": "holdfast", "accept-encoding": "identity"},
                 read_bufsize=_CHUNK,
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # nothing compressed was asked for, and a small answer could unpack to gigabytes
             )
         return self._session
 
@@ -168,10 +180,19 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, Non
     try:
         async for chunk in response.content.iter_any():
             yield chunk
-    except aiohttp.ClientError as error:
+    except _BROKEN as error:
         raise ConnectionError(str(error) or type(error).__name__) from error
     finally:
         response.close()
+
+
+async def _whole(response: aiohttp.ClientResponse) -> bytes:
+    found = bytearray()
+    async for chunk in response.content.iter_any():
+        found += chunk
+        if len(found) > _BODY_MAX:
+            raise ConnectionError(f"an answer of more than {_BODY_MAX:,} bytes")
+    return bytes(found)
 
 
 def _with_keep_alive(address: aiohttp.AddrInfoType) -> socket.socket:

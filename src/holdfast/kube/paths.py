@@ -22,6 +22,11 @@ def all_of(kind: type[Object]) -> str:
     return f"{_group(kind)}/{kind.plural}"
 
 
+def is_on_another(kind: type[Object]) -> bool:
+    """Whether it is created on an object of another kind, and the answer is not the object."""
+    return kind in _ON_ANOTHER
+
+
 def to_create(obj: Object) -> str:
     kind, meta = type(obj), obj.metadata
     if kind in _ON_ANOTHER:

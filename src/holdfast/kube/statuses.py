@@ -37,12 +37,16 @@ _BY_CODE: Final[Mapping[int, type[errors.HoldfastError]]] = {
     429: errors.Throttled,
 }
 _LONGEST_MESSAGE: Final = 2000
+_DIGITS: Final = 9  # of a number of seconds
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -> errors.HoldfastError:
     """The error a failed request stands for; `doing` says which request it was."""
     answer = _status(body)
     kind = _BY_REASON.get(answer.reason) or _by_code(answer.code or status)
+    if kind is errors.NotFound and answer.reason != "NotFound":
+        # Only an API server knows whether an object exists; a proxy or another server answers 404 for its own reasons.
+        kind = errors.Unreachable
     message = f"{doing}: {(answer.message or f'HTTP {status}')[:_LONGEST_MESSAGE]}"
     if issubclass(kind, errors.Retryable):
         return kind(message, retry_after_s=_retry_after_s(headers, answer))
@@ -59,7 +63,7 @@ def _by_code(code: int) -> type[errors.HoldfastError]:
 def _status(body: bytes) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError:  # a proxy on the way answers in words of its own
+    except (ValueError, RecursionError):  # a proxy on the way answers in words of its own
         text = body.decode(errors="replace").strip()
         return Status(message=text)
 
@@ -67,7 +71,7 @@ def _status(body: bytes) -> Status:
 def _retry_after_s(headers: Mapping[str, str], answer: Status) -> float | None:
     asked = headers.get("retry-after", "")
     if asked.isdecimal():
-        return float(asked)
+        return float(asked[:_DIGITS])
     if answer.details is not None and answer.details.retry_after_seconds:
-        return float(answer.details.retry_after_seconds)
+        return float(min(answer.details.retry_after_seconds, errors.RETRY_AFTER_MAX_S))
     return None

@@ -4,6 +4,9 @@ Callers: `reflector` keeps it current, `writes` tells it what we wrote, controll
 object only ever moves forward, and a reader never sees one older than our own last write of it. So an answer to a
 write goes in at once, and whatever the watch still has to say about earlier versions is ignored. This stands on
 resourceVersions being numbers that grow, as Kubernetes promises since 1.35 and always kept.
+
+An object that cannot be decoded is set aside in `unreadable`; readers go on seeing its last version that could be. A
+controller that would delete or terminate something because an object is missing asks `unreadable` first.
 """
 
 import asyncio
@@ -15,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from holdfast import errors
+from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
 from holdfast.ports import Change, Clock, Listing
 from holdfast.runtime.results import Key
@@ -76,6 +80,8 @@ class Cache(Generic[K]):
         self._handlers: list[Handler[K]] = []
         self._seen = 0  # the version up to which the watch has told everything
         self._unlisted: set[Key] | None = None  # while a list is read: what it has not shown yet
+        self._unreadable: dict[Key, Unreadable] = {}
+        self._on_unreadable: list[Callable[[Unreadable | None], None]] = []
         self._ending: dict[
             str, tuple[datetime, float]
         ] = {}  # uid -> since when, and until when we believe it
@@ -93,6 +99,15 @@ class Cache(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         """Do not wait while you go through it: it changes."""
         return iter(self._objects.values())
+
+    @property
+    def unreadable(self) -> Mapping[Key, Unreadable]:
+        """The objects whose newest version cannot be decoded. The key of one without a readable name is ("", "")."""
+        return self._unreadable
+
+    def subscribe_unreadable(self, handler: Callable[[Unreadable | None], None]) -> None:
+        """Calls the handler with each version that is set aside, and with None when one is there no more."""
+        self._on_unreadable.append(handler)
 
     @property
     def synced(self) -> bool:
@@ -124,7 +139,7 @@ class Cache(Generic[K]):
 
     # --- The reflector ------------------------------------------------------------------------------
 
-    async def replace(self, pages: AsyncIterator[Listing[K]]) -> str:
+    async def replace(self, pages: AsyncIterator[Listing[K | Unreadable]]) -> str:
         """Takes in everything there is, and answers the version to watch from. Page by page, so that it is never
         held twice, with others running in between: each object moves forward by itself. Pages that break off
         have brought what they brought, and end nothing."""
@@ -138,14 +153,17 @@ class Cache(Generic[K]):
         self._synced.set()
         return version
 
-    def apply(self, change: Change[K]) -> None:
+    def apply(self, change: Change[K | Unreadable]) -> None:
         """One event of the watch."""
         self._heard_s = self._clock.monotonic_s()
-        version = version_of(change.object.metadata.resource_version)
+        obj = change.object
+        version = _version(obj)
         if change.kind == "DELETED":
-            self._remove(key_of(change.object), version)
-        elif change.kind != "BOOKMARK" and not self._is_over(change.object):
-            self._put(change.object)
+            self._remove(key_of(obj), version)
+        elif isinstance(obj, Unreadable):
+            self._set_aside(obj)
+        elif change.kind != "BOOKMARK" and not self._is_over(obj):
+            self._put(obj)
         self._seen = max(self._seen, version)
 
     # --- Our own writes -----------------------------------------------------------------------------
@@ -171,14 +189,19 @@ class Cache(Generic[K]):
 
     # --- Inside -------------------------------------------------------------------------------------
 
-    async def _take_in(self, pages: AsyncIterator[Listing[K]], unlisted: set[Key]) -> str:
+    async def _take_in(self, pages: AsyncIterator[Listing[K | Unreadable]], unlisted: set[Key]) -> str:
         version = ""
+        were_unreadable = set(self._unreadable)
         async for page in pages:
             await self._clock.sleep(0)  # to decode a page took its time already
             version = page.resource_version
             for obj in page.items:
                 unlisted.discard(key_of(obj))
-                self._put(obj)
+                if isinstance(obj, Unreadable):
+                    were_unreadable.discard(key_of(obj))
+                    self._set_aside(obj)
+                else:
+                    self._put(obj)
             # A page is thousands of new tuples of what the collector need not look at. Seen once while they are
             # young, they are left out of every later collection; seen all at once, they stop the loop.
             gc.collect(0)
@@ -187,7 +210,26 @@ class Cache(Generic[K]):
             self._remove(key, version_of(version))
             if number % _SLICE == 0:
                 await self._clock.sleep(0)
+        for key in were_unreadable:
+            self._is_readable(key)
         return version
+
+    def _set_aside(self, obj: Unreadable) -> None:
+        key = key_of(obj)
+        current, known = self._objects.get(key), self._unreadable.get(key)
+        version = _version(obj)
+        if current is not None and version and version <= _version(current):
+            return
+        self._unreadable[key] = obj
+        if known is None or known.metadata != obj.metadata:
+            for handler in self._on_unreadable:
+                handler(obj)
+
+    def _is_readable(self, key: Key) -> None:
+        """Or it is gone."""
+        if self._unreadable.pop(key, None) is not None:
+            for handler in self._on_unreadable:
+                handler(None)
 
     def _is_over(self, obj: K) -> bool:
         """Whether what was seen is past it: the object has ended since."""
@@ -197,10 +239,13 @@ class Cache(Generic[K]):
         key = key_of(obj)
         current = self._objects.get(key)
         if current is None or _version(obj) > _version(current):
+            if key in self._unreadable and _version(obj) >= _version(self._unreadable[key]):
+                self._is_readable(key)
             self._show(key, current, self._as_it_ends(obj))
 
     def _remove(self, key: Key, version: int) -> None:
         current = self._objects.get(key)
+        self._is_readable(key)
         if current is not None and _version(current) <= version:
             self._ending.pop(current.metadata.uid, None)
             self._show(key, current, None)
@@ -266,4 +311,7 @@ class Caches:
 
 
 def _version(obj: Object) -> int:
+    """0 of an object whose version cannot be read."""
+    if isinstance(obj, Unreadable) and not obj.metadata.resource_version:
+        return 0
     return version_of(obj.metadata.resource_version)

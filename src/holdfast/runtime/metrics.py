@@ -54,6 +54,12 @@ ENGINE: Final = (
         ("controller",),
     ),
     Metric("holdfast_watch_lists_total", "counter", "Whole lists read to begin a watch.", ("resource",)),
+    Metric(
+        "holdfast_unreadable_objects",
+        "gauge",
+        "Objects of the API server that cannot be decoded; look at the log.",
+        ("resource",),
+    ),
     Metric("holdfast_events_dropped_total", "counter", "Events that were not sent.", ("why",)),
     Metric(
         "holdfast_unexpected_errors_total",

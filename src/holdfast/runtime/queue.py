@@ -11,6 +11,7 @@ import heapq
 from collections import deque
 from typing import Final
 
+from holdfast import errors
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.results import Key
@@ -84,7 +85,7 @@ class WorkQueue:
     def retry(self, key: Key, *, at_least_s: float = 0) -> float:
         """Adds the key after the wait of its failures in a row, one more now. The answer is that wait."""
         self._failures[key] = failures = self._failures.get(key, 0) + 1
-        wait_s = max(at_least_s, self._backoff.delay_s(failures, self._ids))
+        wait_s = max(min(at_least_s, errors.RETRY_AFTER_MAX_S), self._backoff.delay_s(failures, self._ids))
         self.add_after(key, wait_s)
         return wait_s
 

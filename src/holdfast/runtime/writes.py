@@ -6,6 +6,7 @@ Callers: `app` puts it around the client.
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
+from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
 from holdfast.api.pods import Pod
 from holdfast.ports import Change, Kube, Listing
@@ -27,10 +28,10 @@ class Writer:
     async def list(self, kind: type[K], *, label_selector: str = "", field_selector: str = "") -> Listing[K]:
         return await self._kube.list(kind, label_selector=label_selector, field_selector=field_selector)
 
-    def pages(self, kind: type[K]) -> AsyncIterator[Listing[K]]:
+    def pages(self, kind: type[K]) -> AsyncIterator[Listing[K | Unreadable]]:
         return self._kube.pages(kind)
 
-    def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K]]:
+    def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K | Unreadable]]:
         return self._kube.watch(kind, resource_version)
 
     async def create(self, obj: K) -> K:

@@ -32,7 +32,13 @@ def rules(pool: NodePool) -> PoolRules:
     )
 
 
-def facts(halves: Halves, *, queued: Container[str] = (), reboots_s: Iterable[int] = ()) -> NodeFacts:
+def facts(
+    halves: Halves,
+    *,
+    queued: Container[str] = (),
+    reboots_s: Iterable[int] = (),
+    unreadable: bool = False,
+) -> NodeFacts:
     """`queued` are nodes that a command is being carried out on; `reboots_s` is when this one was rebooted."""
     node, claim = halves.node, halves.claim
     return NodeFacts(
@@ -41,6 +47,7 @@ def facts(halves: Halves, *, queued: Container[str] = (), reboots_s: Iterable[in
         rebooting=_holds(claim, REBOOTING),
         ending=_holds(claim, INSTANCE_TERMINATING),
         queued=halves.name in queued,
+        unreadable=unreadable,
         do_not_disrupt=_annotated(halves, names.DO_NOT_DISRUPT),
         do_not_repair=_annotated(halves, names.DO_NOT_REPAIR),
         created_s=times.epoch_s_or_none(claim.metadata.creation_timestamp) or 0 if claim is not None else 0,

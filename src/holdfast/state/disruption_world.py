@@ -29,6 +29,7 @@ class Objects:
     node_pools: Iterable[NodePool]
     node_claims: Iterable[NodeClaim]
     nodes: Iterable[Node]
+    unreadable: frozenset[str] | None = frozenset()  # nodes and NodeClaims; None: all of them
 
 
 def world(snapshot: Snapshot, objects: Objects, changed: int) -> World:
@@ -36,17 +37,18 @@ def world(snapshot: Snapshot, objects: Objects, changed: int) -> World:
     return World(
         snapshot=snapshot,
         pools={pool.metadata.name: disruption.rules(pool) for pool in objects.node_pools},
-        facts={half.name: _facts(half) for half in halves},
+        facts={half.name: _facts(half, objects.unreadable) for half in halves},
         changed=changed,
     )
 
 
-def _facts(halves: Halves) -> NodeFacts:
+def _facts(halves: Halves, unreadable: frozenset[str] | None) -> NodeFacts:
     claim = halves.claim
     if claim is None:
         return disruption.facts(halves)
     queued = (halves.name,) if orders.of(claim) is not None else ()
-    return disruption.facts(halves, queued=queued, reboots_s=reboots.of(claim))
+    hidden = unreadable is None or not unreadable.isdisjoint((halves.name, claim.metadata.name))
+    return disruption.facts(halves, queued=queued, reboots_s=reboots.of(claim), unreadable=hidden)
 
 
 class Changes:

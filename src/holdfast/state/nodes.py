@@ -94,9 +94,11 @@ def view(
     *,
     marked: bool = False,
     nominated: bool = False,
+    full: bool = False,
     volume_limits: Limits = (),
 ) -> NodeView:
-    """The node; `marked` when we decided to delete it and the API server does not know yet."""
+    """The node; `marked` when we decided to delete it and the API server does not know yet; `full` when it has pods that
+    cannot be read: what they request is not known, so nothing more is planned onto it."""
     node, claim = halves.node, halves.claim
     has = node.status if node is not None else NodeStatus()
     promised = claim.status if claim is not None else NodeClaimStatus()
@@ -107,7 +109,9 @@ def view(
     return NodeView(
         name=halves.name,
         labels=tuple(sorted(labels.items())),
-        allocatable=_amounts(has.allocatable, promised.allocatable, initialized=initialized),
+        allocatable=resources.NOTHING
+        if full
+        else _amounts(has.allocatable, promised.allocatable, initialized=initialized),
         capacity=_amounts(has.capacity, promised.capacity, initialized=initialized),
         taints=_taints(halves),
         pods=tuple(sorted(pods, key=lambda pod: pod.full_name)),

@@ -11,6 +11,7 @@ from typing import Final
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
 from holdfast.api.storage import CSINode
 from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import CloudLabels, NodeView
@@ -43,6 +44,7 @@ class WatchedNodes:
     ) -> None:
         self._nodes, self._claims, self._csi_nodes = caches.of(Node), caches.of(NodeClaim), caches.of(CSINode)
         self._pods = pods
+        self._all_pods = caches.of(Pod)
         self._nominations = nominations
         self._clock = clock
         self._labels = labels
@@ -56,6 +58,7 @@ class WatchedNodes:
         self._memory: in_flight.Memory = {}
         self._deleting: frozenset[str] = frozenset()
         self._nominated: frozenset[str] = frozenset()
+        self._full: frozenset[str] = frozenset()
         self._views: Kept[NodeView] = Kept()
         self._lone: Kept[NodeView] = Kept()  # of claims whose node is not there, by the claim
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
@@ -113,14 +116,15 @@ class WatchedNodes:
         self._changed[node] = None
 
     def _mark(self) -> None:
-        """What we decided and the API server does not know yet."""
+        """What we decided and the API server does not know yet; and nodes with pods that cannot be read."""
         deleting = orders.going(
             self._ordered.get(_ORDERED), lambda name: self._claims.get(("", name)) is not None
         )
         nominated = self._nominations.places()
-        for name in sorted((deleting ^ self._deleting) | (nominated ^ self._nominated)):
+        full = frozenset(pod.node_name for pod in self._all_pods.unreadable.values() if pod.node_name)
+        for name in sorted((deleting ^ self._deleting) | (nominated ^ self._nominated) | (full ^ self._full)):
             self._changed[name] = self._changed_claims[name] = None
-        self._deleting, self._nominated = deleting, nominated
+        self._deleting, self._nominated, self._full = deleting, nominated, full
 
     # --- Seeing it ------------------------------------------------------------------------------------
 
@@ -183,6 +187,7 @@ class WatchedNodes:
             self._pods.on_node(name) if node is not None else (),
             marked=name in self._deleting,
             nominated=name in self._nominated,
+            full=name in self._full,
             volume_limits=nodes.volume_limits(
                 self._csi_nodes.get(("", name)), self._limits.get(halves.instance_type, ())
             ),

@@ -9,7 +9,7 @@ a node is marked for deletion, its pods are listed from the API server: a pod th
 import dataclasses
 import functools
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import structlog
 
@@ -63,7 +63,8 @@ class Disruption:
         self._live = live
         self._claims = caches.of(NodeClaim)
         self._nodes = caches.of(Node)
-        self._pods = caches.of(Pod).index(indexes.by_node)
+        self._all_pods = caches.of(Pod)
+        self._pods = self._all_pods.index(indexes.by_node)
         self._pools = caches.of(NodePool)
         self._treatments = doors.cloud.treatments
         self._kube = doors.kube
@@ -109,11 +110,19 @@ class Disruption:
             [pool for pool in self._pools if self._live.is_ours(pool.spec.template.spec.node_class_ref)],
             [claim for claim in self._claims if self._live.is_ours(claim.spec.node_class_ref)],
             tuple(self._nodes),
+            self._unreadable(),
         )
         see = functools.partial(disruption_world.world, objects=objects, changed=changed)
         return await self._compute.run(
             see, seen.snapshot
         )  # of five thousand nodes it takes a tenth of a second
+
+    def _unreadable(self) -> frozenset[str] | None:
+        """Nodes and NodeClaims that are not disrupted, since they or pods on them cannot be read. None: all."""
+        nodes = {pod.node_name for pod in self._all_pods.unreadable.values() if pod.node_name != ""}
+        named = {name for cache in (self._nodes, self._claims) for _, name in cache.unreadable}
+        found = frozenset(nodes | named)
+        return None if not found.isdisjoint((None, "")) else cast("frozenset[str]", found)
 
     # --- Decide ---------------------------------------------------------------------------------------
 

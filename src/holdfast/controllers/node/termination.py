@@ -21,7 +21,7 @@ from holdfast.controllers import claim_end, drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
-from holdfast.runtime import indexes
+from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
@@ -39,6 +39,7 @@ METRICS: Final = (
 
 _CHECK_S: Final = 5.0
 _SOON_S: Final = 1.0
+_UNREADABLE_S: Final = 60.0  # a version that can be read wakes the node
 _SETTLES_S: Final = 5.0  # pods that were bound in the last moment appear within this (NC-34)
 _TAINT: Final = NodeTaint(key=names.DISRUPTED_TAINT, effect="NoSchedule")
 _EXCLUDED: Final = {names.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
@@ -72,6 +73,8 @@ class NodeTermination:
         node = self._nodes.get(key)
         if node is None or not _is_going(node):
             return Done()
+        if key in self._nodes.unreadable:
+            return RequeueAfter(_UNREADABLE_S, "the Node cannot be read")
         claim = await self._going_claim(node)
         if not node_states.is_ready(node) and await self._is_gone(node):
             return await self._release(node)
@@ -136,6 +139,10 @@ class NodeTermination:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
             return RequeueAfter(_SOON_S, f"{decided.waiting} pods are still there")
+        if until_s is None or self._clock.now_s() < until_s:
+            hidden = unreadable.pods_on(self._all_pods, node.metadata.name)
+            if hidden:  # they may still run here
+                return RequeueAfter(_CHECK_S, f"{hidden} pods cannot be read")
         if draft is not None:
             left_s = _SETTLES_S - draft.since_s(claim_conditions.DRAINED)
             if left_s > 0:
@@ -151,6 +158,8 @@ class NodeTermination:
         late for them."""
         if draft is not None and draft.holds(claim_conditions.INSTANCE_TERMINATING):
             return None
+        if until_s is not None and self._clock.now_s() >= until_s:
+            return None  # nothing may hold up the end any more, not even a pod that cannot be read
         listed = await self._evictions.listed(node)
         decided = await self._evictions.drain(node, listed, now_s=self._clock.now_s(), until_s=until_s)
         if decided.done:

@@ -3,7 +3,8 @@
 Run by the engine under one key, every two minutes, from one list of all machines. The rules: a machine that a claim
 may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
 everybody, and a claim whose node still says that it is Ready (NC-20). Before an instance is terminated, the NodeClaims
-are listed from the API server: a cache that stalled lacks the claims that another leader wrote.
+are listed from the API server: a cache that stalled lacks the claims that another leader wrote. While a NodeClaim cannot
+be read, no instance is terminated.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance, InstanceState
-from holdfast.runtime.cache import Caches, Index
+from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
 from holdfast.state import nodes as node_states
@@ -59,6 +60,8 @@ class Garbage:
         return RequeueAfter(_EVERY_S, "looking for garbage", did)
 
     def _without_claim(self, machines: tuple[Instance, ...], claims: tuple[NodeClaim, ...]) -> list[Instance]:
+        if self._claims.unreadable:
+            return []  # any instance may belong to a NodeClaim that cannot be read
         owned = {claim.status.provider_id for claim in claims}
         unlaunched = [claim for claim in claims if not claim.status.provider_id]
         tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}
@@ -85,6 +88,7 @@ class Garbage:
             and claim.metadata.deletion_timestamp is None
             and _is_registered(claim)
             and not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id))
+            and key_of(claim) not in self._claims.unreadable
         ]
 
     async def _is_gone(self, claim: NodeClaim) -> bool:

@@ -18,12 +18,13 @@ from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.stage import End, Stage, Wait
 from holdfast.controllers.nodeclaim.termination import Termination
-from holdfast.runtime import indexes
+from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.live import Live
 
+_UNREADABLE_S: Final = 60.0  # a version that can be read wakes the claim
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
 
 
@@ -46,6 +47,7 @@ class Lifecycle:
         self._of_pool = self._claims.index(indexes.by_node_pool)
         self._of_class = self._claims.index(lambda claim: (claim.spec.node_class_ref.name,))
         self._nodes = caches.of(Node)
+        self._nodes_by_machine = self._nodes.index(indexes.by_machine)
         self._pools = caches.of(NodePool)
         self._classes = caches.of(doors.cloud.node_classes.kind)
         self._pods = caches.of(Pod)
@@ -78,6 +80,9 @@ class Lifecycle:
         claim = self._claims.get(key)
         if claim is None or not self._live.is_ours(claim.spec.node_class_ref):
             return Done()
+        hidden = self._unreadable(key, claim)
+        if hidden:
+            return RequeueAfter(_UNREADABLE_S, hidden)
         if claim.metadata.deletion_timestamp is not None:
             return await self._termination.finalize(claim)
         draft = Draft(await self._held(claim), self._clock.now_s())
@@ -92,6 +97,16 @@ class Lifecycle:
         did = f"{before} -> {draft.state}" if wrote and draft.state is not before else ""
         soonest = min(waits, key=lambda wait: wait.seconds, default=None)
         return RequeueAfter(soonest.seconds, soonest.why, did) if soonest is not None else Done(did)
+
+    def _unreadable(self, key: Key, claim: NodeClaim) -> str:
+        """Why nothing is decided about the claim. A Node that cannot be read looks like one that never registered, and its
+        instance would be terminated without a drain."""
+        if key in self._claims.unreadable:
+            return "the NodeClaim cannot be read"
+        provider_id = claim.status.provider_id
+        if not provider_id or any(True for _ in self._nodes_by_machine.get(provider_id)):
+            return ""
+        return "its Node cannot be read" if unreadable.may_be_node_of(self._nodes, provider_id) else ""
 
     async def _run(self, draft: Draft) -> tuple[End | None, list[Wait], errors.HoldfastError | None]:
         waits: list[Wait] = []

@@ -20,7 +20,7 @@ from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
-from holdfast.runtime import indexes
+from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
@@ -42,7 +42,8 @@ class Reboot:
         self._by_machine = self._claims.index(indexes.by_machine)
         self._all_nodes = caches.of(Node)
         self._nodes: Index[Node] = self._all_nodes.index(indexes.by_machine)
-        self._pods = caches.of(Pod).index(indexes.by_node)
+        self._all_pods = caches.of(Pod)
+        self._pods = self._all_pods.index(indexes.by_node)
         self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)
         self._kube = doors.kube
         self._cloud = doors.cloud
@@ -85,7 +86,7 @@ class Reboot:
         if decided.done:
             listed = await self._evictions.listed(node)
             decided = await self._evictions.drain(node, listed, now_s=now_s, until_s=None)
-        return decided.waiting
+        return decided.waiting + unreadable.pods_on(self._all_pods, node.metadata.name)
 
     async def _issued(self, claim: NodeClaim, node: Node) -> Done | RequeueAfter:
         operation = f"{claim.metadata.uid}-{(reboots.of(claim) or (0,))[-1]}"

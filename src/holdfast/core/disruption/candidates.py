@@ -143,6 +143,8 @@ class Survey:
             return Why(Code.QUEUED, "a command that is being carried out is about it")
         if node.deleting:
             return Why(Code.DELETING, "it is being deleted")
+        if facts.unreadable:
+            return Why(Code.UNREADABLE, "the Node, its NodeClaim or a pod that may run on it cannot be read")
         if facts.rebooting:
             return Why(Code.REBOOTING, "it is rebooting")
         if not node.initialized and not (repair and facts.registered):

@@ -40,6 +40,7 @@ class Code(enum.StrEnum):
     REBOOTING = "Rebooting"
     UNINITIALIZED = "Uninitialized"
     DELETING = "Deleting"
+    UNREADABLE = "Unreadable"
     NOMINATED = "Nominated"
     DO_NOT_DISRUPT = "DoNotDisrupt"
     DO_NOT_REPAIR = "DoNotRepair"

@@ -75,6 +75,7 @@ class NodeFacts:
     rebooting: bool = False
     ending: bool = False  # the cloud was told to end its machine
     queued: bool = False  # a command that is being carried out is about it
+    unreadable: bool = False  # the Node, the NodeClaim or a pod on the node cannot be decoded
     do_not_disrupt: bool = False
     do_not_repair: bool = False
     created_s: int = 0

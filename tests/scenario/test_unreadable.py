@@ -1,0 +1,209 @@
+"""Objects that cannot be decoded cost only themselves, and nothing is deleted or terminated because of them."""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+import app_world
+from app_world import AppWorld
+from disruption_world import ONE_PER_NODE, pool
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.kube.transport import Answer, Transport
+from scripted import Said
+
+Damage = Callable[[dict[str, Any]], None]
+
+
+class Damaging:
+    """A transport whose lists and watches have damaged objects in them."""
+
+    def __init__(self, transport: Transport, damages: dict[str, Damage]) -> None:
+        self._transport = transport
+        self._damages = damages  # by the plural of the kind
+
+    async def request(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Answer:
+        answer = await self._transport.request(method, path, query, headers, body)
+        plural = path.rpartition("/")[2]
+        if method != "GET" or plural not in self._damages or answer.status != 200:
+            return answer
+        if isinstance(answer.body, bytes):
+            whole = json.loads(answer.body)
+            for item in whole["items"]:
+                self._damage(plural, item)
+            return Said(200, json.dumps(whole).encode(), answer.headers)
+        return Said(200, self._watched(plural, answer.body), answer.headers)
+
+    async def _watched(self, plural: str, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        async for chunk in chunks:
+            for line in filter(None, chunk.split(b"\n")):
+                event = json.loads(line)
+                if event["type"] != "BOOKMARK":
+                    self._damage(plural, event["object"])
+                yield json.dumps(event).encode() + b"\n"
+
+    def _damage(self, plural: str, item: dict[str, Any]) -> None:
+        if plural in self._damages:
+            self._damages[plural](item)
+
+
+class DamagedWorld:
+    """A world whose program sees damaged objects, from its next start on."""
+
+    def __init__(self, world: AppWorld) -> None:
+        self.world = world
+        self.damages: dict[str, Damage] = {}
+
+    async def damage(self, plural: str, damage: Damage) -> None:
+        self.damages[plural] = damage
+        make = self.world.new_app
+
+        def new_app() -> Any:
+            app = make()
+            self.world.hands._transport = Damaging(self.world.hands._transport, self.damages)
+            return app
+
+        self.world.new_app = new_app  # type: ignore[method-assign]
+        await self.world.restart()
+
+    def count(self, plural: str) -> float | None:
+        return self.world.app.metrics.value("holdfast_unreadable_objects", {"resource": plural})
+
+
+def no_priority(item: dict[str, Any]) -> None:
+    item["spec"]["priority"] = "high"
+
+
+def no_spec(item: dict[str, Any]) -> None:
+    item["spec"] = 5
+
+
+def no_capacity(item: dict[str, Any]) -> None:
+    item["status"] = {"capacity": [1]}
+
+
+def test_the_instance_of_an_unreadable_nodeclaim_is_not_terminated() -> None:
+    async def program(world: AppWorld) -> None:
+        claim, machine = await world.one_node("on-demand")
+        damaged = DamagedWorld(world)
+        await damaged.damage("nodeclaims", no_spec)
+        await world.sleep(900)
+        assert [one.id for one in world.machines] == [machine.id]
+        assert damaged.count("nodeclaims") == 1
+        (event,) = await world.events("Unreadable")
+        assert event.involved_object.name == claim.metadata.name
+        assert event.involved_object.kind == "NodeClaim"
+        assert "$.spec" in event.message
+
+    app_world.run(program)
+
+
+def test_a_node_with_an_unreadable_pod_is_not_empty() -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        damaged = DamagedWorld(world)
+        await damaged.damage("pods", no_priority)
+        await world.sleep(900)
+        assert len(world.machines) == len(await world.nodes()) == len(await world.running()) == 1
+
+    app_world.run(program)
+
+
+def test_an_unreadable_pod_stops_no_other_pod() -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        damaged = DamagedWorld(world)
+        (old,) = await world.running()
+
+        def damage(item: dict[str, Any]) -> None:
+            if item["metadata"]["name"] == old.metadata.name:
+                no_priority(item)
+
+        await damaged.damage("pods", damage)
+        await world.deploy("more", 2, **ONE_PER_NODE)
+        await world.until_running(2, "more")
+        await world.scale("more", 0)
+        await world.sleep(600)
+        assert [one.metadata.name for one in await world.running()] == [old.metadata.name]
+        assert len(world.machines) == 1
+
+    app_world.run(program)
+
+
+def test_a_node_is_not_drained_while_a_pod_on_it_cannot_be_read() -> None:
+    async def program(world: AppWorld) -> None:
+        _, machine = await world.one_node("on-demand")
+        damaged = DamagedWorld(world)
+        await damaged.damage("pods", no_priority)
+        await world.sleep(30)
+        (node,) = await world.nodes()
+        await world.kube.delete(node)
+        await world.sleep(300)
+        assert machine.id in [one.id for one in world.machines]
+        (pod,) = await world.running()
+        damaged.damages.clear()
+        await world.kube.patch(pod, {"metadata": {"labels": {"seen": "again"}}})
+        await world.sleep(120)
+        assert machine.id not in [one.id for one in world.machines]
+        assert damaged.count("pods") == 0
+
+    app_world.run(program)
+
+
+def test_a_nodeclaim_whose_node_cannot_be_read_is_not_late() -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        damaged = DamagedWorld(world)
+        await damaged.damage("nodes", no_capacity)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(60)
+        (machine,) = world.machines
+        await world.sleep(3600)
+        (claim,) = await world.claims()
+        assert (claim.status.provider_id or "").endswith(machine.id)
+        assert claim.metadata.deletion_timestamp is None
+        assert [one.id for one in world.machines] == [machine.id]
+        damaged.damages.clear()
+        await world.restart()
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+def test_a_nodeclaim_that_is_deleted_waits_for_a_node_that_cannot_be_read() -> None:
+    async def program(world: AppWorld) -> None:
+        claim, machine = await world.one_node("on-demand")
+        damaged = DamagedWorld(world)
+        await damaged.damage("nodes", no_capacity)
+        await world.sleep(10)
+        await world.kube.delete(claim)
+        await world.sleep(300)
+        assert [one.id for one in world.machines][:1] == [machine.id]
+        damaged.damages.clear()
+        await world.restart()
+        await world.sleep(300)
+        assert await world.gone(NodeClaim, claim.metadata.name)
+
+    app_world.run(program)
+
+
+def test_a_class_stays_while_a_nodeclaim_that_may_use_it_cannot_be_read() -> None:
+    async def program(world: AppWorld) -> None:
+        claim, machine = await world.one_node("on-demand")
+        damaged = DamagedWorld(world)
+        await damaged.damage("nodeclaims", no_spec)
+        await world.sleep(10)
+        before = world.asked("DeleteLaunchTemplate")
+        for node_class in tuple(world.app.caches.of(world.app.cloud.node_classes.kind)):
+            await world.kube.delete(node_class)
+        await world.sleep(300)
+        assert world.asked("DeleteLaunchTemplate") == before
+        assert [one.id for one in world.machines] == [machine.id]
+        assert claim.metadata.name in world.claims_ever()
+
+    app_world.run(program)
