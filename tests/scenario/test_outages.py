@@ -1,0 +1,64 @@
+"""What the log has after an outage of the API server or of EC2: a few lines, however many keys failed."""
+
+from collections import Counter
+
+from structlog.testing import capture_logs
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast.sim.ec2 import faults
+
+OUTAGE_S = 300
+QUIET = ("debug",)
+
+
+async def many_nodes(world: AppWorld) -> None:
+    await world.node_class()
+    await world.node_pool(requirements=[instance_types("m5.large"), capacity_types("on-demand")])
+    await world.deploy("web", 20, cpu="1500m")
+    await world.until_running(20)
+    await world.sleep(60)
+
+
+def of_endpoint(lines: list[dict[str, object]], endpoint: str) -> list[str]:
+    return [str(line["event"]) for line in lines if line.get("endpoint") == endpoint]
+
+
+def test_an_outage_of_the_api_server_is_a_line_a_minute() -> None:
+    async def program(world: AppWorld) -> None:
+        await many_nodes(world)
+        with capture_logs() as lines:
+            world.line.go_down()
+            await world.sleep(OUTAGE_S)
+            world.line.come_back()
+            await world.sleep(60)
+        loud = [line for line in lines if line["log_level"] not in QUIET]
+        told = of_endpoint(loud, "Kubernetes API server")
+        assert told[0] == "not answering"
+        assert told[-1] == "answering again"
+        assert len(told) <= OUTAGE_S // 60 + 2
+        assert len(loud) <= 25, Counter(str(line["event"]) for line in loud)
+        await world.scale("web", 21)
+        await world.until_running(21)
+
+    app_world.run(program)
+
+
+def test_an_outage_of_ec2_is_a_line_a_minute() -> None:
+    async def program(world: AppWorld) -> None:
+        await many_nodes(world)
+        with capture_logs() as lines:
+            now_s = world.clock.now_s()
+            world.ec2.world.faults.add(faults.Broken(from_s=now_s, until_s=now_s + OUTAGE_S))
+            await world.scale("web", 40)
+            await world.sleep(OUTAGE_S)
+            await world.until_running(40, within_s=600)
+        loud = [line for line in lines if line["log_level"] not in QUIET]
+        told = of_endpoint(loud, "AWS ec2")
+        assert told[0] == "not answering"
+        assert told[-1] == "answering again"
+        assert len(told) <= OUTAGE_S // 60 + 2
+        trouble = Counter(str(line["event"]) for line in loud if line["log_level"] != "info")
+        assert trouble.total() <= 25, trouble
+
+    app_world.run(program)
