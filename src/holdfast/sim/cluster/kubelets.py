@@ -28,7 +28,7 @@ class Joined:
     ca_bundle: str = ""  # base64
 
     def refuses(self, told: userdata.Told) -> str:
-        """Why a kubelet that is told this cannot join; empty: it can."""
+        """Why a kubelet with this user data cannot join; empty: it can."""
         if self.name and told.cluster != self.name:
             return f"it joins the cluster {told.cluster!r}"
         if self.endpoint and told.endpoint.rstrip("/") != self.endpoint.rstrip("/"):
