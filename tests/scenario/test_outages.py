@@ -1,6 +1,8 @@
 """What the log has after an outage of the API server or of EC2: a few lines, however many keys failed."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from structlog.testing import capture_logs
 
@@ -20,7 +22,7 @@ async def many_nodes(world: AppWorld) -> None:
     await world.sleep(60)
 
 
-def of_endpoint(lines: list[dict[str, object]], endpoint: str) -> list[str]:
+def of_endpoint(lines: Sequence[Mapping[str, Any]], endpoint: str) -> list[str]:
     return [str(line["event"]) for line in lines if line.get("endpoint") == endpoint]
 
 
