@@ -52,6 +52,7 @@ class LeaseServer:
 
     def _store(self, path: str, lease: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
-        lease = {**lease, "metadata": lease["metadata"] | {"resourceVersion": str(self._version)}}
+        meta = {"uid": path, "resourceVersion": str(self._version)}
+        lease = {**lease, "metadata": lease["metadata"] | meta}
         self.leases[path] = lease
         return lease
