@@ -31,7 +31,7 @@ from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
-NAMESPACE = '{"kind":"Namespace","metadata":{"name":"default","resourceVersion":"1"}}'
+NAMESPACE = '{"kind":"Namespace","metadata":{"name":"default","uid":"u","resourceVersion":"1"}}'
 
 
 @asynccontextmanager
