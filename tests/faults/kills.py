@@ -27,23 +27,27 @@ async def run(count: int, seed: int, tell: Tell = lambda _: None, *, worlds: int
     async with asyncio.TaskGroup() as group:
         for worker in range(min(worlds, count)):
             group.create_task(_work(results, count, seed * 1000 + worker, tell))
-    return {"results": results[:count]}
+    return {"results": results}
 
 
 async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell) -> None:
     dice = random.Random(seed)
-    while len(results) < count:
+    while _kills(results) < count:
         async with world.serving() as made:
             await campaign.begin(made)
             problems: list[str] = []
-            while not problems and len(results) < count:
-                killer = Killer(made, dice, min(KILLS_A_STEP, count - len(results)))
+            while not problems and _kills(results) < count:
+                killer = Killer(made, dice, min(KILLS_A_STEP, count - _kills(results)))
                 step = dice.choice([name for name in STEPS if steps.may_run(name, made)])
                 problems = await killer.step(step)
                 tell(f"{step}: {killer.killed}: {'; '.join(problems) or 'recovered'}")
                 for line in world.lines(made.current)[-8:] if problems else ():
                     tell(f"      {line}")
                 results += [_result(step, call, n, problems, seed) for call, n in killer.killed.items()]
+
+
+def _kills(results: list[dict[str, Any]]) -> int:
+    return sum(row["injected"] for row in results)
 
 
 def _result(step: str, call: str, times: int, problems: list[str], seed: int) -> dict[str, Any]:

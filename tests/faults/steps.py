@@ -89,7 +89,8 @@ async def restart(world: FaultWorld, dice: random.Random) -> None:
     for before, after in zip(old.proxies, following.proxies, strict=True):
         after.injections = before.injections
     await following.start()
-    await grow(world, dice)
+    if may_run("grow", world):
+        await grow(world, dice)
 
 
 STEPS: Final[dict[str, Step]] = {

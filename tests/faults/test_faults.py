@@ -29,7 +29,7 @@ def test_everything_recovers_from_faults_of_single_calls() -> None:
     async def main() -> campaign.Outcome:
         step_calls = await campaign.discover(life=LIFE)
         chosen = campaign.sample(campaign.pairs(step_calls), FAULTS, SEED)
-        return await campaign.run(step_calls, chosen, seed=SEED, time_s=90, worlds=2)
+        return await campaign.run(step_calls, chosen, seed=SEED, time_s=60, worlds=2)
 
     outcome = asyncio.run(main())
     assert not failures(outcome.plain())
