@@ -24,7 +24,7 @@ MET_WITHIN_S: Final = 12.0
 LEADS_WITHIN_S: Final = 90.0  # after a restart
 LONG_POLL_S: Final = 25.0
 SETTLES_WITHIN_S: Final = 150.0
-SILENT_SETTLES_WITHIN_S: Final = 300.0  # a silent watch is opened again after 150 s
+SLOW_SETTLES_WITHIN_S: Final = 420.0  # after a slow fault
 TRIES: Final = 3
 
 Pair = tuple[Call, Kind]
@@ -180,12 +180,14 @@ class Campaign:
             return Round(cleaning[0], []) if self.todo and cleaning else None
         step = dice.choices(useful, [len(met[name]) / steps.COST[name] for name in useful])[0]
         cheaper = {pair for name in names if steps.COST[name] < steps.COST[step] for pair in met[name]}
-        most = BATCH if step == "grow" else BATCH_OF_SLOW_STEPS
+        is_slow = any(kind in damage.SLOW for _, kind in sorted(met[step], key=self.todo.index)[:1])
+        most = BATCH if step == "grow" and not is_slow else BATCH_OF_SLOW_STEPS
         taken: list[Pair] = []
         # Faults that no cheaper step meets come first.
         for pair in sorted(self.todo, key=lambda one: one in cheaper):
             is_new = all(pair[0] != other for other, _ in taken)
-            if len(taken) < most and is_new and pair in met[step]:
+            alike = (pair[1] in damage.SLOW) == is_slow
+            if len(taken) < most and is_new and alike and pair in met[step]:
                 taken.append(pair)
                 self.todo.remove(pair)
         return Round(step, taken)
@@ -244,8 +246,8 @@ async def play(made: FaultWorld, chosen: Round, dice: random.Random) -> tuple[li
     await asyncio.sleep(0.2)
     if steps.may_run("grow", made):
         await steps.grow(made, dice)
-    is_silent = any(one.kind is Kind.SILENT for one in armed)
-    problems = await made.converged(SILENT_SETTLES_WITHIN_S if is_silent else SETTLES_WITHIN_S)
+    is_slow = any(one.kind in damage.SLOW for one in armed)
+    problems = await made.converged(SLOW_SETTLES_WITHIN_S if is_slow else SETTLES_WITHIN_S)
     problems += made.broken_rules()
     if problems:
         problems.append(made.judge.summary())

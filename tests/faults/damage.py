@@ -64,6 +64,9 @@ REPLACING: Final = frozenset(
         Kind.RETRY_AFTER,
     }
 )
+# Faults after which it takes minutes until everything is settled: a silent watch is opened again after 150 seconds, a
+# server may ask to wait for five minutes, and a request has a minute.
+SLOW: Final = frozenset({Kind.SILENT, Kind.ENDLESS_429, Kind.RETRY_AFTER, Kind.STALL})
 _TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 _HTML: Final = [("Content-Type", "text/html")]
 _PAGE: Final = b"<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>"
