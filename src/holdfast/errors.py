@@ -2,16 +2,22 @@
 
 Every adapter maps its vendor's codes to one of these in one table and raises `from` the original. "Does
 not fit" is not here: it is an answer, carried in a plan with its reason. A broken `assert` is not here
-either: it is our bug, and the work loop parks the key it happened on.
+either: it is our bug, and the work loop tries the key it happened on again.
 """
 
 from typing import Final
 
 RETRY_AFTER_MAX_S: Final = 300.0  # whatever the other side asks for
+MESSAGE_MAX: Final = (
+    2000  # characters: a library may quote a whole answer, and conditions and log lines quote the message
+)
 
 
 class HoldfastError(Exception):
     """Root of everything we raise on purpose. The message is written for the person who will read it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]} ... (cut)")
 
 
 # --- We must act, later -----------------------------------------------------------------------------

@@ -19,3 +19,10 @@ def test_no_error_is_in_two_branches() -> None:
     tree = [e for e in vars(errors).values() if isinstance(e, type) and e is not errors.HoldfastError]
     for error in tree:
         assert sum(issubclass(error, branch) for branch in branches) == 1, error
+
+
+def test_a_message_that_quotes_a_whole_answer_is_cut() -> None:
+    text = str(errors.Unreachable("CreateFleet: " + "x" * 32 * 2**20))
+    assert text.startswith("CreateFleet: xxx")
+    assert len(text) < errors.MESSAGE_MAX + 20
+    assert str(errors.NotFound("short")) == "short"
