@@ -123,9 +123,9 @@ def test_three_pools_of_one_kind_each_serve_the_pods_that_ask_for_them() -> None
             await world.node_pool(kind, requirements=[LARGE, capacity_types(kind)])
             chosen = {"nodeSelector": {names.CAPACITY_TYPE: kind}}
             await world.deploy(f"on-{kind}", 2, **ONE_PER_NODE, **chosen)
-        await world.deploy("anywhere", 1, **ONE_PER_NODE)
         for kind in ("reserved", "spot", "on-demand"):
             await world.until_running(2, f"on-{kind}")
+        await world.deploy("anywhere", 1, **ONE_PER_NODE)  # now no node for another pod can take it
         await world.until_running(1, "anywhere")
         by_pool: dict[str, set[str]] = {}
         for claim in await world.claims():
