@@ -207,7 +207,8 @@ class Judge:
             if _instance(status.get("providerID")) not in instances:
                 yield f"NodeClaim {name} has no instance"
             elif not any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
-                yield f"NodeClaim {name} is not Ready"
+                missing = {c["type"]: c.get("reason") for c in conditions if c["status"] != "True"}
+                yield f"NodeClaim {name} is not Ready: {missing}"
 
     def _instance_problems(self, of_claims: Counter[str], of_nodes: Counter[str]) -> Iterator[str]:
         instances = self.instances

@@ -18,6 +18,7 @@ from faults.world import FaultWorld, Process
 STEPS: Final = ("grow", "drift", "replace", "shrink")
 KILLS_A_STEP: Final = 4
 LATEST_WRITE: Final = 12
+IN_FLIGHT_S: Final = 0.5  # what the process had sent arrives within this
 SETTLES_WITHIN_S: Final = 400.0
 _NOT_COUNTED: Final = ("leases", "events")
 
@@ -71,15 +72,17 @@ class Killer:
 
     async def step(self, name: str) -> list[str]:
         """Runs a step with kills, and says what is wrong after it."""
+        self._world.restarts = False  # the process is started again here, with the next kill
         self._aim(self._world.current)
         reviving = asyncio.create_task(self._revive())
         try:
             await steps.STEPS[name](self._world, self._dice)
             await asyncio.sleep(1.0)
-            problems = await self._world.converged(SETTLES_WITHIN_S, steady_s=2.0, allowed=lambda _: True)
+            problems = await self._world.converged(SETTLES_WITHIN_S, steady_s=2.0)
         finally:
             reviving.cancel()
             await asyncio.gather(reviving, return_exceptions=True)
+            self._world.restarts = True
         for proxy in self._world.current.proxies:
             proxy.hook = _pass
         return [*problems, *self._world.broken_rules()]
@@ -96,7 +99,7 @@ class Killer:
                 return True
             left -= 1
             if left:
-                return left > 0  # after the kill nothing passes
+                return True  # also after the kill: what was sent arrives
             process.signal(signal.SIGKILL)
             self._left -= 1
             self.killed[f"{phase} {call}"] += 1
@@ -109,11 +112,17 @@ class Killer:
             process = self._world.current
             if process.replica is not None and not process.running.is_running:
                 await process.running.ended()
+                await asyncio.sleep(IN_FLIGHT_S)
+                process.kube.hook = process.aws.hook = _drop
                 await self._world.replace_lease()
                 following = await self._world.prepare()
                 self._aim(following)
                 await following.start()
             await asyncio.sleep(0.05)
+
+
+async def _drop(_call: Call, _phase: str) -> bool:
+    return False
 
 
 async def _pass(_call: Call, _phase: str) -> bool:

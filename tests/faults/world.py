@@ -16,7 +16,7 @@ import ssl
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -143,6 +143,7 @@ class FaultWorld(live_world.LiveWorld):
         super().__init__(world, live_world.Counted(), RealClock())
         self.judge = judge
         self.processes: list[Process] = []
+        self.restarts = True  # whether a process that has exited is started again
         self.exits: list[str] = []  # how processes ended that were not told to
         self._stack = stack
         self._folder = folder
@@ -200,16 +201,16 @@ class FaultWorld(live_world.LiveWorld):
         with contextlib.suppress(errors.NotFound):
             await self.kube.delete(await self.kube.get(Lease, lease.NAME, "kube-system"))
 
-    async def keep_running(self, allowed: Callable[[str], bool] = lambda _: False) -> None:
-        """Starts the process again when it has exited, as a kubelet does; an exit that is not allowed is noted."""
+    async def keep_running(self) -> None:
+        """Starts the process again when it has exited, as a kubelet does; an exit for another reason than a lost Lease is noted."""
         process = self.current
-        if process.replica is None or process.running.is_running:
+        if not self.restarts or process.replica is None or process.running.is_running:
             return
         code = await process.running.ended()
         last = process.running.lines[-1] if process.running.lines else {}
         why = f"process {process.number} exited with {code}: {json.dumps(last)[:500]}"
         started = process.said("started")
-        if started and LEAD_LOST not in why and not allowed(why):
+        if started and LEAD_LOST not in why:
             self.exits.append(why)
         following = await self.prepare()
         for old, new in zip(process.proxies, following.proxies, strict=True):
@@ -262,15 +263,13 @@ class FaultWorld(live_world.LiveWorld):
         found = self.judge.problems()
         return found or ([] if self.current.replica is None else await self.current.problems())
 
-    async def converged(
-        self, within_s: float, *, steady_s: float = 0.5, allowed: Callable[[str], bool] = lambda _: False
-    ) -> list[str]:
+    async def converged(self, within_s: float, *, steady_s: float = 0.5) -> list[str]:
         """Waits until nothing is wrong and stays so; what is wrong still when the time is over."""
         loop = asyncio.get_running_loop()
         ends_s, good_since_s = loop.time() + within_s, None
         problems: list[str] = []
         while loop.time() < ends_s:
-            await self.keep_running(allowed)
+            await self.keep_running()
             self.world.check()
             problems = await self.problems()
             if self.broken_rules():
