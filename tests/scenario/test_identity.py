@@ -57,7 +57,7 @@ TROUBLES = {
     "denied": (DENIED, KNOWN, "False", "ClusterEndpointResolutionFailed"),
     "throttled": (THROTTLED, KNOWN, "Unknown", "ClusterEndpointResolutionFailed"),
     "name that EKS does not know": (NoFaults(), eks.Eks([]), "False", "ClusterNotFound"),
-    "garbage": (NoFaults(), Garbage([]), "False", "ClusterEndpointResolutionFailed"),
+    "garbage": (NoFaults(), Garbage([]), "Unknown", "ClusterEndpointResolutionFailed"),  # no answer
     "no endpoint": (
         NoFaults(),
         eks.Eks([dataclasses.replace(CLUSTER, endpoint="")]),
