@@ -99,7 +99,8 @@ def test_a_reservation_of_eight_is_rolled_by_two_while_another_account_takes_a_f
         control.give(world.ec2.world, slots.id, 1)
 
         async def rolled() -> bool:
-            assert len(await world.running()) >= 6
+            # The budget counts nodes: beside the two that are rolled, pods may still start on the two before them.
+            assert len(await world.running()) >= 4
             nodes = await world.nodes()
             return len(nodes) == 8 and all(map(is_new, nodes))
 
