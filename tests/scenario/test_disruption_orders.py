@@ -1,5 +1,6 @@
 """From a decision to the end of its nodes: what is looked at twice, how it is carried out, and how it is taken back."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,8 @@ from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.api import faults as api_faults
 from holdfast.sim.api.front import Request
-from holdfast.sim.ec2 import faults
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2.entities import Reservation
 from holdfast.state import times
 
 FAILURES = "karpenter_voluntary_disruption_queue_failures_total"
@@ -249,3 +251,71 @@ async def say_disrupted(world: AppWorld, claim: NodeClaim) -> None:
     await world.kube.patch(
         found, {"status": {"conditions": [*others, mark]}}, status=True, only_if_unchanged=True
     )
+
+
+# --- What provisioning does meanwhile -----------------------------------------------------------------
+
+
+def _taints_a_node(request: Request) -> bool:
+    return request.method == "PATCH" and "/api/v1/nodes/" in request.path
+
+
+def test_a_slot_that_provisioning_took_meanwhile_is_not_asked_for_again() -> None:
+    """Disruption and provisioning plan with the same free slot. The command is carried out slowly, so its claim would be
+    the second."""
+
+    async def program(world: AppWorld) -> None:
+        slot = await _drifts_into_a_free_slot(world)
+        world.line.add(api_faults.Delay(8), _taints_a_node, times=1)
+
+        async def marked() -> bool:
+            return any(map(tainted, await world.nodes()))
+
+        await world.until(marked)
+        await world.deploy("more", 1, **ONE_PER_NODE)
+        await _nobody_was_refused(world, slot)
+
+    app_world.run(program)
+
+
+def test_a_slot_is_held_for_one_claim_at_a_time_while_claims_are_written() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=3)
+        await pool(world, slots)
+        await world.sleep(20)  # they are counted
+        holding, two = world.app.live.holding, Counter({slots.id: 2})
+        with holding(two) as first, holding(two) as second, holding(two) as third:
+            assert [held[slots.id] for held in (first, second, third)] == [2, 1, 0]
+        with holding(two) as again:
+            assert again == two
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.until_running(2)
+        with holding(two) as rest:
+            assert rest[slots.id] == 1
+
+    app_world.run(program)
+
+
+async def _drifts_into_a_free_slot(world: AppWorld) -> Reservation:
+    """A pod on a bought node that is out of date, and a slot that has become free since."""
+    slot = world.reserve(total=1)
+    control.take(world.ec2.world, slot.id, 1)
+    await pool(world, slot)
+    await world.deploy("web", 1, **ONE_PER_NODE)
+    await world.until_running(1)
+    control.give(world.ec2.world, slot.id, 1)
+    await world.sleep(20)  # it is counted
+    await drift_all(world)
+    return slot
+
+
+async def _nobody_was_refused(world: AppWorld, slot: Reservation) -> None:
+    await world.until_running(1, "web")
+    await world.until_running(1, "more")
+
+    async def settled() -> bool:
+        return all(map(is_new, await world.nodes())) and world.in_reservation(slot) == 1
+
+    await world.until(settled, within_s=600)
+    assert await world.events("InsufficientCapacityError") == []
+    assert len(world.machines) == 2

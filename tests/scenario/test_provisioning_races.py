@@ -125,6 +125,26 @@ def test_a_lost_answer_launches_one_machine() -> None:
     app_world.run(program)
 
 
+def test_a_claim_whose_answer_was_lost_while_the_watch_was_silent_is_not_written_twice() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(20)
+        world.line.add(api.Delay(60), _is_watch_of_claims, times=1)
+        world.line.cut()
+        world.line.add(api.Lose(after_effect=True), _creates_a_claim, times=1)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        assert len(world.all_machines()) == 1
+        assert len(world.claims_ever()) == 1
+
+    app_world.run(program)
+
+
+def _creates_a_claim(request: Request) -> bool:
+    return request.method == "POST" and request.path.endswith("/nodeclaims")
+
+
 @pytest.mark.fact("NC-8")
 @pytest.mark.parametrize("fault", [faults.Denied, faults.Throttled, faults.Broken])
 def test_a_launch_that_fails_is_tried_again_less_and_less_often(fault: type[faults.OfCall]) -> None:

@@ -9,7 +9,8 @@ others; and so does a pool that cannot be read.
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -121,6 +122,7 @@ class Live:
         self._count_before: CountBefore | None = None  # what those before them were good for
         self._machines: tuple[Instance, ...] = ()  # likewise
         self._gone: dict[Instance, int] = {}  # machines that left a slot, with when they were missed
+        self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
 
     # --- What others ask ------------------------------------------------------------------------------
 
@@ -162,6 +164,23 @@ class Live:
         counts = await self.counts(max_age_s)
         await self._claims.see_changed()
         return self._bare(counts, await self._instances(counts))
+
+    @contextlib.contextmanager
+    def holding(self, wanted: Counter[str]) -> Iterator[Counter[str]]:
+        """Of the wanted slots, as many as are free now, by reservation. They are held while the claims for them are being
+        written: provisioning and disruption plan at the same time, so a slot that was free in the snapshot of one may be
+        the other's by now."""
+        world = self._bare(self._counts, (*self._machines, *self._gone))
+        chosen = tuple(one for one in world.reservations if one.id in wanted)
+        found = ledger.ledger(dataclasses.replace(world, reservations=chosen), self._ledger_lag_s)
+        granted = Counter(
+            {id_: min(wanted[id_], max(0, entry.free - self._held[id_])) for id_, entry in found.items()}
+        )
+        self._held += granted
+        try:
+            yield granted
+        finally:
+            self._held -= granted
 
     def _bare(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Snapshot:
         return Snapshot(

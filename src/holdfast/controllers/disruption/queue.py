@@ -6,6 +6,7 @@ else takes the order back; a node that waits for nothing is deleted by `start` i
 is found later was left behind by a crash; a replacement that waits for the very slot of the node is not waited for.
 """
 
+from collections import Counter
 from typing import Final
 
 from holdfast import errors, names
@@ -68,8 +69,21 @@ class Queue:
     # --- The beginning --------------------------------------------------------------------------------
 
     async def start(self, command: Command, candidates: tuple[NodeClaim, ...]) -> Order:
-        """Marks the nodes, writes what replaces them, and lets go of those that wait for nothing."""
+        """Marks the nodes, writes what replaces them, and lets go of those that wait for nothing. NotReady where a
+        replacement has no place any more: its NodePool is gone or full, or its slot was taken since it was decided."""
         named = [self._named(one) for one in command.replacements]
+        slots = Counter(
+            one.claim.slot for one in command.replacements if one.claim.slot and not one.waits_for_instance
+        )
+        with self._live.holding(slots) as held:
+            taken = slots - held
+            if taken:
+                raise errors.NotReady(f"a slot of {', '.join(sorted(taken))} was taken meanwhile")
+            return await self._carry_out(command, candidates, named)
+
+    async def _carry_out(
+        self, command: Command, candidates: tuple[NodeClaim, ...], named: list[NodeClaim]
+    ) -> Order:
         order = Order(
             id=self._ids.token(),
             reason=command.reason.value,

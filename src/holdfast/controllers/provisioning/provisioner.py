@@ -9,7 +9,8 @@ slow launch stalls nobody and no pod is planned for twice.
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,6 +91,7 @@ class Provisioner:
         self._seen_s: dict[
             str, float | None
         ] = {}  # since when a pod waits for its first plan; None: it had one
+        self._unsure: set[str] = set()  # NodeClaims whose creation was not answered
         self._again_s: float | None = None  # when pods that are not on a node yet are looked at again
         self._wake: Callable[[Key], None] = lambda _: None
         self._room = asyncio.Semaphore(_CREATES_AT_ONCE)
@@ -162,6 +164,7 @@ class Provisioner:
             return RequeueAfter(due_s - now_s, "waiting for more pods")
         self._batch.close(now_s)
         self._again_s = now_s  # until this run has come to its end
+        await self._settle()
         seen = await self._live.take()
         plan = await self._decide(seen)
         self._answered((*(pod.uid for pod in seen.snapshot.pending), *(one.pod for one in seen.rejected)))
@@ -190,7 +193,25 @@ class Provisioner:
         ready = {node.name for node in seen.snapshot.nodes if node.initialized}
         for placed in plan.placed:
             self._live.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
-        return sum(await asyncio.gather(*(self._write(claim) for claim in allowed)))
+        with self._live.holding(Counter(claim.slot for claim in allowed if claim.slot)) as held:
+            writable = tuple(self._with_slots(allowed, held))
+            return sum(await asyncio.gather(*(self._write(claim) for claim in writable)))
+
+    def _with_slots(self, claims: Sequence[PlannedClaim], held: Counter[str]) -> Iterator[PlannedClaim]:
+        """Claims whose slot is held for them, and those that need none. Where disruption was quicker, the pods are
+        planned again with the next batch."""
+        left = held.copy()
+        for claim in claims:
+            if claim.slot is None:
+                yield claim
+            elif left[claim.slot]:
+                left[claim.slot] -= 1
+                yield claim
+            else:
+                why = f"the slot of {claim.slot} was taken meanwhile"
+                self._log.info("claim not written", nodepool=claim.node_pool, why=why)
+                for pod in claim.pods:
+                    self._add(pod)
 
     def _refused(self, pools: Iterable[str]) -> set[str]:
         """Pools that went, or went over a limit, while the plan was made (S-73)."""
@@ -218,7 +239,7 @@ class Provisioner:
         return True
 
     async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:
-        """The claim, or None where it could not be written. A lost answer is asked after, by the claim's name."""
+        """The claim, or None where it could not be written, or where the answer was lost."""
         for _ in range(_NAMES_TRIED):
             name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
             claim = claim_writing.node_claim(planned, pool, name, self._labels.well_known)
@@ -226,18 +247,29 @@ class Provisioner:
                 return await self._kube.create(claim)
             except errors.AlreadyExists:
                 continue
-            except errors.Unreachable:
-                return await self._found(name)
+            except errors.Unreachable as error:
+                self._log.warning("claim perhaps not written", nodeclaim=name, error=str(error))
+                self._unsure.add(name)
+                return None
             except errors.HoldfastError as error:
                 self._log.error("claim not written", nodepool=pool.metadata.name, error=str(error))
                 return None
         return None
 
-    async def _found(self, name: str) -> NodeClaim | None:
+    async def _settle(self) -> None:
+        """Before the next plan it must be known which claims there are. NotReady while one is there and not in the cache:
+        its pods would be planned twice, and its slot."""
+        for name in sorted(self._unsure):
+            if self._claims.get(("", name)) is None and await self._is_there(name):
+                raise errors.NotReady(f"NodeClaim {name} is written, and not in the cache yet")
+            self._unsure.discard(name)
+
+    async def _is_there(self, name: str) -> bool:
         try:
-            return await self._kube.get(NodeClaim, name)
-        except errors.HoldfastError:
-            return None
+            await self._kube.get(NodeClaim, name)
+        except errors.NotFound:
+            return False
+        return True
 
     # --- What the outside is told ---------------------------------------------------------------------
 
