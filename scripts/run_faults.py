@@ -7,7 +7,10 @@ KIND is `all`, `calls` (every fault on every call), `pauses`, `kills`, `stale`, 
 
 import argparse
 import asyncio
+import contextlib
+import functools
 import json
+import signal
 import sys
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -22,6 +25,8 @@ RESULTS: Final = Path(".cache/faults.json")
 SCENARIOS: Final = ("calls", "pauses", "kills", "stale", "clocks")
 _PAUSES: Final = 10
 _KILLS: Final = 100
+_STALE: Final = 3
+_CLOCKS: Final = 4
 
 
 def main() -> int:
@@ -29,16 +34,11 @@ def main() -> int:
     if options.table:
         print(table(json.loads(options.results.read_text(encoding="utf-8"))))
         return 0
-    began_s = RealClock().now_s()
-    found = asyncio.run(_run(options))
-    date = datetime.fromtimestamp(began_s, UTC).strftime("%Y-%m-%d")
-    kept = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else []
-    options.results.parent.mkdir(exist_ok=True)
-    command = f"make faults KIND={options.kind} SEED={options.seed} TIME={options.time} N={options.count}"
-    run = {"date": date, "command": command, "scenarios": found}
-    options.results.write_text(json.dumps([*kept, run], indent=1), encoding="utf-8")
-    print(table([run]))
-    failures = [row for rows in found.values() for row in rows["results"] if _failed(row)]
+    run = Run(options)
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(run.all())
+    print(table([run.plain]))
+    failures = [row for found in run.plain["scenarios"].values() for row in found["results"] if _failed(row)]
     for row in failures:
         print(
             f"FAILED {row['call']}: {row['kind']} during {row['step']}, seed {row['seed']}: {row['outcome']}"
@@ -46,35 +46,63 @@ def main() -> int:
     return 1 if failures else 0
 
 
-async def _run(options: argparse.Namespace) -> dict[str, Any]:
-    wanted = SCENARIOS if options.kind == "all" else (options.kind,)
-    found: dict[str, Any] = {}
-    for name in wanted:
-        if name == "pauses":
-            found[name] = await pauses.run(options.count or _PAUSES, options.seed, print)
-        elif name == "kills":
-            found[name] = await kills.run(options.count or _KILLS, options.seed, print)
-        elif name == "stale":
-            found[name] = await views.run_stale(options.count or 3, options.seed, print)
-        elif name == "clocks":
-            found[name] = await views.run_clocks(options.count or 4, options.seed, print)
-        else:
-            found["calls"] = await _calls(options, None if name == "calls" else Kind(name))
-    return found
+class Run:
+    """One run. Results are written to the file as they come: a run that is killed keeps what it found."""
 
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._file: Path = options.results
+        self._before = json.loads(self._file.read_text(encoding="utf-8")) if self._file.exists() else []
+        date = datetime.fromtimestamp(RealClock().now_s(), UTC).strftime("%Y-%m-%d")
+        number = f" N={options.count}" if options.count else ""
+        command = f"make faults KIND={options.kind} SEED={options.seed} TIME={options.time}{number}"
+        self.plain: dict[str, Any] = {"date": date, "command": command, "scenarios": {}}
 
-async def _calls(options: argparse.Namespace, kind: Kind | None) -> dict[str, Any]:
-    step_calls = await campaign.discover(print)
-    chosen = campaign.pairs(step_calls, [kind] if kind else tuple(Kind))
-    if options.only:
-        chosen = [pair for pair in chosen if options.only in f"{pair[0]}: {pair[1]}"]
-    if options.count:
-        chosen = campaign.sample(chosen, options.count, options.seed)
-    print(f"{len(chosen)} faults of {len({call for call, _ in chosen})} calls, for {options.time} s")
-    outcome = await campaign.run(
-        step_calls, chosen, seed=options.seed, time_s=options.time, worlds=options.worlds, tell=_tell
-    )
-    return outcome.plain()
+    async def all(self) -> None:
+        work = asyncio.create_task(self._scenarios())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)  # ends every process
+        await work
+
+    async def _scenarios(self) -> None:
+        options = self._options
+        count, seed = options.count, options.seed
+        for name in SCENARIOS if options.kind == "all" else (options.kind,):
+            keep = functools.partial(self._keep, name if name in SCENARIOS else "calls")
+            match name:
+                case "pauses":
+                    await pauses.run(count or _PAUSES, seed, _tell, keep)
+                case "kills":
+                    await kills.run(count or _KILLS, seed, _tell, keep, worlds=options.worlds)
+                case "stale":
+                    await views.run_stale(count or _STALE, seed, _tell, keep)
+                case "clocks":
+                    await views.run_clocks(count or _CLOCKS, seed, _tell, keep)
+                case _:
+                    await self._calls(tuple(Kind) if name == "calls" else (Kind(name),), keep)
+
+    async def _calls(self, kinds: tuple[Kind, ...], keep: campaign.Keep) -> None:
+        options = self._options
+        step_calls = await campaign.discover(_tell)
+        chosen = campaign.pairs(step_calls, kinds)
+        if options.only:
+            chosen = [pair for pair in chosen if options.only in f"{pair[0]}: {pair[1]}"]
+        if options.count:
+            chosen = campaign.sample(chosen, options.count, options.seed)
+        _tell(f"{len(chosen)} faults of {len({call for call, _ in chosen})} calls, for {options.time} s")
+        await campaign.run(
+            step_calls,
+            chosen,
+            seed=options.seed,
+            time_s=options.time,
+            worlds=options.worlds,
+            tell=_tell,
+            keep=keep,
+        )
+
+    def _keep(self, name: str, found: dict[str, Any]) -> None:
+        self.plain["scenarios"][name] = found
+        self._file.parent.mkdir(exist_ok=True)
+        self._file.write_text(json.dumps([*self._before, self.plain], indent=1), encoding="utf-8")
 
 
 def _tell(text: str) -> None:
@@ -105,7 +133,7 @@ def _scenario(name: str, found: dict[str, Any]) -> list[str]:
             f"| {kind} | {len({row['call'] for row in met})} | {sum(row['injected'] for row in met)} | {_outcomes(own)} |"
         )
     note = f"{name}: {sum(row['injected'] > 0 for row in found['results'])} of {len(found['results']) + found.get('left', 0)}"
-    return [note + " planned faults were injected.", "", *lines, ""]
+    return [f"{note} planned faults were injected.", "", *lines, ""]
 
 
 def _outcomes(rows: list[dict[str, Any]]) -> str:
@@ -125,7 +153,7 @@ def _options() -> argparse.Namespace:
         "--count", type=int, default=0, help="how many; 0: all of `calls`, 10 pauses, 100 kills"
     )
     parser.add_argument("--time", type=int, default=1800, help="seconds for `calls`")
-    parser.add_argument("--worlds", type=int, default=3, help="worlds at once for `calls`")
+    parser.add_argument("--worlds", type=int, default=3, help="worlds at once for `calls` and `kills`")
     parser.add_argument(
         "--only", default="", help="only faults whose text contains this, such as 'list pods: cut'"
     )

@@ -30,6 +30,7 @@ TRIES: Final = 3
 Pair = tuple[Call, Kind]
 StepCalls = dict[str, frozenset[Call]]  # the calls that each step makes
 Tell = Callable[[str], None]
+Keep = Callable[[dict[str, Any]], None]  # takes all results so far
 
 
 @dataclass
@@ -121,6 +122,7 @@ class Campaign:
     seed: int
     ends_s: float  # on the loop's clock
     tell: Tell = lambda _: None
+    keep: Keep = lambda _: None
     outcome: Outcome = field(default_factory=Outcome)
     todo: list[Pair] = field(default_factory=list)
     suspects: list[Round] = field(default_factory=list)
@@ -151,13 +153,13 @@ class Campaign:
         dice = random.Random(self.seed * 1_000_003 + self._number)
         chosen = self._suspect(made) or self._choose(made, dice)
         if chosen is None:
-            self.outcome.left = len(self.todo)
             self.todo = []
             return True
         began_s = asyncio.get_running_loop().time()
         armed, problems = await play(made, chosen, dice)
         took_s = asyncio.get_running_loop().time() - began_s
         self._record(chosen, armed, problems, took_s)
+        self.keep(self.outcome.plain())
         text = ", ".join(f"{one.call}: {one.kind} x{one.hits}" for one in armed)
         self.tell(f"[{worker}] {chosen.step} {took_s:.1f} s, {text}: {'; '.join(problems) or 'recovered'}")
         for line in world.lines(made.current)[-6:] if problems else ():
@@ -221,6 +223,7 @@ class Campaign:
                 self.todo.append(pair)
                 continue
             outcome = "; ".join(problems) if problems else "recovered" if one.hits else "not met"
+            self.outcome.left -= 1
             self.outcome.results.append(
                 Result(
                     one.call.endpoint, str(one.call), one.kind, chosen.step, one.hits, outcome,
@@ -288,12 +291,13 @@ async def run(
     time_s: float,
     worlds: int = 1,
     tell: Tell = lambda _: None,
+    keep: Keep = lambda _: None,
 ) -> Outcome:
     """As many of the faults as the time suffices for, in an order from the seed."""
-    campaign = Campaign(step_calls, seed, asyncio.get_running_loop().time() + time_s, tell)
+    campaign = Campaign(step_calls, seed, asyncio.get_running_loop().time() + time_s, tell, keep)
     campaign.begin(chosen)
+    campaign.outcome.left = len(chosen)
     async with asyncio.TaskGroup() as group:
         for worker in range(worlds):
             group.create_task(campaign.work(worker))
-    campaign.outcome.left += len(campaign.todo)
     return campaign.outcome

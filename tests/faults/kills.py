@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from faults import campaign, steps, world
 from faults.calls import Call
-from faults.campaign import Tell
+from faults.campaign import Keep, Tell
 from faults.world import FaultWorld, Process
 
 STEPS: Final = ("grow", "drift", "replace", "shrink")
@@ -23,15 +23,17 @@ SETTLES_WITHIN_S: Final = 400.0
 _NOT_COUNTED: Final = ("leases", "events")
 
 
-async def run(count: int, seed: int, tell: Tell = lambda _: None, *, worlds: int = 3) -> dict[str, Any]:
+async def run(
+    count: int, seed: int, tell: Tell = lambda _: None, keep: Keep = lambda _: None, *, worlds: int = 3
+) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     async with asyncio.TaskGroup() as group:
         for worker in range(min(worlds, count)):
-            group.create_task(_work(results, count, seed * 1000 + worker, tell))
+            group.create_task(_work(results, count, seed * 1000 + worker, tell, keep))
     return {"results": results}
 
 
-async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell) -> None:
+async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell, keep: Keep) -> None:
     dice = random.Random(seed)
     while _kills(results) < count:
         async with world.serving() as made:
@@ -45,6 +47,7 @@ async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell
                 for line in world.lines(made.current)[-8:] if problems else ():
                     tell(f"      {line}")
                 results += [_result(step, call, n, problems, seed) for call, n in killer.killed.items()]
+                keep({"results": results})
 
 
 def _kills(results: list[dict[str, Any]]) -> int:

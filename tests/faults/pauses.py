@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from faults import steps, world
 from faults.calls import Call
-from faults.campaign import Tell
+from faults.campaign import Keep, Tell
 from faults.world import FaultWorld, Process
 
 FIRST_WRITES: Final = 8
@@ -24,7 +24,12 @@ _NOT_COUNTED: Final = ("leases", "events")
 
 
 async def run(
-    count: int, seed: int, tell: Tell = lambda _: None, *, shortest_s: float = SHORTEST_S
+    count: int,
+    seed: int,
+    tell: Tell = lambda _: None,
+    keep: Keep = lambda _: None,
+    *,
+    shortest_s: float = SHORTEST_S,
 ) -> dict[str, Any]:
     dice = random.Random(seed)
     results: list[dict[str, Any]] = []
@@ -39,6 +44,7 @@ async def run(
                 result = await _pause(made, dice, seed, dice.uniform(shortest_s, LONGEST_S))
                 tell(f"pause {len(results) + 1}: {result}")
                 results.append(result)
+                keep({"results": results})
                 problems = [] if result["outcome"] == "recovered" else [result["outcome"]]
     return {"results": results}
 

@@ -2,7 +2,7 @@
 
 One per replica and endpoint, made by `world`. It decodes each request, so a fault is aimed at one call. Towards the
 replica it speaks TLS with a certificate of its own where the endpoint does. A fault is armed as an `Injection`, applies
-to so many calls, and ends with `disarm`; what it did to a connection stays done, as in a real network.
+to so many calls, and ends when it is removed; what it did to a connection stays done, as in a real network.
 """
 
 import asyncio
@@ -114,8 +114,10 @@ class Proxy:
             for link in open_ones:
                 wire.reset(link.writer)
 
-    def disarm(self, injection: Injection) -> None:
-        self.injections.remove(injection)
+    @property
+    def has_silent_watches(self) -> bool:
+        """Whether a watch is silent that the replica has not closed yet."""
+        return any(link.silent for link in self._links)
 
     async def expire(self, resource: str) -> None:
         """Ends the open watches of a resource as the API server does after compaction: the replica lists again."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from faults import calls, campaign, steps, world
 from faults.calls import Call
-from faults.campaign import Tell
+from faults.campaign import Keep, Tell
 from faults.damage import Kind
 from faults.proxy import Injection
 from faults.world import FaultWorld
@@ -20,7 +20,9 @@ STALE_S: Final = 45.0  # long enough for the node to be consolidated
 _PODS: Final = Call(calls.KUBERNETES, "watch pods")
 
 
-async def run_stale(count: int, seed: int, tell: Tell = lambda _: None) -> dict[str, Any]:
+async def run_stale(
+    count: int, seed: int, tell: Tell = lambda _: None, keep: Keep = lambda _: None
+) -> dict[str, Any]:
     """Pods are bound to nodes that look empty to the controller, since its pod watch is open and silent."""
     dice, results = random.Random(seed), []
     for _ in range(count):
@@ -29,6 +31,7 @@ async def run_stale(count: int, seed: int, tell: Tell = lambda _: None) -> dict[
             problems = await _stale(made, dice)
         results.append(_result("watch pods", "pod watch silent while a pod is bound", problems, seed))
         tell(str(results[-1]))
+        keep({"results": results})
     return {"results": results}
 
 
@@ -48,7 +51,9 @@ async def _stale(made: FaultWorld, dice: random.Random) -> list[str]:
     return [*problems, *made.broken_rules()]
 
 
-async def run_clocks(count: int, seed: int, tell: Tell = lambda _: None, *, first: int = 0) -> dict[str, Any]:
+async def run_clocks(
+    count: int, seed: int, tell: Tell = lambda _: None, keep: Keep = lambda _: None, *, first: int = 0
+) -> dict[str, Any]:
     """The Date header of one endpoint is off by an hour: exactly as many instances are launched as are needed."""
     dice, results = random.Random(seed), []
     cases = [(endpoint, off_s) for off_s in (HOUR_S, -HOUR_S) for endpoint in (calls.AWS, calls.KUBERNETES)]
@@ -58,6 +63,7 @@ async def run_clocks(count: int, seed: int, tell: Tell = lambda _: None, *, firs
             problems = await _clocks(made, endpoint, off_s, dice)
         results.append(_result(endpoint, f"Date header off by {off_s:+d} s", problems, seed))
         tell(str(results[-1]))
+        keep({"results": results})
     return {"results": results}
 
 

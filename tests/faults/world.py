@@ -261,6 +261,8 @@ class FaultWorld(live_world.LiveWorld):
 
     async def problems(self) -> list[str]:
         found = self.judge.problems()
+        if self.current.kube.has_silent_watches:
+            found.append("a watch is silent, and was not opened again")
         return found or ([] if self.current.replica is None else await self.current.problems())
 
     async def converged(self, within_s: float, *, steady_s: float = 0.5) -> list[str]:
