@@ -22,7 +22,7 @@ from holdfast.runtime.results import Done, Key
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.sim import time
-from holdfast.sim.api.faults import Cut, Faults, Half, Lose, Refuse
+from holdfast.sim.api.faults import Cut, Delay, Faults, Half, Lose, Refuse
 from holdfast.sim.api.front import Request
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.transport import InProcess
@@ -164,6 +164,25 @@ def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
         await second
         lease = await cluster.kube.get(Lease, "holdfast-leader-election", "kube-system")
         assert not lease.spec.holder_identity
+
+    time.run(program())
+
+
+def test_a_stop_that_cancels_a_write_lets_the_lease_run_out() -> None:
+    """The write may still arrive, so nobody may lead at once."""
+
+    async def program() -> None:
+        cluster = Cluster()
+        one = Replica(cluster.transport, "one")
+        first = asyncio.create_task(one.run())
+        await asyncio.sleep(5)
+        cluster.faults.add(Delay(600), lambda request: request.path.startswith("/api/v1/nodes/"))
+        await cluster.kube.create(objects.node("slow"))
+        await asyncio.sleep(1)
+        one.stop.set()
+        await first
+        lease = await cluster.kube.get(Lease, "holdfast-leader-election", "kube-system")
+        assert lease.spec.holder_identity == "one"
 
     time.run(program())
 

@@ -120,13 +120,16 @@ class Controller:
             looking.cancel()
             await asyncio.gather(dispatching, looking, return_exceptions=True)
 
-    async def stop(self, *, grace_s: float) -> None:
-        """Lets what is running come to its end, for so long."""
-        if self._running:
-            _, late = await asyncio.wait(self._running, timeout=grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+    async def stop(self, *, grace_s: float) -> bool:
+        """Lets what is running come to its end, for so long. Whether all did; the rest is cancelled, and a write that is
+        on its way may still arrive."""
+        if not self._running:
+            return True
+        _, late = await asyncio.wait(self._running, timeout=grace_s)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        return not late
 
     async def _dispatch(self) -> None:
         room = asyncio.Semaphore(self._concurrency)

@@ -1,8 +1,8 @@
 """A running program: caches are filled, the lead is won, controllers run, and all of it ends in order.
 
 Callers: `app`. The order is the point: nobody decides on a half-filled cache, nobody writes without the lead, and the
-lease is given back only after the last reconcile has ended. A replica that loses its lead ends, and is started anew
-with nothing in its memory.
+lease is given back only after the last reconcile has ended; where one had to be cancelled, the lease runs out. A
+replica that loses its lead ends, and is started anew with nothing in its memory.
 """
 
 import asyncio
@@ -41,6 +41,7 @@ class Manager:
     ) -> None:
         self._supervisor = supervisor
         self._is_controlling = False
+        self._may_release = True
         self._caches = caches
         self._controllers = controllers
         self._recorder = recorder
@@ -107,8 +108,12 @@ class Manager:
         finally:
             telling.cancel()
             stopping.cancel()
-            if self._election is not None:
+            if self._election is not None and self._may_release:
                 await self._election.release()
+            elif self._election is not None:
+                self._log.warning(
+                    "lease not released", why="a reconcile was cancelled; its last write may still arrive"
+                )
 
     async def _control(self, stopping: "asyncio.Task[bool]", election: Election | None) -> None:
         name = {"name": "holdfast"}
@@ -127,7 +132,8 @@ class Manager:
             self._is_controlling = False
             for task in running:
                 task.cancel()
-            await asyncio.gather(*(c.stop(grace_s=_GRACE_S) for c in self._controllers))
+            ended = await asyncio.gather(*(c.stop(grace_s=_GRACE_S) for c in self._controllers))
+            self._may_release = all(ended)
             self._recorder.gauge("leader_election_master_status", name, 0)
             if holding is not None and not holding.done():
                 holding.cancel()
