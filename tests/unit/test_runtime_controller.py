@@ -104,6 +104,16 @@ def test_a_key_that_is_to_be_looked_at_again_is() -> None:
     assert results(recorder) == {"requeue_after": 3, "success": 1}
 
 
+def test_a_wait_that_no_clock_can_measure_is_a_wait_nevertheless() -> None:
+    """A few bits of a float are left until a deadline: at that moment the key would be looked at for ever."""
+
+    async def does(_key: Key, count: int) -> Answer:
+        return RequeueAfter(1e-13, "until it is late") if count < 1000 else Done()
+
+    seen, _, _ = run(does, "a", for_s=1)
+    assert 10 <= len(seen) <= 101
+
+
 def test_failures_are_tried_again_ever_more_slowly_until_one_succeeds() -> None:
     async def does(_key: Key, count: int) -> Answer:
         if count < 4:

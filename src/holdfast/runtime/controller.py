@@ -30,6 +30,9 @@ _CHANGED_S: Final = (
     5.0  # a key that failed unexpectedly is tried again so soon after its object changed: our own
 )
 # writes change it, too
+_SHORTEST_WAIT_S: Final = (
+    0.01  # what is left of a difference of two times may be less than any clock advances by
+)
 _QUIET: Final = (errors.Conflict, errors.Unreachable, errors.Throttled)
 _LONGEST_TEXT: Final = 500
 _STUCK_S: Final = 600.0  # far more than any plan or call takes
@@ -185,7 +188,7 @@ class Controller:
             case Done(did):
                 return "success", {"did": did} if did else {}
             case RequeueAfter(seconds, why, did):
-                self.queue.add_after(key, seconds)
+                self.queue.add_after(key, max(seconds, _SHORTEST_WAIT_S))
                 said: dict[str, Any] = {"requeue_s": round(seconds, 3), "why": why}
                 return "requeue_after", said | ({"did": did} if did else {})
             case _:
