@@ -1,6 +1,7 @@
 """Virtual time: it jumps, it is the same each time, and a program that hangs is told so."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -90,3 +91,14 @@ def test_time_passes_for_many_who_wait_for_the_same_fraction_of_a_nanosecond() -
         return await asyncio.gather(*(wait(due_s, turns) for turns in range(4)))
 
     assert max(time.run(main())) <= 2
+
+
+def test_a_program_that_spins_at_one_moment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "_ROUNDS_MAX", 10_000)
+
+    async def program() -> None:
+        for _ in itertools.count():
+            await asyncio.sleep(1e-13)
+
+    with pytest.raises(Stuck, match="time stands still"):
+        time.run(program())

@@ -2,7 +2,8 @@
 
 Callers: simulations and tests, with `run`. Real controllers live through a fortnight in seconds, and alike each time.
 Nothing outside the loop can wake it: a program with neither timer nor work would wait for ever, so that is an error,
-which is also how a program that hangs is found. No real sockets and no threads.
+which is also how a program that hangs is found; and so is a program that spins at one moment. No real sockets and no
+threads.
 """
 
 import asyncio
@@ -10,24 +11,35 @@ import math
 import selectors
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
 
+_ROUNDS_MAX: Final = 2_000_000  # of the event loop, at one moment; a plan for 50,000 pods takes far fewer
+_SAME_MOMENT_S: Final = 1e-6
+
+
 class Stuck(Exception):
-    """Everything waits for something, and nothing will happen any more."""
+    """Everything waits for something, and nothing will happen any more; or something happens without end, and time
+    stands still."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 0.0
+        self._moment_s, self._rounds = 0.0, 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise Stuck("no task can run and no timer is set: every task waits for another")
         self.now_s += max(0.0, timeout)
+        self._rounds += 1
+        if self.now_s > self._moment_s + _SAME_MOMENT_S:
+            self._moment_s, self._rounds = self.now_s, 0
+        if self._rounds > _ROUNDS_MAX:
+            raise Stuck(f"time stands still at {self.now_s} s: tasks wake each other without end")
         return []
 
 
