@@ -108,6 +108,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
         visit=np.zeros((len(r_free), 3), dtype=np.int64),
         queue=np.zeros(len(r_free), dtype=np.int64),
         log_class=np.zeros(pods, dtype=np.int64),
+        log_variant=np.zeros(pods, dtype=np.int64),
         log_node=np.zeros(pods, dtype=np.int64),
         **variants.arrays(),
         **shapes.arrays(),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from holdfast import names
 from holdfast.core.scheduling.request import PreferencePolicy
 from holdfast.model import resources
 from holdfast.model.pods import (
@@ -30,8 +31,14 @@ _AGE: Final = operator.attrgetter("created_s", "uid")
 
 @dataclass(frozen=True)
 class PodClass:
+    """Pods of one shape and one priority."""
+
     shape: PodShape
     pods: tuple[PodView, ...]  # oldest first
+
+    @property
+    def priority(self) -> int:
+        return self.pods[0].priority
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Rung:
     spreads: tuple[TopologySpread, ...]
     affinity: tuple[PodTerm, ...]
     anti_affinity: tuple[PodTerm, ...]
+    for_group: bool = False  # the node must have room for all pods that must share it
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,10 @@ class Ladder:
 
 def group(pods: Iterable[PodView]) -> list[PodClass]:
     """The classes, biggest first: cpu, then memory, then the age of the oldest pod, then its uid."""
-    by_shape: dict[int, list[PodView]] = defaultdict(list)
+    by_shape: dict[tuple[int, int], list[PodView]] = defaultdict(list)
     for pod in pods:
         # Whoever makes shapes interns them; two equal ones are two classes, no harm.
-        by_shape[id(pod.shape)].append(pod)
+        by_shape[id(pod.shape), pod.priority].append(pod)
     classes = [
         PodClass(found[0].shape, tuple(sorted(found, key=_AGE) if len(found) > 1 else found))
         for found in by_shape.values()
@@ -85,8 +93,8 @@ def ladders(
         known = index.get(terms)
         if known is None:
             known = index[terms] = len(found)
-            rungs = ladder(c.shape, policy, tolerate_preferences=tolerate_preferences)
-            found.append(Ladder(c.shape, tuple(rungs)))
+            rungs = tuple(ladder(c.shape, policy, tolerate_preferences=tolerate_preferences))
+            found.append(Ladder(c.shape, _with_group(c.shape, rungs)))
         of_classes.append(known)
     return found, of_classes
 
@@ -125,6 +133,22 @@ def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: b
     for term in terms if tolerate_preferences else ():
         tolerant = (*shape.tolerations, TOLERATE_PREFERENCES)
         yield _rung(shape, replace(wishes, terms=[term], tolerations=tolerant))
+
+
+def _with_group(shape: PodShape, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
+    """Pods that must share a node with pods like them: before anything else, a node is tried that has room for all."""
+    if not any(is_of_own_group(term, shape) for term in shape.affinity if term.key == names.HOSTNAME):
+        return rungs
+    return (*(replace(rung, for_group=True) for rung in rungs), *rungs)
+
+
+def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:
+    """Whether a term selects the very pods that have it."""
+    return (
+        term.selector is not None
+        and shape.namespace in term.namespaces
+        and term.selector.matches(dict(shape.labels))
+    )
 
 
 @dataclass

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.scheduling import classes
 from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.classes import Ladder, Rung
 from holdfast.core.scheduling.columns import Columns
@@ -126,11 +127,7 @@ class Constraints:
 
     def _near_row(self, term: PodTerm, shape: PodShape) -> Row:
         group = self.groups.of_term(term, Sort.COUNT)
-        itself = (
-            term.selector is not None
-            and shape.namespace in term.namespaces
-            and term.selector.matches(dict(shape.labels))
-        )
+        itself = classes.is_of_own_group(term, shape)
         eligible = 0
         if term.key != names.HOSTNAME:
             # Of any alternative: a neighbour that another one allows to join keeps this one from going first.

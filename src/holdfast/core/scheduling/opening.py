@@ -117,7 +117,8 @@ def _node(w: World, t: int, shape: int, pods: Ints, sizes: Ints, waiting: list[I
         for _ in range(int(pods[size])):
             c = next(waiting[size])
             w.c_left[c] -= 1
-            w.log_class[w.reg[LOGGED]], w.log_node[w.reg[LOGGED]] = c, n
+            logged = w.reg[LOGGED]
+            w.log_class[logged], w.log_variant[logged], w.log_node[logged] = c, w.c_first[c], n
             w.reg[LOGGED] += 1
     return w
 

@@ -37,6 +37,10 @@ class Candidate:
         False  # a node is filled before the next one; else the one with the fewest pods comes first
     )
     pools: Ints | None = None  # templates in the order they are tried; None: as always
+    first: tuple[int, ...] = ()  # classes that are placed before all others
+    pins: tuple[
+        tuple[int, int], ...
+    ] = ()  # groups of affinity, each with the one domain that it may begin in
 
     @property
     def is_derived(self) -> bool:
@@ -110,7 +114,7 @@ def _by_worth(p: Problem, variants: Variants, masks: list[Mask]) -> Ints:
 
 def worth(p: Problem, variants: Variants, masks: list[Mask]) -> Floats:
     """[class] what one pod is worth at the prices of what may be bought; the same for all where no price is known."""
-    found: Floats = variants.v_req[variants.c_first[:-1]] @ _worth_of_resources(p, variants, masks)
+    found: Floats = variants.v_load[variants.c_first[:-1]] @ _worth_of_resources(p, variants, masks)
     return found
 
 

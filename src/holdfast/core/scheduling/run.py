@@ -66,6 +66,7 @@ class Outcome:
     n_load: Ints
     n_slot: Ints  # reservation, or -1
     log_class: Ints
+    log_variant: Ints
     log_node: Ints
     left: Ints  # by class: pods that found no place
     limits: Ints  # [pool, limited resource] what is left of them
@@ -116,6 +117,10 @@ def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> World:
     w.t_shape[:] = bases
     if candidate.order is not None:
         w.order[:] = candidate.order
+    if candidate.first:
+        others = w.order[~np.isin(w.order, candidate.first)]
+        w.order[:] = np.concatenate([np.array(candidate.first, dtype=np.int64), others])
+    w = _pinned(w, candidate.pins)
     if candidate.pools is not None:
         w.t_order[:] = candidate.pools
     paid = np.zeros((len(w.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
@@ -125,14 +130,29 @@ def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> World:
     return w._replace(stages=stages, n_paid=paid)
 
 
+def _pinned(w: World, pins: Sequence[tuple[int, int]]) -> World:
+    """The world in which these groups of affinity may begin in one domain alone."""
+    for group, domain in pins:
+        rows = np.flatnonzero((w.near[:, 0] == group) & (w.near[:, 3] >= 0))
+        only = np.zeros((1, w.eligible.shape[1]), dtype=np.uint8)
+        only[0, domain] = 1
+        near = w.near.copy()
+        near[rows, 2] = len(w.eligible)
+        w = w._replace(near=near, eligible=np.vstack([w.eligible, only]))
+    return w
+
+
 def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
-    """Uses up what is paid for, then opens nodes for free pods by price, and leaves the rest to the kernel."""
-    bases = w.t_shape.tolist()
+    """Uses up what is paid for, then opens nodes for free pods by price, and leaves the rest to the kernel. Pods with
+    preferences are among the rest: while nothing can be bought, they would give up all of them for a slot."""
+    bases, order = w.t_shape.tolist(), w.order
     w.t_shape[:] = [base if t.kind == RESERVED else NO for base, t in zip(bases, p.templates, strict=True)]
+    w = w._replace(order=order[np.diff(variants.c_first)[order] == 1])
     w = _to_the_end(p, w, shapes, masks, variants)
+    w = w._replace(order=order)
     w.t_shape[:] = bases
     w = opening.open_patterns(p, variants, w, shapes, bases)
-    return _again(w, np.flatnonzero(w.c_left))
+    return _again(w, order[w.c_left[order] > 0].astype(np.intp))
 
 
 def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
@@ -226,6 +246,7 @@ def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
         n_load=w.n_load[:nodes],
         n_slot=w.n_slot[:nodes],
         log_class=w.log_class[:logged],
+        log_variant=w.log_variant[:logged],
         log_node=w.log_node[:logged],
         left=w.c_left,
         limits=w.limits,

@@ -13,14 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from holdfast.core.scheduling import finalize, packings, run, weights
+from holdfast.core.scheduling import finalize, packings, preferences, repairs, run, weights
 from holdfast.core.scheduling.finalize import Chooser, Nodes
 from holdfast.core.scheduling.packings import Candidate
+from holdfast.core.scheduling.repairs import Repair
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.run import Outcome, Start
+from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import BOUGHT
 
 FIRST_FIT: Final = "first-fit"
+REPAIRED: Final = "first-fit, scarce capacity first"
 
 SAMPLE_PODS: Final = 1000
 SAMPLE_STEP: Final = 4  # where a sample would be more than one pod in so many, all are tried in full
@@ -33,18 +36,28 @@ class Packed:
     """A packing that was tried, with what it costs."""
 
     candidate: Candidate
+    variants: Variants
     outcome: Outcome
     nodes: Nodes
 
     @property
-    def rank(self) -> tuple[int, int, int, int]:
-        """Most pods placed, then cheapest, then fewest nodes."""
-        return int(self.outcome.left.sum()), self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
+    def rank(self) -> tuple[tuple[int, ...], int, int, int]:
+        """Most pods placed, those of the highest priority first, then cheapest, then fewest nodes."""
+        return self.left, self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """How many pods are left out, from the highest priority to the lowest."""
+        by_priority: dict[int, int] = {}
+        for pods, count in zip(self.outcome.problem.classes, self.outcome.left.tolist(), strict=True):
+            by_priority[pods.priority] = by_priority.get(pods.priority, 0) + count
+        return tuple(by_priority[priority] for priority in sorted(by_priority, reverse=True))
 
 
 def tried(begin: Start, chooser: Chooser, hurried: Callable[[], bool]) -> list[Packed]:
     """First fit, and whatever else was tried before somebody was hurried."""
     found = [_pack(begin, chooser, Candidate(FIRST_FIT))]
+    repair = _repair(begin, chooser, found)
     settings = begin.problem.settings
     if settings.packing is Packing.COST and _is_worth_trying(found[0]):
         sample = _sample(begin, found[0].outcome)
@@ -54,8 +67,25 @@ def tried(begin: Start, chooser: Chooser, hurried: Callable[[], bool]) -> list[P
             else _by_sample(begin, found, tried(sample.begin, chooser, hurried), sample.share)
         )
         for candidate in itertools.takewhile(lambda _: not hurried(), others):
-            found.append(_pack(begin, chooser, candidate))  # noqa: PERF401 - who comes next asks what was found
+            found.append(_pack(begin, chooser, repair.of(candidate)))  # noqa: PERF401 - who comes next asks what was found
     return found
+
+
+def _repair(begin: Start, chooser: Chooser, found: list[Packed]) -> Repair:
+    """The best repair of first fit. Plans that are better than those before are added to what was found."""
+    chosen, at = Repair(), found[0]
+    for _ in range(repairs.ROUNDS):
+        better = [
+            (packed, repair)
+            for repair in repairs.repairs(begin, chosen, at.outcome, at.nodes)
+            if (packed := _pack(begin, chooser, repair.of(Candidate(REPAIRED)))).rank < at.rank
+            and _is_fair(begin.variants, found[0].outcome, packed.outcome)
+        ]
+        if not better:
+            break
+        at, chosen = min(better, key=lambda one: one[0].rank)
+        found.append(at)
+    return chosen
 
 
 def best(found: list[Packed]) -> Packed:
@@ -65,13 +95,20 @@ def best(found: list[Packed]) -> Packed:
 
 def _ranked(found: list[Packed]) -> list[Packed]:
     first_fit = found[0].outcome
-    fair = [packed for packed in found if weights.respected(first_fit.problem, first_fit, packed.outcome)]
+    fair = [packed for packed in found if _is_fair(packed.variants, first_fit, packed.outcome)]
     return sorted(fair, key=lambda packed: packed.rank)
+
+
+def _is_fair(variants: Variants, first_fit: Outcome, other: Outcome) -> bool:
+    """Whether a packing keeps to weights and to preferences as first fit does."""
+    return weights.respected(first_fit.problem, first_fit, other) and preferences.respected(
+        variants, first_fit, other
+    )
 
 
 def _pack(begin: Start, chooser: Chooser, candidate: Candidate) -> Packed:
     outcome = run.place(begin, candidate)
-    return Packed(candidate, outcome, finalize.choose(chooser, outcome))
+    return Packed(candidate, begin.variants, outcome, finalize.choose(chooser, outcome))
 
 
 def _is_worth_trying(first_fit: Packed) -> bool:

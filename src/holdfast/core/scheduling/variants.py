@@ -25,6 +25,8 @@ class Variants:
     c_first: Ints
     demand: NDArray[np.float64]  # [resource] what all pods ask for together
     v_req: Ints
+    v_load: Ints
+    v_level: Ints  # how many relaxations a variant is away from all preferences
     v_ops: Ints
     v_op_first: Ints
     v_steady: NDArray[np.uint8]
@@ -93,7 +95,9 @@ def build(p: Problem) -> Variants:
         first_filter=len(ops),
         c_first=c_first,
         demand=np.array([len(c.pods) for c in p.classes], dtype=float) @ requests,
-        v_req=np.repeat(requests, repeats, axis=0),
+        v_req=_rooms(p, near, requests, distinct, repeats),
+        v_load=np.repeat(requests, repeats, axis=0),
+        v_level=np.array([i for ladder in p.ladders for i in _levels(ladder)], dtype=np.int64)[distinct],
         v_steady=steady.astype(np.uint8),
         v_ports=_port_rows(p, clashing=False)[distinct],
         v_clash=_port_rows(p, clashing=True)[distinct],
@@ -104,6 +108,37 @@ def build(p: Problem) -> Variants:
         free=free[distinct][c_first[:-1]],
         **found,
     )
+
+
+def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints) -> Ints:
+    """[variant, resource] the room that a pod needs: its own, or that of all pods that must share its node."""
+    found = np.repeat(requests, repeats, axis=0)
+    is_for_group = np.array([r.for_group for ladder in p.ladders for r in ladder.rungs], dtype=bool)
+    if not is_for_group.any():
+        return found
+    of_group: dict[int, Ints] = {}
+    class_of = np.repeat(np.arange(len(repeats)), repeats)
+    for v in np.flatnonzero(is_for_group[distinct]).tolist():
+        for group in (row[0] for row in near[distinct[v]] if row[1] and row[3] < 0):
+            if group not in of_group:
+                members = {
+                    int(class_of[i]) for i in range(len(distinct)) if _has_group(near[distinct[i]], group)
+                }
+                of_group[group] = sum(
+                    (len(p.classes[c].pods) * requests[c] for c in members), 0 * requests[0]
+                )
+            found[v] = np.maximum(found[v], of_group[group])
+    return found
+
+
+def _levels(ladder: Ladder) -> list[int]:
+    """By rung, how many came before it; rungs for a whole group are counted apart."""
+    of_group = sum(rung.for_group for rung in ladder.rungs)
+    return [*range(of_group), *range(len(ladder.rungs) - of_group)]
+
+
+def _has_group(near: Sequence[Row], group: int) -> bool:
+    return any(row[0] == group and row[3] < 0 for row in near)
 
 
 def _rungs_of_classes(steps: Sequence[int], ladder_of: Sequence[int]) -> tuple[Ints, Ints]:

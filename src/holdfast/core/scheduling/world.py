@@ -76,7 +76,8 @@ class World(NamedTuple):
     c_first: Ints  # first variant; the next class's first ends it
     c_waits: Bytes  # never falls back: only existing nodes and slots
 
-    v_req: Ints  # [v, resource]
+    v_req: Ints  # [v, resource] the room that a node must have for it
+    v_load: Ints  # [v, resource] what it takes of that: less where a node is chosen for a whole group
     v_ops: Ints  # requirement sets to try, by v_op_first
     v_op_first: Ints
     v_steady: Bytes  # every rejection is for good
@@ -172,4 +173,5 @@ class World(NamedTuple):
     queue: Ints
 
     log_class: Ints
+    log_variant: Ints
     log_node: Ints

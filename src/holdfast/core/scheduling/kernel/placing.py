@@ -197,7 +197,7 @@ def open_node(w: World, c: int, v: int, t: int, shape: int) -> int:
 def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
     pay(w, v, n, shape)
     for i in range(w.v_req.shape[1]):
-        w.n_load[n, i] += w.v_req[v, i] - attached(w, v, n, i)
+        w.n_load[n, i] += w.v_load[v, i] - attached(w, v, n, i)
     for i in range(w.v_ports.shape[1]):
         w.n_ports[n, i] |= w.v_ports[v, i]
     if w.n_shape[n] != shape:
@@ -210,6 +210,7 @@ def commit(w: World, c: int, v: int, n: int, shape: int) -> int:
             count(w, i, n, shape, passes)
     measure_again(w, n)
     w.log_class[w.reg[LOGGED]] = c
+    w.log_variant[w.reg[LOGGED]] = v
     w.log_node[w.reg[LOGGED]] = n
     w.reg[LOGGED] += 1
     return n

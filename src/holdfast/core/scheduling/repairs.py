@@ -1,0 +1,116 @@
+"""Plans that leave pods out or slots unused, tried again with the pods first that need what others took.
+
+Called by `trials` after first fit, whatever the packing. First fit takes the largest pods first, so a pod that could be
+launched elsewhere may take the only slot that serves another, and the first pod of a group may choose a zone that has
+no capacity for the others. The number of plans that are tried is bounded.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.packings import Candidate
+from holdfast.core.scheduling.run import Outcome, Start
+from holdfast.core.scheduling.world import BOUGHT, RESERVED
+
+ROUNDS: Final = 4
+_ZONES_MAX: Final = 8  # domains that are tried for one group
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What a plan is tried again with."""
+
+    first: tuple[int, ...] = ()  # classes that are placed before all others
+    pins: tuple[
+        tuple[int, int], ...
+    ] = ()  # groups of affinity, each with the one domain that it may begin in
+
+    def of(self, candidate: Candidate) -> Candidate:
+        """The same packing, with these classes first and these groups in these domains."""
+        return replace(candidate, first=self.first, pins=self.pins) if self.first or self.pins else candidate
+
+
+def repairs(begin: Start, before: Repair, outcome: Outcome, nodes: Nodes) -> Iterator[Repair]:
+    """What is worth trying after a plan that was made with another repair; nothing where all is as it should be."""
+    if begin.buys_only:
+        return
+    needy = _left_out(begin, outcome) | _bought_beside_slots(begin, outcome, nodes)
+    if not needy.any():
+        return
+    for pin in _pins(begin, needy):
+        if pin not in before.pins:
+            yield replace(before, pins=(*(p for p in before.pins if p[0] != pin[0]), pin))
+    needy[list(before.first)] = True
+    first = sorted(np.flatnonzero(needy).tolist(), key=lambda c: (-begin.problem.classes[c].priority, c))
+    if tuple(first) != before.first:
+        yield replace(before, first=tuple(first))
+
+
+def _left_out(begin: Start, outcome: Outcome) -> Mask:
+    """[class] pods are left out that might be placed if they came first."""
+    left = outcome.left > 0
+    if not left.any():
+        return left
+    w = begin.world
+    if w.p_limited.any():
+        return left
+    requests = begin.variants.v_load[begin.variants.c_first[:-1]]
+    for c in np.flatnonzero(left).tolist():
+        exists = bool((w.n_capacity >= requests[c]).all(axis=1).any())
+        left[c] = exists or _fits_slot(begin, c) or bool(_zone_groups(begin, c))
+    return left
+
+
+def _bought_beside_slots(begin: Start, outcome: Outcome, nodes: Nodes) -> Mask:
+    """[class] nodes are bought for pods that a slot could serve, and slots are left."""
+    found = np.zeros(len(outcome.left), dtype=bool)
+    if not nodes.free.any():
+        return found
+    is_bought = np.array([begin.problem.templates[t].kind == BOUGHT for t in nodes.template], dtype=bool)
+    new = outcome.log_node >= outcome.existing
+    bought = np.unique(outcome.log_class[new][is_bought[outcome.log_node[new] - outcome.existing]])
+    found[[c for c in bought.tolist() if _fits_slot(begin, c)]] = True
+    return found
+
+
+def _fits_slot(begin: Start, c: int) -> bool:
+    """Whether some slot that was free at the beginning serves a pod of the class, with nothing else in it."""
+    p, w, variants, shapes = begin.problem, begin.world, begin.variants, begin.shapes
+    free = w.r_free > 0
+    for v in range(int(variants.c_first[c]), int(variants.c_first[c + 1])):
+        for t, template in enumerate(p.templates):
+            if template.kind != RESERVED:
+                continue
+            holds = free & (w.r_room[t] >= variants.v_load[v]).all(axis=1)
+            if not holds.any():
+                continue
+            base = shapes.base(t, begin.whole[t])
+            for i in range(int(variants.v_op_first[v]), int(variants.v_op_first[v + 1])):
+                shape = shapes.after(base, int(variants.v_ops[i])) if base >= 0 else base
+                if shape >= 0 and (shapes.s_reserved[shape].astype(bool) & holds).any():
+                    return True
+    return False
+
+
+def _zone_groups(begin: Start, c: int) -> set[tuple[int, int]]:
+    """Groups of affinity on a topology key that the pods of a class must share with pods like them, and their keys."""
+    variants = begin.variants
+    last = int(variants.c_first[c + 1]) - 1
+    rows = variants.near[variants.near_first[last] : variants.near_first[last + 1]]
+    return {(int(group), int(key)) for group, itself, _, key in rows if itself and key >= 0}
+
+
+def _pins(begin: Start, needy: Mask) -> Iterator[tuple[int, int]]:
+    """For each group of affinity that a needy class has: every domain that it could begin in."""
+    w = begin.world
+    groups = {group for c in np.flatnonzero(needy).tolist() for group in _zone_groups(begin, c)}
+    for group, key in sorted(groups):
+        if w.domain_count[group].any():  # the group is somewhere already
+            continue
+        for d in range(int(w.k_first[key]), int(w.k_first[key + 1]))[:_ZONES_MAX]:
+            yield group, d

@@ -1,0 +1,104 @@
+"""Preferences with `preferencePolicy: Respect`: capacity that is paid for is no reason to give one up."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import names
+from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.solve import solve
+from holdfast.model import requirements
+from holdfast.model.pods import PodTerm, PreferredNodeTerm, PreferredPodTerm, TopologySpread
+from holdfast.model.snapshot import NodePoolView, NodeView
+from holdfast.model.taints import Effect, Taint
+from planner_builders import (
+    instance_type,
+    is_in,
+    node,
+    pods,
+    pool,
+    request,
+    reservation,
+    selector,
+    shape,
+)
+
+BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+SLOT = reservation("cr-1", "m5.4xlarge", "z1")
+TYPES = [instance_type("m5.large", 2, 8, 0.1), instance_type("m5.4xlarge", 16, 64, 0.8, [SLOT])]
+BOTH = is_in(names.CAPACITY_TYPE, "reserved", "on-demand")
+
+
+def prefers(key: str, value: str) -> dict[str, Any]:
+    return {"preferred_terms": (PreferredNodeTerm(1, requirements.of(is_in(key, value))),)}
+
+
+APART: dict[str, Any] = {
+    "preferred_anti_affinity": (
+        PreferredPodTerm(1, PodTerm(names.HOSTNAME, selector(app="web"), ("default",))),
+    )
+}
+SPREAD: dict[str, Any] = {
+    "spreads": (TopologySpread(names.ZONE, 1, required=False, selector=selector(app="web")),)
+}
+TAINTED = (Taint("example.com/other", Effect.PREFER_NO_SCHEDULE),)
+
+
+def pool_of(plan: Plan) -> list[str]:
+    return [claim.node_pool for claim in plan.claims for _ in claim.pods]
+
+
+def planned(packing: Packing, *pools: NodePoolView, nodes: tuple[NodeView, ...] = (), **wishes: Any) -> Plan:
+    waiting = pods(3, shape(1000, **wishes))
+    plan = solve(request(pools, waiting, [SLOT], packing, nodes=nodes))
+    assert not plan.unplaced
+    return plan
+
+
+HERE = node("n1", cpu=16, memory_gib=64)
+
+
+@BOTH_PACKINGS
+@pytest.mark.parametrize("nodes", [(), (HERE,)], ids=["a slot", "a node with room"])
+def test_replicas_that_prefer_to_be_apart_are(packing: Packing, nodes: tuple[NodeView, ...]) -> None:
+    plan = planned(packing, pool("default", TYPES, BOTH), nodes=nodes, **APART)
+    assert len(plan.claims) + len(plan.placed) == 3
+
+
+@BOTH_PACKINGS
+@pytest.mark.parametrize("nodes", [(), (HERE,)], ids=["a slot", "a node with room"])
+def test_pods_that_prefer_a_zone_are_there(packing: Packing, nodes: tuple[NodeView, ...]) -> None:
+    plan = planned(packing, pool("default", TYPES, BOTH), nodes=nodes, **prefers(names.ZONE, "z2"))
+    assert not plan.placed
+    assert {claim.zone for claim in plan.claims} == {"z2"}
+
+
+@BOTH_PACKINGS
+def test_pods_that_prefer_on_demand_are_on_demand(packing: Packing) -> None:
+    plan = planned(packing, pool("default", TYPES, BOTH), **prefers(names.CAPACITY_TYPE, "on-demand"))
+    assert {claim.capacity_type for claim in plan.claims} == {"on-demand"}
+
+
+@BOTH_PACKINGS
+def test_pods_that_prefer_a_nodepool_are_on_its_nodes(packing: Packing) -> None:
+    pools = (pool("slots", TYPES, BOTH), pool("other", TYPES[:1]))
+    assert pool_of(planned(packing, *pools, **prefers(names.NODEPOOL, "other"))) == ["other"] * 3
+
+
+@BOTH_PACKINGS
+def test_pods_that_prefer_to_be_spread_over_zones_are(packing: Packing) -> None:
+    plan = planned(packing, pool("default", TYPES, BOTH), **SPREAD)
+    assert sorted(claim.zone for claim in plan.claims for _ in claim.pods) == ["z1", "z2", "z3"]
+
+
+@BOTH_PACKINGS
+def test_a_taint_that_is_a_preference_is_kept_to(packing: Packing) -> None:
+    pools = (pool("slots", TYPES, BOTH, taints=TAINTED), pool("other", TYPES[:1]))
+    assert pool_of(planned(packing, *pools)) == ["other"] * 3
+
+
+@BOTH_PACKINGS
+def test_a_preference_that_nothing_can_meet_leaves_the_slot_to_be_used(packing: Packing) -> None:
+    plan = planned(packing, pool("default", TYPES, BOTH), **prefers(names.ZONE, "z9"))
+    assert [claim.slot for claim in plan.claims] == ["cr-1"]

@@ -1,0 +1,137 @@
+"""Slots that several pods could use: the plan that places most pods is kept, whichever pod comes first."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import names
+from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.solve import solve
+from holdfast.model import requirements
+from holdfast.model.pods import PodTerm, PodView
+from planner_builders import (
+    RESERVATION_ID,
+    instance_type,
+    is_in,
+    pods,
+    pool,
+    request,
+    reservation,
+    selector,
+    shape,
+)
+
+BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+RESERVED, ON_DEMAND = names.RESERVED, names.ON_DEMAND
+
+
+def only(key: str, value: str) -> dict[str, Any]:
+    return {"node_selector": requirements.of(is_in(key, value))}
+
+
+def slot_of(plan: Plan) -> dict[str, str | None]:
+    """The slot of each pod that is placed on a new node; None: its node is bought."""
+    return {pod.removesuffix("-000000"): claim.slot for claim in plan.claims for pod in claim.pods}
+
+
+def one(prefix: str, cpu_millis: int = 1500, priority: int = 0, **more: Any) -> tuple[PodView, ...]:
+    made = pods(1, shape(cpu_millis, app=prefix, **more), prefix)
+    return tuple(PodView(p.uid, p.name, p.created_s, p.shape, priority=priority) for p in made)
+
+
+@BOTH_PACKINGS
+@pytest.mark.parametrize(
+    "needs",
+    [
+        only(names.CAPACITY_TYPE, "reserved"),
+        only(RESERVATION_ID, "cr-1"),
+        only(names.NODEPOOL, "slots"),
+    ],
+    ids=["capacity type", "reservation", "NodePool"],
+)
+def test_a_pod_that_only_a_slot_can_serve_gets_it_from_one_that_can_be_launched_elsewhere(
+    packing: Packing, needs: dict[str, Any]
+) -> None:
+    kept = [reservation("cr-1", "m5.large")]
+    large = [instance_type("m5.large", 2, 8, 0.1, kept)]
+    pools = [
+        pool("both", large, is_in(names.CAPACITY_TYPE, "reserved", "on-demand"), weight=10),
+        pool("slots", large, is_in(names.CAPACITY_TYPE, "reserved")),
+    ]
+    plan = solve(request(pools, one("anywhere", 1800) + one("needy", **needs), kept, packing))
+    assert slot_of(plan) == {"anywhere": None, "needy": "cr-1"}
+
+
+@BOTH_PACKINGS
+def test_a_pod_of_one_zone_gets_the_slot_there(packing: Packing) -> None:
+    kept = [reservation("cr-1", "m5.large", "z1")]
+    pools = [
+        pool("bought", [instance_type("m5.large", 2, 8, 0.1, zones=("z2",))]),
+        pool("slots", [instance_type("m5.large", 2, 8, 0.1, kept)], is_in(names.CAPACITY_TYPE, "reserved")),
+    ]
+    plan = solve(
+        request(pools, one("anywhere", 1800) + one("needy", **only(names.ZONE, "z1")), kept, packing)
+    )
+    assert slot_of(plan) == {"anywhere": None, "needy": "cr-1"}
+
+
+@BOTH_PACKINGS
+@pytest.mark.fact("W-6")
+def test_the_only_slot_goes_to_the_pod_of_higher_priority(packing: Packing) -> None:
+    kept = [reservation("cr-1", "m5.large")]
+    reserved_only = pool(
+        "slots", [instance_type("m5.large", 2, 8, 0.1, kept)], is_in(names.CAPACITY_TYPE, "reserved")
+    )
+    plan = solve(request([reserved_only], one("large", 1800) + one("urgent", 1500, 1000), kept, packing))
+    assert slot_of(plan) == {"urgent": "cr-1"}
+
+
+@BOTH_PACKINGS
+def test_a_pod_of_higher_priority_does_not_make_way(packing: Packing) -> None:
+    kept = [reservation("cr-1", "m5.xlarge")]
+    reserved_only = pool(
+        "slots", [instance_type("m5.xlarge", 4, 16, 0.1, kept)], is_in(names.CAPACITY_TYPE, "reserved")
+    )
+    waiting = one("urgent", 3500, 1000) + pods(3, shape(1200), "small")
+    plan = solve(request([reserved_only], waiting, kept, packing))
+    assert slot_of(plan) == {"urgent": "cr-1"}
+
+
+@BOTH_PACKINGS
+def test_slots_are_matched_across_nodepools(packing: Packing) -> None:
+    """Pod `any` fits the slot of either NodePool, and `first` that of one alone: both slots are used."""
+    kept = [reservation("cr-1", "m5.large"), reservation("cr-2", "c5.large")]
+    types = [instance_type("m5.large", 2, 8, 0.1, kept), instance_type("c5.large", 2, 8, 0.1, kept)]
+    pools = [
+        pool("a", types[:1], is_in(names.CAPACITY_TYPE, "reserved", "on-demand"), weight=10),
+        pool("b", types[1:], is_in(names.CAPACITY_TYPE, "reserved", "on-demand")),
+    ]
+    waiting = one("any", 1800) + one("first", 1500, **only(names.NODEPOOL, "a"))
+    plan = solve(request(pools, waiting, kept, packing))
+    assert slot_of(plan) == {"any": "cr-2", "first": "cr-1"}
+
+
+def beside(app: str, key: str) -> dict[str, Any]:
+    return {"affinity": (PodTerm(key, selector(app=app), ("default",)),)}
+
+
+@BOTH_PACKINGS
+def test_pods_that_must_share_a_node_do_not_begin_on_a_slot_that_is_too_small(packing: Packing) -> None:
+    kept = [reservation("cr-1", "m5.large")]
+    types = [instance_type("m5.large", 2, 8, 0.1, kept), instance_type("m5.xlarge", 4, 16, 0.2)]
+    both = pool("both", types, is_in(names.CAPACITY_TYPE, "reserved", "on-demand"))
+    plan = solve(request([both], pods(2, shape(1500, **beside("web", names.HOSTNAME))), kept, packing))
+    assert not plan.unplaced
+    assert [(claim.instance_type, len(claim.pods)) for claim in plan.claims] == [("m5.xlarge", 2)]
+
+
+@BOTH_PACKINGS
+def test_pods_that_must_share_a_zone_begin_where_all_of_them_find_a_slot(packing: Packing) -> None:
+    kept = [reservation("cr-1", "m5.large", "z1"), reservation("cr-2", "m5.large", "z2", 3)]
+    reserved_only = pool(
+        "slots", [instance_type("m5.large", 2, 8, 0.1, kept)], is_in(names.CAPACITY_TYPE, "reserved")
+    )
+    plan = solve(request([reserved_only], pods(3, shape(1500, **beside("web", names.ZONE))), kept, packing))
+    assert not plan.unplaced
+    assert [claim.slot for claim in plan.claims] == ["cr-2"] * 3
