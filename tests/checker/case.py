@@ -71,11 +71,9 @@ class Case:
     reservations: dict[str, Reservation]
     pool_machines: dict[str, list[Machine]]
     places: list[Place]
-    # What was worked out once: who matches a selector, which DaemonSets a type of a pool gets, and which
-    # values of a label are on offer.
+    # What was worked out once: who matches a selector, and which DaemonSets a type of a pool gets.
     _matches: dict[tuple[Selector, Shape], bool] = field(default_factory=dict)
     daemons_of: dict[tuple[str, str], list[Shape]] = field(default_factory=dict)
-    offered: dict[str, frozenset[Value]] = field(default_factory=dict)
 
     def located(self) -> Iterator[Located]:
         for place in self.places:

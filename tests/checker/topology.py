@@ -16,30 +16,20 @@ Neighbourhood: TypeAlias = dict[Neighbours, Counter[str]]  # pods that a term sp
 
 
 def universe(case: Case, spread: Spread, shape: Shape) -> set[str]:
-    """Every domain that could have a pod: of all types under all NodePools, whatever is available (S-75),
-    and of the nodes that the constraint looks at."""
+    """Every domain that could have a pod: of all that a NodePool which serves the pod can launch, whatever is available
+    (S-75), and of the nodes that the constraint looks at."""
     found: set[Value] = set()
     for pool in case.world.pools.values():
-        if spread.honors_taints and labels.untolerated(shape.tolerations, pool.taints):
+        if labels.untolerated(shape.tolerations, pool.taints):
             continue
-        own = [one for one in pool.requirements if one.key == spread.key]
-        offered = _offered(case, spread.key)
-        found |= {value for value in offered if all(labels.holds(one, value) for one in own)}
-        found |= {pool.labels[spread.key]} if spread.key in pool.labels else set()
-        named = {value for one in own if one.operator == "In" for value in one.values}
-        found |= {value for value in named if all(labels.holds(one, value) for one in own)}
+        for machine in case.pool_machines[pool.name]:
+            terms = shape.terms if spread.honors_affinity else [()]
+            kept = (machines.narrow(machine, term) for term in terms)
+            found |= {value for one in kept if one is not None for value in one.values(spread.key)}
     for place in case.nodes():
         if counts_in(spread, shape, place):
             found |= place.domains(spread.key)
     return {value for value in found if value is not None}
-
-
-def _offered(case: Case, key: str) -> frozenset[Value]:
-    if key not in case.offered:
-        sources = [one.labels for one in case.world.types.values()]
-        sources += [offering.labels() for one in case.world.types.values() for offering in one.offerings]
-        case.offered[key] = frozenset().union(*(source.get(key, ()) for source in sources))
-    return case.offered[key]
 
 
 def counts_in(spread: Spread, shape: Shape, place: Place) -> bool:

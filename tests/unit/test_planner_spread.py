@@ -8,11 +8,12 @@ import pytest
 
 from holdfast import names
 from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, TopologySpread
-from holdfast.model.requirement import Operator
+from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import from_labels, of
 from holdfast.model.snapshot import NodeView
 from holdfast.model.taints import Effect, Taint, Toleration, TolerationOperator
@@ -218,13 +219,15 @@ def test_the_zone_of_a_node_that_exists_counts_if_the_constraint_looks_at_the_no
 
 
 @pytest.mark.fact("S-75", "S-78")
-def test_zones_of_tainted_pools_count_unless_the_constraint_honors_taints() -> None:
+def test_zones_of_nodes_with_other_taints_count_unless_the_constraint_honors_taints() -> None:
     pools = [
         pool("a", ONE_POD, is_in(names.ZONE, "z1", "z2")),
         pool("b", ONE_POD, is_in(names.ZONE, "z3"), taints=(TEAM,)),
     ]
-    assert len(solve(request(pools, pods(6, spread()))).claims) == 2
-    assert len(solve(request(pools, pods(6, spread(over(honors_node_taints=True))))).claims) == 6
+    there = node("n1", zone="z3", taints=(TEAM,))
+    assert len(solve(request(pools, pods(6, spread()), nodes=(there,))).claims) == 2
+    honors = spread(over(honors_node_taints=True))
+    assert len(solve(request(pools, pods(6, honors), nodes=(there,))).claims) == 6
 
 
 # --- Who counts -------------------------------------------------------------------------------------
@@ -287,3 +290,43 @@ def test_pods_of_this_plan_count_for_each_other_once() -> None:
     wanted = pool("default", ONE_POD)
     plan = solve(request([wanted], (), nodes=(going,)))
     assert zones(plan) == {"z1": 1, "z2": 1, "z3": 1}
+
+
+# --- Which domains there are --------------------------------------------------------------------------
+
+BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+
+
+def without_subnet(type_: InstanceType, zone: str) -> InstanceType:
+    """The type as a class has it that has no subnet in a zone: EC2 offers it there, and no node can be launched."""
+    zones = is_in(names.ZONE, *(one for one in ("z1", "z2", "z3") if one != zone))
+    return replace(closed(type_, zone), requirements=type_.requirements.add(zones))
+
+
+@BOTH_PACKINGS
+@pytest.mark.parametrize("wanted", [(), (is_in(names.ZONE, "z1", "z2", "z3"),)], ids=["any zone", "named"])
+def test_a_zone_without_a_subnet_is_no_domain(packing: Packing, wanted: tuple[Requirement, ...]) -> None:
+    types = [without_subnet(instance_type("tiny", 1, 2, 1.0), "z3")]
+    plan = solve(request([pool("default", types, *wanted)], pods(7, spread()), packing=packing))
+    assert not plan.unplaced
+    assert sorted(zones(plan).values()) == [3, 4]
+
+
+@BOTH_PACKINGS
+def test_a_zone_that_only_a_nodepool_with_a_taint_has_is_no_domain(packing: Packing) -> None:
+    pools = [
+        pool("default", ONE_POD, is_in(names.ZONE, "z1", "z2")),
+        pool("team", ONE_POD, is_in(names.ZONE, "z3"), taints=(TEAM,)),
+    ]
+    plan = solve(request(pools, pods(7, spread()), packing=packing))
+    assert not plan.unplaced
+    assert sorted(zones(plan).values()) == [3, 4]
+
+
+@BOTH_PACKINGS
+def test_a_zone_without_the_instance_types_that_a_pod_selects_is_no_domain(packing: Packing) -> None:
+    types = [instance_type("tiny", 1, 2, 1.0), instance_type("other", 1, 2, 1.0, zones=("z1", "z2"))]
+    chosen = spread(node_selector=of(is_in(names.INSTANCE_TYPE, "other")))
+    plan = solve(request([pool("default", types)], pods(5, chosen), packing=packing))
+    assert not plan.unplaced
+    assert sorted(zones(plan).values()) == [2, 3]

@@ -98,14 +98,13 @@ def test_pods_in_slots_do_not_count_for_a_spread_over_nodes_on_demand() -> None:
 
 
 @pytest.mark.fact("S-75")
-def test_a_zone_that_only_a_pool_with_another_taint_has_is_no_domain_where_taints_are_honored() -> None:
+@pytest.mark.parametrize("honors", [False, True])
+def test_a_zone_that_only_a_nodepool_with_another_taint_has_is_no_domain(honors: bool) -> None:  # noqa: FBT001 - a case
     here = pool("here", [instance_type("a", 4, 8, 0.1, zones=("z1", "z2"))])
     taint = Taint("team", Effect.NO_SCHEDULE, "ml")
     there = pool("there", [instance_type("b", 4, 8, 0.1, zones=("z3",))], taints=(taint,))
-    plan = solve(request([here, there], pods(4, shape(spreads=(spread(honors_node_taints=True),)))))
+    plan = solve(request([here, there], pods(4, shape(spreads=(spread(honors_node_taints=honors),)))))
     assert zones(plan, "pod") == {"z1": 2, "z2": 2}
-    plan = solve(request([here, there], pods(4, shape(spreads=(spread(),)))))
-    assert zones(plan, "pod") == {"z1": 1, "z2": 1}
 
 
 @pytest.mark.fact("S-75")

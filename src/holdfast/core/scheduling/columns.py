@@ -4,6 +4,7 @@ Built by `offers`, kept by a `Memory`. The rule: nothing here depends on a reque
 right for every solve with the same instance types.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +18,7 @@ from holdfast.core.scheduling.world import Ints
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
-from holdfast.model.requirements import go_together
+from holdfast.model.requirements import Requirements, go_together
 from holdfast.model.resources import Resources
 
 Mask = NDArray[np.bool_]
@@ -108,18 +109,30 @@ class Columns:
             )
         return found
 
-    def values(self, key: str, wanted: Requirement) -> set[str]:
-        """What nodes can have under a key: offerings do not have to be available for that (S-75)."""
-        if not wanted.complement:
-            return set(wanted.values)
+    def values(self, key: str, wanted: Requirement, offerings: Mask | None = None) -> set[str]:
+        """What nodes of these offerings, or of all, can have under a key. They do not have to be available for that
+        (S-75), but a type must allow what its offering has: there is no node in a zone without a subnet."""
         codes = self.codes(key)
-        return {
-            value
-            for one in (*codes.types.all, *codes.offerings.all)
-            if one is not None and not one.complement
-            for value in one.values
-            if wanted.has(value)
-        }
+        of_type, of_offering = codes.of_type[self.type_of], codes.of_offering
+        if offerings is not None:
+            of_type, of_offering = of_type[offerings], of_offering[offerings]
+        pairs = np.unique(of_type.astype(np.int64) * len(codes.offerings.all) + of_offering)
+        found: set[str] = set()
+        for pair in pairs.tolist():
+            t, o = divmod(pair, len(codes.offerings.all))
+            own = [one for one in (codes.types.all[t], codes.offerings.all[o], wanted) if one is not None]
+            kept = functools.reduce(Requirement.intersection, own)
+            found |= set() if kept.complement else set(kept.values)
+        return found
+
+    def going_with(self, wanted: Requirements) -> Mask:
+        """[offering] whether each goes together with all requirements."""
+        found = np.ones(len(self.offerings), dtype=bool)
+        for one in wanted.by_key.values():
+            codes = self.codes(one.key)
+            found &= codes.types.going_with(one)[codes.of_type[self.type_of]]
+            found &= codes.offerings.going_with(one)[codes.of_offering]
+        return found
 
     def _column(self, name: str, amounts: Callable[[], list[int]]) -> Ints:
         found = self._by_name.get(name)

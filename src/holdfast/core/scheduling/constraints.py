@@ -4,6 +4,7 @@ Built by `problem`. It decides which groups exist, which of them a pod must look
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +122,8 @@ class Constraints:
         eligible = 0
         if spread.key != names.HOSTNAME:
             wanted = (rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None,)
-            eligible = self._eligible_set(spread.key, wanted, filter_op)
+            served = _Served(rung.strict if spread.honors_node_affinity else NO_REQUIREMENTS, _lasting(rung))
+            eligible = self._eligible_set(spread.key, wanted, filter_op, served)
         key = self.groups.key_index(spread.key)
         return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
 
@@ -133,7 +135,7 @@ class Constraints:
             # Of any alternative: a neighbour that another one allows to join keeps this one from going first.
             terms = shape.required_terms or (NO_REQUIREMENTS,)
             wanted = tuple(shape.node_selector.union(t).by_key.get(term.key) for t in terms)
-            eligible = self._eligible_set(term.key, wanted, -1)
+            eligible = self._eligible_set(term.key, wanted, -1, None)
         return group, int(itself), eligible, self.groups.key_index(term.key)
 
     def _far_rows(self, rung: Rung, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
@@ -157,12 +159,14 @@ class Constraints:
                 rows.append((index, self.groups.key_index(term.key), 1, -1))
         return rows
 
-    def _eligible_set(self, key: str, wanted: tuple[Requirement | None, ...], filter_op: int) -> int:
+    def _eligible_set(
+        self, key: str, wanted: tuple[Requirement | None, ...], filter_op: int, served: "_Served | None"
+    ) -> int:
         """The domains over which a global minimum is taken: those the pod could be in at all (S-79)."""
-        known = self._eligible.get((key, wanted, filter_op))
+        known = self._eligible.get((key, wanted, filter_op, served))
         if known is None:
-            known = self._eligible[key, wanted, filter_op] = len(self._sets)
-            reachable = None if filter_op < 0 else self._reachable(key, self.filters[filter_op])
+            known = self._eligible[key, wanted, filter_op, served] = len(self._sets)
+            reachable = None if served is None else self._reachable(key, filter_op, served)
             row = np.zeros(self.axis.size, dtype=np.uint8)
             k = self.axis.key_index(key)
             for i, domain in enumerate(self.axis.domains[k]):
@@ -171,13 +175,22 @@ class Constraints:
             self._sets.append(row)
         return known
 
-    def _reachable(self, key: str, op: Op) -> set[str]:
-        """The domains of nodes that pass a filter, and of pools whose taints it does not mind (S-75)."""
-        found = {value for node in self._nodes if passes(op, node) for k, value in node.labels if k == key}
+    def _reachable(self, key: str, filter_op: int, served: "_Served") -> set[str]:
+        """The domains of nodes that pass the filter, and of what NodePools that serve the pod can launch (S-75)."""
+        nodes = (node for node in self._nodes if filter_op < 0 or passes(self.filters[filter_op], node))
+        found = {value for node in nodes for k, value in node.labels if k == key}
         for pool, columns in zip(self._pools, self._columns, strict=True):
-            if op.tolerations is None or not first_untolerated(pool.taints, op.tolerations):
-                found |= columns.values(key, pool.requirements.get(key))
+            if not first_untolerated(pool.taints, served.tolerations):
+                wanted = pool.requirements.union(served.requirements)
+                found |= columns.values(key, pool.requirements.get(key), columns.going_with(wanted))
         return found
+
+
+class _Served(NamedTuple):
+    """What a pod asks of the NodePools that serve it."""
+
+    requirements: Requirements
+    tolerations: tuple[Toleration, ...]
 
 
 def passes(op: Op, node: NodeView) -> bool:
