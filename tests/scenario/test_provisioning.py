@@ -1,6 +1,7 @@
 """From a pending pod to a ready node: the real program, in virtual time."""
 
 import dataclasses
+from collections import Counter
 
 import pytest
 
@@ -13,6 +14,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
+from holdfast.core.scheduling.request import Packing
 from holdfast.sim.ec2 import control
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
@@ -245,3 +247,25 @@ def test_a_pod_whose_promised_place_was_taken_is_planned_again_without_waiting_f
         await world.until_running(1, "web")
 
     app_world.run(program)
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_pods_are_spread_over_the_zones_that_have_a_subnet(packing: Packing) -> None:
+    """EC2 offers the types in a fourth zone, where the class has no subnet."""
+
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[instance_types("m5.large")])
+        over_zones = {
+            "maxSkew": 1,
+            "topologyKey": names.ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+        await world.deploy("web", 7, cpu="1500m", topologySpreadConstraints=[over_zones])
+        await world.until_running(7)
+        zones = Counter(node.metadata.labels[names.ZONE] for node in await world.nodes())
+        assert sorted(zones.values()) == [2, 2, 3]
+
+    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
+    app_world.run(program, settings=dataclasses.replace(app_world.SETTINGS, planning=planning))

@@ -18,6 +18,7 @@ DEFAULT_GROUP: Final = "default"  # the name of the group that every VPC has
 VPC: Final = "vpc-0a1b2c3d4e5f60718"
 CLUSTER: Final = "holdfast"
 KUBERNETES: Final = "1.36"
+ZONES_OF_CLUSTER: Final = 3  # with a subnet that has the cluster's tag
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def plain(
 ) -> Setup:
     """Accounts with a subnet in every zone, the default security group and one for nodes, and the images of EKS.
 
-    The first account knows the zones by the shipped names, each further one by names moved on by one.
+    The first account knows the zones by the shipped names, each further one by names moved on by one. As in most
+    accounts, the cluster has subnets in three zones: those of the other zones lack its tag.
     """
     zones = ec2.region(region).zones
     known = tuple(
@@ -115,6 +117,7 @@ def plain(
         for n, account in enumerate(accounts)
     )
     tags = {"karpenter.sh/discovery": cluster}
+    with_nodes = [str(zone.id) for zone in zones[:ZONES_OF_CLUSTER]]
     return Setup(
         region=region,
         accounts=known,
@@ -126,7 +129,7 @@ def plain(
                 cidr=f"10.{number}.{16 * n}.0/20",
                 addresses=addresses,
                 default=True,
-                tags=tags,
+                tags=tags if str(zone.id) in with_nodes else {},
             )
             for number, account in enumerate(known)
             for n, zone in enumerate(zones)
