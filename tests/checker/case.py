@@ -73,7 +73,7 @@ class Case:
     places: list[Place]
     # What was worked out once: who matches a selector, and which DaemonSets a type of a pool gets.
     _matches: dict[tuple[Selector, Shape], bool] = field(default_factory=dict)
-    daemons_of: dict[tuple[str, str], list[Shape]] = field(default_factory=dict)
+    daemons_of: dict[tuple[str, str, frozenset[str]], list[Shape]] = field(default_factory=dict)
 
     def located(self) -> Iterator[Located]:
         for place in self.places:

@@ -2,7 +2,7 @@
 
 Two answers, because a planner may be careful without being wrong. `least` is what surely comes: a node
 that is too small for that is a mistake. `most` is what upstream counts, which looks at the NodePool and the
-type alone (S-57): a planner that leaves a pod out for lack of that room made no mistake.
+type (S-57), for each capacity type by itself: a planner that leaves a pod out for lack of that room made no mistake.
 """
 
 from checker import labels, machines, quantities
@@ -23,16 +23,22 @@ def least(case: Case, place: Place, machine: Machine) -> list[Shape]:
     ]
 
 
-def most(case: Case, pool: Pool, type_name: str) -> list[Shape]:
-    """On a new node of that type: every DaemonSet that matches some offering of it, label by label."""
-    key = (pool.name, type_name)
+def most(case: Case, pool: Pool, type_name: str, capacity_types: frozenset[str]) -> list[Shape]:
+    """On a new node of that type: every DaemonSet that matches some offering of these capacity types, label by label."""
+    key = (pool.name, type_name, capacity_types)
     if key not in case.daemons_of:
-        case.daemons_of[key] = _most(case, pool, type_name)
+        case.daemons_of[key] = _most(case, pool, type_name, capacity_types)
     return case.daemons_of[key]
 
 
-def _most(case: Case, pool: Pool, type_name: str) -> list[Shape]:
-    found = [machine for machine in case.pool_machines[pool.name] if machine.instance_type == type_name]
+def _most(case: Case, pool: Pool, type_name: str, capacity_types: frozenset[str]) -> list[Shape]:
+    found = [
+        machine
+        for machine in case.pool_machines[pool.name]
+        if machine.instance_type == type_name
+        and machine.offering is not None
+        and machine.offering.capacity_type in capacity_types
+    ]
     return [
         daemon.shape
         for daemon in case.world.daemons

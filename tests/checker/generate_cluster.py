@@ -24,7 +24,7 @@ def daemon_sets(dice: Dice) -> list[Document]:
 
 
 def _daemon_set(dice: Dice, index: int) -> Document:
-    requests = {"cpu": dice.pick(("20m", "100m")), "memory": "64Mi"}
+    requests = {"cpu": dice.pick(("20m", "100m", "1")), "memory": "64Mi"}
     container: Document = {
         "name": "main",
         "image": "example.com/agent:1",
@@ -34,8 +34,8 @@ def _daemon_set(dice: Dice, index: int) -> Document:
         container["ports"] = [{"containerPort": 9100, "hostPort": 9100 + index}]
     spec: Document = {"containers": [container]}
     if dice.chance(0.3):
-        choices = ({names.ARCH: "amd64"}, {names.CAPACITY_TYPE: names.RESERVED}, {generate_pools.TEAM: "ml"})
-        spec["nodeSelector"] = dice.pick(choices)
+        kind = {names.CAPACITY_TYPE: dice.pick(names.CAPACITY_TYPES)}
+        spec["nodeSelector"] = dice.pick(({names.ARCH: "amd64"}, kind, {generate_pools.TEAM: "ml"}))
     if dice.chance(0.5):
         spec["tolerations"] = [{"operator": "Exists"}]
     marks = {"app": f"agent-{index}"}

@@ -139,14 +139,17 @@ def _fitting(
     case: Case, pool: Pool, found: list[Machine], way: Way, shapes: list[Shape]
 ) -> Iterator[Machine]:
     wanted = quantities.total(shape.requests for shape in shapes)
-    suits: dict[str, bool] = {}
+    suits: dict[tuple[str, str], bool] = {}
     for machine in found:
-        name = machine.instance_type
-        if name not in suits:
-            coming = daemons.most(case, pool, name)
-            clash = any(_clashes(shape, coming) for shape in shapes)
-            suits[name] = not clash and machines.fits(machine, wanted, daemons.requests(coming))
-        if suits[name] and (narrowed := machines.narrow(machine, way.wanted)):
+        assert machine.offering is not None, "it can be launched"
+        key = name, own = machine.instance_type, machine.offering.capacity_type
+        if key not in suits:
+            coming = daemons.most(case, pool, name, frozenset({own}))
+            # A planner that decides by type which ports are taken, for all that is bought, made no mistake.
+            alike = frozenset({own}) if own == names.RESERVED else frozenset({names.ON_DEMAND, names.SPOT})
+            clash = any(_clashes(shape, daemons.most(case, pool, name, alike)) for shape in shapes)
+            suits[key] = not clash and machines.fits(machine, wanted, daemons.requests(coming))
+        if suits[key] and (narrowed := machines.narrow(machine, way.wanted)):
             yield narrowed
 
 

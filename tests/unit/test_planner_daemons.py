@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import names
 from holdfast.core.scheduling.plan import ReasonCode
+from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
@@ -13,6 +14,7 @@ from holdfast.model.requirements import from_labels, of
 from holdfast.model.snapshot import DaemonSetView
 from holdfast.model.taints import Effect, Taint, Toleration, TolerationOperator
 from planner_builders import (
+    NANO,
     daemon,
     fake_types,
     instance_type,
@@ -23,6 +25,7 @@ from planner_builders import (
     pool,
     reasons,
     request,
+    reservation,
     running,
     shape,
 )
@@ -249,3 +252,27 @@ def test_a_type_needs_one_offering_in_which_pods_and_daemon_sets_have_room() -> 
     assert claim.instance_types == ("amd", "arm")
     plan = solve(request([pool("default", ARMS)], pods(1, shape(3000, 0)), daemon_sets=(of_daemon(901),)))
     assert reasons(plan) == {"pod-000000": [ReasonCode.RESOURCES]}
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+@pytest.mark.parametrize(("capacity_type", "in_slot"), [("on-demand", True), ("reserved", False)])
+def test_a_daemonset_of_one_capacity_type_takes_nothing_of_another(
+    packing: Packing, capacity_type: str, *, in_slot: bool
+) -> None:
+    kept = [reservation("cr-1", "m5.large")]
+    types = [instance_type("m5.large", 2, 8, 0.1, kept)]
+    both = pool("both", types, is_in(names.CAPACITY_TYPE, "reserved", "on-demand"))
+    agent = daemon(shape(1000, node_selector=from_labels({names.CAPACITY_TYPE: capacity_type})))
+    plan = solve(request([both], pods(1, shape(1500)), kept, packing, daemon_sets=(agent,)))
+    assert [claim.slot for claim in plan.claims] == (["cr-1"] if in_slot else [None])
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_a_daemonset_on_spot_takes_nothing_of_on_demand(packing: Packing) -> None:
+    types = [instance_type("m5.large", 2, 8, 0.1), instance_type("m5.xlarge", 4, 16, 0.2)]
+    agent = daemon(shape(1000, node_selector=from_labels({names.CAPACITY_TYPE: "spot"})))
+    plan = solve(request([pool("both", types)], pods(1, shape(1500)), packing=packing, daemon_sets=(agent,)))
+    (claim,) = plan.claims
+    assert claim.price_nano_usd_per_hour == round(0.4 * 0.2 * NANO)
+    assert (claim.instance_type, claim.capacity_type) == ("m5.xlarge", "spot")
+    assert set(claim.instance_types) == {"m5.large", "m5.xlarge"}  # on demand, the smaller one would do

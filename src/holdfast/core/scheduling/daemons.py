@@ -19,10 +19,11 @@ _BORN_WITH = requirements.of(
 
 
 def by_type(
-    daemons: Sequence[DaemonSetView], pool: NodePoolView, well_known: frozenset[str]
+    daemons: Sequence[DaemonSetView], pool: NodePoolView, well_known: frozenset[str], capacity_type: str
 ) -> list[list[DaemonSetView]]:
-    """For each instance type of a pool, the DaemonSets that a node of it will have."""
-    template = pool.requirements.union(_BORN_WITH)
+    """For each instance type of a pool, the DaemonSets that a node of it and of this capacity type will have."""
+    of_capacity_type = requirements.of(requirement.of(names.CAPACITY_TYPE, Operator.IN, (capacity_type,)))
+    template = pool.requirements.union(_BORN_WITH).union(of_capacity_type)
     suiting = [
         (daemon, [wanted for wanted in _alternatives(daemon.pod) if template.compatible(wanted, well_known)])
         for daemon in daemons
@@ -34,6 +35,11 @@ def by_type(
         [daemon for daemon, found in suiting if any(t.requirements.intersects(wanted) for wanted in found)]
         for t in pool.instance_types
     ]
+
+
+def tells_capacity_types_apart(daemons: Sequence[DaemonSetView]) -> bool:
+    """Whether nodes of one pool and type may have other DaemonSets in another capacity type."""
+    return any(names.CAPACITY_TYPE in wanted for daemon in daemons for wanted in _alternatives(daemon.pod))
 
 
 def requests(daemons: Sequence[DaemonSetView]) -> Resources:

@@ -110,22 +110,21 @@ class Measures:
     limited: Sequence[str]  # resources that some pool limits
 
 
-def rows(columns: Columns, picked: Ints, measures: Measures, overhead: Sequence[Resources]) -> Rows:
-    """The rows of a template: the offerings that are picked. Overhead is what DaemonSets take, by type, if anything."""
-    axis, reservations, limited = measures.axis, measures.reservations, measures.limited
-    rooms = [columns.allocatable(name) for name in axis.names]
-    if overhead:
-        taken = np.array([bounded(one[name] for name in axis.names) for one in overhead], dtype=np.int64)
-        rooms = [room - taken[columns.room_type, i] for i, room in enumerate(rooms)]
-    rooms += [columns.attachable(driver) for driver in axis.drivers]
+def rows(
+    columns: Columns, picked: Ints, measures: Measures, overhead: Mapping[str, Sequence[Resources]]
+) -> Rows:
+    """The rows of a template: the offerings that are picked. Overhead is what DaemonSets take, by capacity type and
+    instance type, if anything."""
+    reservations, limited = measures.reservations, measures.limited
+    rooms, room_of = _rooms(columns, picked, measures.axis, overhead)
     row_type = columns.type_of[picked]
     capacity = [columns.capacity(name)[row_type] for name in limited]
     return Rows(
         columns=columns,
         picked=picked,
         row_type=row_type,
-        rooms=np.column_stack(rooms),
-        room_of=columns.room_of[picked],
+        rooms=rooms,
+        room_of=room_of,
         reservation=np.array(
             [reservations.get(columns.offerings[i].reservation_id or "", -1) for i in picked.tolist()]
             if reservations
@@ -136,6 +135,29 @@ def rows(columns: Columns, picked: Ints, measures: Measures, overhead: Sequence[
         price=columns.price[picked],
         capacity=np.array(capacity, dtype=np.int64).reshape(len(limited), len(picked)).T,
     )
+
+
+def _rooms(
+    columns: Columns, picked: Ints, axis: ResourceAxis, overhead: Mapping[str, Sequence[Resources]]
+) -> tuple[Ints, Ints]:
+    """[i, resource] what pods can have, and [row] which of these a row has. Where DaemonSets tell capacity types apart,
+    each capacity type has its own."""
+    drivers = [columns.attachable(driver) for driver in axis.drivers]
+    own = np.column_stack([*(columns.allocatable(name) for name in axis.names), *drivers])
+    room_of = columns.room_of[picked]
+    if not overhead:
+        return own, room_of
+    found: dict[tuple[Resources, ...], int] = {}  # which of the copies of `own`, by what DaemonSets take
+    copy_of = np.zeros(len(names.CAPACITY_TYPES), dtype=np.int64)
+    for kind, of_types in overhead.items():
+        copy_of[names.CAPACITY_TYPES.index(kind)] = found.setdefault(tuple(of_types), len(found))
+    rooms = []
+    for of_types in found:
+        taken = np.array([bounded(one[name] for name in axis.names) for one in of_types], dtype=np.int64)
+        room = own.copy()
+        room[:, : len(axis.names)] -= taken[columns.room_type]
+        rooms.append(room)
+    return np.vstack(rooms), room_of + copy_of[columns.capacity_type[picked]] * len(own)
 
 
 def possible_domains(found: Rows, mask: Mask, wanted: Requirements, axis: DomainAxis) -> NDArray[np.uint8]:

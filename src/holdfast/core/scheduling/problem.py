@@ -24,7 +24,7 @@ from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints, Words
 from holdfast.model import reservations, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
-from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
+from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView, Snapshot
 from holdfast.model.taints import Effect
 
 WORD_BITS: Final = 64
@@ -161,11 +161,7 @@ def _templates(
 ) -> list[Template]:
     """For each pool its slots, if it can have any, and what it can buy."""
     templates = []
-    well_known = snapshot.cloud_labels.well_known
     for p, (pool, columns) in enumerate(zip(pools, columns_of, strict=True)):
-        by_type = daemons.by_type(snapshot.daemon_sets, pool, well_known)
-        overhead = tuple(daemons.requests(found) for found in by_type) if any(by_type) else ()
-        ports = tuple(tuple(port for d in found for port in d.pod.host_ports) for found in by_type)
         slots = [
             i
             for i in np.flatnonzero(columns.reserved & columns.healthy).tolist()
@@ -174,11 +170,37 @@ def _templates(
         bought = np.flatnonzero(~columns.reserved & columns.launchable)
         for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (BOUGHT, bought)):
             if len(picked):
+                runs = _daemons(snapshot, pool, columns, picked)
+                overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
                 rows = offers.rows(columns, picked, measures, overhead)
                 if kind == RESERVED:
                     rows.rank = _preferred(rows, ledger)
-                templates.append(Template(p, kind, pool.requirements, pool.taints, rows, overhead, ports))
+                least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
+                ports = tuple(
+                    tuple(
+                        dict.fromkeys(
+                            port for found in runs.values() for d in found[t] for port in d.pod.host_ports
+                        )
+                    )
+                    for t in range(len(pool.instance_types))
+                )
+                templates.append(Template(p, kind, pool.requirements, pool.taints, rows, least, ports))
     return templates
+
+
+def _daemons(
+    snapshot: Snapshot, pool: NodePoolView, columns: Columns, picked: Ints
+) -> dict[str, list[list[DaemonSetView]]]:
+    """By capacity type of these offerings, and by instance type: the DaemonSets of its nodes. Nothing where none has any."""
+    if not snapshot.daemon_sets:
+        return {}
+    well_known = snapshot.cloud_labels.well_known
+    kinds = [names.CAPACITY_TYPES[i] for i in np.unique(columns.capacity_type[picked]).tolist()]
+    if not daemons.tells_capacity_types_apart(snapshot.daemon_sets):
+        found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
+    else:
+        found = {kind: daemons.by_type(snapshot.daemon_sets, pool, well_known, kind) for kind in kinds}
+    return found if any(any(some) for some in found.values()) else {}
 
 
 def _preferred(rows: Rows, ledger: dict[str, Entry]) -> Ints:

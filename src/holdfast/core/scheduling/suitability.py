@@ -136,9 +136,10 @@ class Suitability:
 def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
     """The slots of a pool, or what it can buy."""
     of_pool = p.pools[pool]
-    by_type = daemons.by_type(p.snapshot.daemon_sets, of_pool, p.well_known)
-    for type_, found in zip(of_pool.instance_types, by_type, strict=True):
-        taken = daemons.requests(found)
+    kinds = (names.RESERVED,) if reserved else (names.ON_DEMAND, names.SPOT)
+    runs = {kind: daemons.by_type(p.snapshot.daemon_sets, of_pool, p.well_known, kind) for kind in kinds}
+    for i, type_ in enumerate(of_pool.instance_types):
+        taken = {kind: daemons.requests(found[i]) for kind, found in runs.items()}
         for offering in type_.offerings:
             if (offering.reservation_id is not None) != reserved:
                 continue
@@ -151,7 +152,7 @@ def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
                 allowed=of_pool.requirements.intersects(type_.requirements)
                 and of_pool.requirements.compatible(offering.requirements, p.well_known),
                 node=of_pool.requirements.union(there),
-                room=type_.allocatable_of(offering).subtract(taken),
+                room=type_.allocatable_of(offering).subtract(taken[offering.capacity_type]),
             )
 
 
