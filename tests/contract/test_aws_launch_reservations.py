@@ -10,6 +10,7 @@ from holdfast.model.instances import Instance
 from holdfast.sim.ec2 import control, faults
 
 RESERVED = capacity_type("reserved")
+DEDICATED = {"key": "karpenter.k8s.aws/instance-tenancy", "operator": "In", "values": ["dedicated"]}
 MINE = {"tags": {"team": "ml"}}
 TAGS = {"team": "ml"}
 DAY_S = 86_400
@@ -173,10 +174,17 @@ def test_two_reservations_of_one_type_and_zone_do_not_refuse_the_call(world: Lau
 @pytest.mark.fact("AW-06")
 def test_a_reservation_of_dedicated_tenancy_is_launched_into_with_that_tenancy(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS, tenancy="dedicated")
-    instance = world.one(world.selecting(MINE), RESERVED)
+    instance = world.one(world.selecting(MINE), RESERVED, DEDICATED)
     machine = world.machine(instance)
     assert (machine.reservation_id, machine.spec.tenancy) == (slots.id, "dedicated")
     assert dict(instance.labels)["karpenter.k8s.aws/instance-tenancy"] == "dedicated"
+
+
+def test_a_claim_that_does_not_ask_for_dedicated_tenancy_is_never_dedicated(world: LaunchWorld) -> None:
+    world.reserve(total=1, tags=TAGS, tenancy="dedicated")
+    (found,) = world.launch(world.requests(world.selecting(MINE), RESERVED))
+    assert type(found) is errors.InsufficientCapacity
+    assert world.one(world.selecting(MINE), capacity_type("reserved", "on-demand")).reservation_id is None
 
 
 # --- Slots ------------------------------------------------------------------------------------------

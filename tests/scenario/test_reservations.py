@@ -9,11 +9,12 @@ import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast import settings as settings_table
-from holdfast.api import conditions
+from holdfast.api import aws, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.core.scheduling.request import Packing
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
@@ -300,3 +301,23 @@ def test_the_gate_has_two_names_and_switches_reservations_off(gate: str, on: str
             assert {one.spec.preference for one in world.machines} == {""}
 
     app_world.run(program, settings=settings)
+
+
+@pytest.mark.parametrize(("tenancies", "used"), [((), 0), (("dedicated",), 1), (("default", "dedicated"), 1)])
+@pytest.mark.parametrize("packing", list(Packing))
+def test_a_dedicated_reservation_is_used_by_pools_that_ask_for_dedicated_tenancy(
+    packing: Packing, tenancies: tuple[str, ...], used: int
+) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1, tenancy="dedicated")
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        tenancy = {"key": aws.INSTANCE_TENANCY, "operator": "In", "values": list(tenancies)}
+        wanted = [LARGE, capacity_types("reserved", "on-demand"), *([tenancy] if tenancies else [])]
+        await world.node_pool(requirements=wanted)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        assert world.in_reservation(slots) == used
+        assert {one.spec.tenancy for one in world.machines} == {"dedicated" if used else "default"}
+
+    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
+    app_world.run(program, settings=dataclasses.replace(app_world.SETTINGS, planning=planning))

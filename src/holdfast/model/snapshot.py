@@ -150,6 +150,11 @@ class CloudLabels:
     well_known: frozenset[str]  # Karpenter's own included
     reservation_id: str | None = None  # the key under which a reserved offering names its reservation (R-1)
     reserved: frozenset[str] = frozenset()  # keys that every offering states: a value, or DoesNotExist (R-2)
+    defaults: tuple[tuple[str, str], ...] = ()  # key and value: another value has to be asked for
+
+    def are_asked_for(self, offered: Requirements, wanted: Requirements) -> bool:
+        """Whether what is wanted names each key under which an offering has another value than the default."""
+        return all(key in wanted or offered.get(key).has(value) for key, value in self.defaults)
 
 
 @dataclass(frozen=True, slots=True)

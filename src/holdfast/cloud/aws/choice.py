@@ -17,7 +17,7 @@ from typing import Final
 from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.cloud.aws import capacity, reservations
-from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.prices import OrderKey
 from holdfast.model.requirements import Requirements
@@ -133,6 +133,7 @@ def _suitable(
                 _can_be_had(offering, wanted)
                 and (spot or offering.capacity_type != names.SPOT)
                 and wanted.requirements.compatible(offering.requirements, WELL_KNOWN_LABELS)
+                and CLOUD_LABELS.are_asked_for(offering.requirements, wanted.requirements)
                 and wanted.requests.fits(instance_type.allocatable_of(offering))
             ):
                 found.append(Pick(instance_type, offering))

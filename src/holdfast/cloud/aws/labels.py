@@ -19,6 +19,7 @@ CLOUD_LABELS: Final = CloudLabels(
     well_known=WELL_KNOWN_LABELS,
     reservation_id=aws.CAPACITY_RESERVATION_ID,
     reserved=frozenset(aws.RESERVED_CAPACITY_LABELS),
+    defaults=((aws.INSTANCE_TENANCY, "default"),),
 )
 # Other spellings of a label: this is the storage driver's for a zone.
 KEY_ALIASES: Final = MappingProxyType({"topology.ebs.csi.aws.com/zone": names.ZONE})

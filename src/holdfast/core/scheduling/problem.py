@@ -166,6 +166,7 @@ def _templates(
             i
             for i in np.flatnonzero(columns.reserved & columns.healthy).tolist()
             if columns.offerings[i].reservation_id in measures.reservations
+            and snapshot.cloud_labels.are_asked_for(columns.offerings[i].requirements, pool.requirements)
         ]
         bought = np.flatnonzero(~columns.reserved & columns.launchable)
         for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (BOUGHT, bought)):

@@ -150,7 +150,8 @@ def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
                 offering=offering,
                 id=offering.reservation_id or "",
                 allowed=of_pool.requirements.intersects(type_.requirements)
-                and of_pool.requirements.compatible(offering.requirements, p.well_known),
+                and of_pool.requirements.compatible(offering.requirements, p.well_known)
+                and p.snapshot.cloud_labels.are_asked_for(offering.requirements, of_pool.requirements),
                 node=of_pool.requirements.union(there),
                 room=type_.allocatable_of(offering).subtract(taken[offering.capacity_type]),
             )
