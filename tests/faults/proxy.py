@@ -237,6 +237,7 @@ class Proxy:
             await self._send(link, damage.replacement(kind, dice).encoded())
             return
         if kind is Kind.STALL:
+            link.silent = call.is_watch
             await link.reader.read()  # until the replica gives up
             raise _Done
         if kind is Kind.REFUSED:

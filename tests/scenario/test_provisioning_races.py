@@ -141,6 +141,26 @@ def test_a_claim_whose_answer_was_lost_while_the_watch_was_silent_is_not_written
     app_world.run(program)
 
 
+def test_a_claim_whose_change_was_not_answered_while_the_watch_was_silent_is_launched_soon() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(20)
+        world.line.add(api.Delay(140), _is_watch_of_claims, times=1)
+        world.line.cut()
+        world.line.add(api.Lose(after_effect=True), _changes_a_claim, times=1)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await until_launched(world, within_s=30)
+        await world.until_running(1)
+        assert len(world.all_machines()) == 1
+
+    app_world.run(program)
+
+
+def _changes_a_claim(request: Request) -> bool:
+    return request.method == "PATCH" and "/nodeclaims/" in request.path
+
+
 def _creates_a_claim(request: Request) -> bool:
     return request.method == "POST" and request.path.endswith("/nodeclaims")
 

@@ -1,11 +1,14 @@
 """The Kube door as controllers hold it: what they write is in the caches when the call returns.
 
-Callers: `app` puts it around the client.
+Callers: `app` puts it around the client. After a conflict the object is read again, so that the next reconcile decides on it
+as it is, also where the watch is late.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Any, TypeVar
 
+from holdfast import errors
 from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
 from holdfast.api.pods import Pod
@@ -40,12 +43,11 @@ class Writer:
     async def patch(
         self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
     ) -> K:
-        return self._written(
-            await self._kube.patch(obj, change, status=status, only_if_unchanged=only_if_unchanged)
-        )
+        patching = self._kube.patch(obj, change, status=status, only_if_unchanged=only_if_unchanged)
+        return await self._changed(obj, patching)
 
     async def apply(self, obj: K, *, status: bool = False) -> K:
-        return self._written(await self._kube.apply(obj, status=status))
+        return await self._changed(obj, self._kube.apply(obj, status=status))
 
     async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
         await self._kube.delete(obj, only_this=only_this, grace_period_s=grace_period_s)
@@ -58,6 +60,19 @@ class Writer:
         cache = self._caches.find(Pod)
         if cache is not None:
             cache.ends((namespace, pod), uid)
+
+    async def _changed(self, obj: K, writing: Awaitable[K]) -> K:
+        try:
+            return self._written(await writing)
+        except errors.Conflict:
+            await self._read_again(obj)
+            raise
+
+    async def _read_again(self, obj: Object) -> None:
+        if self._caches.find(type(obj)) is None:
+            return
+        with contextlib.suppress(errors.HoldfastError):
+            self._written(await self._kube.get(type(obj), obj.metadata.name, obj.metadata.namespace))
 
     def _written(self, obj: K) -> K:
         cache = self._caches.find(type(obj))
