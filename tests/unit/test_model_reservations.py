@@ -100,3 +100,8 @@ def test_counts_and_leads_must_make_sense() -> None:
         reservation(available=5)
     with pytest.raises(AssertionError, match="draining begins"):
         reservation(drain_lead_s=1, reclaim_lead_s=2)
+
+
+def test_nothing_is_launched_where_the_cloud_takes_nodes_back_at_an_unknown_time() -> None:
+    assert not reservations.launches_into(reservation(end_s=None), START)
+    assert reservations.launches_into(reservation(end_s=None, drain_lead_s=0, reclaim_lead_s=0), START)

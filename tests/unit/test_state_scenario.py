@@ -218,7 +218,11 @@ def test_every_offering_says_of_each_reservation_label_a_value_or_that_it_is_not
     terms = [{"id": "cr-1"}]
     large = types(
         ec2nodeclass(capacityReservationSelectorTerms=terms),
-        reservations=[reservation("cr-1", type="capacity-block", interruptible=True, zoneID="az1")],
+        reservations=[
+            reservation(
+                "cr-1", type="capacity-block", end="2030-01-01T00:00:00Z", interruptible=True, zoneID="az1"
+            )
+        ],
     )["m5.large"]
     bought, slot = large.offerings
     none = [str(bought.requirements.get(key)) for key in aws.RESERVED_CAPACITY_LABELS]
@@ -427,6 +431,10 @@ def test_pools_of_one_class_share_their_types() -> None:
         (
             {"reservations": [reservation(start="2026-11-15T10:00:00Z", end="2026-11-15T10:00:00Z")]},
             ".spec.reservations[0].end: it ends before it starts",
+        ),
+        (
+            {"reservations": [reservation(type="capacity-block")]},
+            ".spec.reservations[0]: a capacity-block needs an end",
         ),
     ],
 )

@@ -92,8 +92,16 @@ def window(reservation: Reservation, now_s: int) -> Window:
 
 
 def launches_into(reservation: Reservation, now_s: int) -> bool:
-    """Whether new nodes may go there: delivered, begun, and its drain has not. Count is another matter."""
+    """Whether new nodes may go there: delivered, begun, and its drain has not. Count is another matter. One that the cloud
+    takes back, and does not say when, would end under its pods without a drain."""
+    if ends_unannounced(reservation):
+        return False
     return reservation.state is State.ACTIVE and isinstance(window(reservation, now_s), Open)
+
+
+def ends_unannounced(reservation: Reservation) -> bool:
+    """Whether the cloud takes it back at an end that is not known."""
+    return reservation.end_s is None and reservation.drain_lead_s > 0
 
 
 def preference(reservation: Reservation) -> tuple[int, int, int, str]:

@@ -132,6 +132,9 @@ class _Reading:
             drain_lead_s=kind.drain_lead_s,
             reclaim_lead_s=kind.reclaim_lead_s,
         )
+        if reservations.ends_unannounced(reservation):
+            self._find(place.path, f"a {kind.name} needs an end")
+            return None
         return Listed(
             reservation,
             slots.tags,
