@@ -161,7 +161,11 @@ def _lifetime(dice: Dice, kind: str) -> Document:
         case 2:
             return {"start": begun, "end": "2026-11-15T09:00:00Z", "state": "expired"}
         case 3:
-            return {"state": dice.pick(("cancelled", "failed", "payment-pending"))}
+            return {
+                "start": begun,
+                "end": later,
+                "state": dice.pick(("cancelled", "failed", "payment-pending")),
+            }
         case _:
             return {"start": begun, "end": later} if kind == "capacity-block" or dice.chance(0.3) else {}
 

@@ -135,3 +135,16 @@ def test_pods_that_must_share_a_zone_begin_where_all_of_them_find_a_slot(packing
     plan = solve(request([reserved_only], pods(3, shape(1500, **beside("web", names.ZONE))), kept, packing))
     assert not plan.unplaced
     assert [claim.slot for claim in plan.claims] == ["cr-2"] * 3
+
+
+@BOTH_PACKINGS
+def test_a_slot_that_the_second_term_of_node_affinity_allows_is_used_before_a_node_is_bought(
+    packing: Packing,
+) -> None:
+    kept = [reservation("cr-1", "m5.large", "z2")]
+    both = pool(
+        "both", [instance_type("m5.large", 2, 8, 0.1, kept)], is_in(names.CAPACITY_TYPE, RESERVED, ON_DEMAND)
+    )
+    terms = tuple(requirements.of(is_in(names.ZONE, zone)) for zone in ("z1", "z2"))
+    plan = solve(request([both], pods(1, shape(1500, required_terms=terms)), kept, packing))
+    assert [claim.slot for claim in plan.claims] == ["cr-1"]

@@ -45,14 +45,18 @@ class PodClass:
 class Rung:
     """What a class asks for at one level of relaxation."""
 
-    possible: bool  # False: it contradicts itself, and no node will do
-    requirements: Requirements  # preferences included, while they are kept
-    strict: Requirements  # without preferences: what decides which domains count
+    alternatives: tuple[Requirements, ...]  # what is required: one of these; it decides which domains count
+    wanted: tuple[Requirements, ...]  # the same with preferences, while they are kept; none: no node will do
     tolerations: tuple[Toleration, ...]
     spreads: tuple[TopologySpread, ...]
     affinity: tuple[PodTerm, ...]
     anti_affinity: tuple[PodTerm, ...]
     for_group: bool = False  # the node must have room for all pods that must share it
+
+    @property
+    def strict(self) -> Requirements:
+        """What is required, in the last alternative."""
+        return self.alternatives[-1]
 
 
 @dataclass(frozen=True)
@@ -111,28 +115,24 @@ def _terms(shape: PodShape) -> tuple[object, ...]:
 def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: bool) -> Iterator[Rung]:
     """The rungs of a class, from everything wished for to only what is required (S-28).
 
-    Karpenter gives up alternatives before wishes and never comes back to them; here every alternative is tried once
-    more without wishes, and at last with taints that are mere preferences tolerated.
+    Karpenter gives up alternatives of node affinity before preferences and never comes back to them; here every
+    alternative is tried at every rung, as kube-scheduler does, so a slot in the second is used before a node is bought
+    in the first. At last taints that are mere preferences are tolerated.
     """
     respected = policy is PreferencePolicy.RESPECT
-    terms = list(shape.required_terms) or [NO_REQUIREMENTS]
     wishes = _Wishes(
-        terms=list(terms),
         near=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
         far=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)] if respected else [],
         nodes=[wish.requirements for wish in _heaviest_first(shape.preferred_terms)] if respected else [],
         spreads=[s for s in shape.spreads if not s.required] if respected else [],
         tolerations=shape.tolerations,
     )
-    wished = bool(wishes.near or wishes.far or wishes.nodes or wishes.spreads)
     yield _rung(shape, wishes)
     while _relax(wishes):
         yield _rung(shape, wishes)
-    for term in terms[:-1] if wished else ():
-        yield _rung(shape, replace(wishes, terms=[term]))
-    for term in terms if tolerate_preferences else ():
+    if tolerate_preferences:
         tolerant = (*shape.tolerations, TOLERATE_PREFERENCES)
-        yield _rung(shape, replace(wishes, terms=[term], tolerations=tolerant))
+        yield _rung(shape, replace(wishes, tolerations=tolerant))
 
 
 def _with_group(shape: PodShape, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
@@ -153,7 +153,6 @@ def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:
 
 @dataclass
 class _Wishes:
-    terms: list[Requirements]
     near: list[PodTerm]
     far: list[PodTerm]
     nodes: list[Requirements]
@@ -163,9 +162,6 @@ class _Wishes:
 
 def _relax(wishes: _Wishes) -> bool:
     """Gives up one thing, the first that is left in the fixed order; False when nothing is."""
-    if len(wishes.terms) > 1:
-        wishes.terms.pop(0)
-        return True
     for kept in (wishes.near, wishes.far, wishes.nodes, wishes.spreads):
         if kept:
             kept.pop(0)
@@ -174,13 +170,18 @@ def _relax(wishes: _Wishes) -> bool:
 
 
 def _rung(shape: PodShape, wishes: _Wishes) -> Rung:
-    strict = shape.node_selector.union(wishes.terms[0])
+    terms = shape.required_terms or (NO_REQUIREMENTS,)
+    alternatives = tuple(shape.node_selector.union(term) for term in terms)
     wished = wishes.nodes[0] if wishes.nodes else NO_REQUIREMENTS
+    # Asked before they are combined: afterwards "no value will do" cannot be told from "without the label".
+    wanted = tuple(
+        strict.union(wished)
+        for term, strict in zip(terms, alternatives, strict=True)
+        if shape.node_selector.intersects(term) and strict.intersects(wished)
+    )
     return Rung(
-        # Said before they are combined: afterwards "no value will do" cannot be told from "without the label".
-        possible=shape.node_selector.intersects(wishes.terms[0]) and strict.intersects(wished),
-        requirements=strict.union(wished),
-        strict=strict,
+        alternatives=alternatives,
+        wanted=wanted,
         tolerations=wishes.tolerations,
         spreads=(*(s for s in shape.spreads if s.required), *wishes.spreads),
         affinity=(*shape.affinity, *wishes.near),

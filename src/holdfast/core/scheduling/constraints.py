@@ -121,8 +121,9 @@ class Constraints:
         itself = spread.selector is not None and spread.selector.matches(dict(shape.labels))
         eligible = 0
         if spread.key != names.HOSTNAME:
-            wanted = (rung.strict.by_key.get(spread.key) if spread.honors_node_affinity else None,)
-            served = _Served(rung.strict if spread.honors_node_affinity else NO_REQUIREMENTS, _lasting(rung))
+            terms = rung.alternatives if spread.honors_node_affinity else (NO_REQUIREMENTS,)
+            wanted = tuple(one.by_key.get(spread.key) for one in terms)
+            served = _Served(terms, _lasting(rung))
             eligible = self._eligible_set(spread.key, wanted, filter_op, served)
         key = self.groups.key_index(spread.key)
         return group, spread.max_skew, int(itself), spread.min_domains or 0, eligible, key
@@ -181,15 +182,16 @@ class Constraints:
         found = {value for node in nodes for k, value in node.labels if k == key}
         for pool, columns in zip(self._pools, self._columns, strict=True):
             if not first_untolerated(pool.taints, served.tolerations):
-                wanted = pool.requirements.union(served.requirements)
-                found |= columns.values(key, pool.requirements.get(key), columns.going_with(wanted))
+                for wanted in served.alternatives:
+                    rows = columns.going_with(pool.requirements.union(wanted))
+                    found |= columns.values(key, pool.requirements.get(key), rows)
         return found
 
 
 class _Served(NamedTuple):
     """What a pod asks of the NodePools that serve it."""
 
-    requirements: Requirements
+    alternatives: tuple[Requirements, ...]
     tolerations: tuple[Toleration, ...]
 
 

@@ -265,11 +265,16 @@ def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
 
 
 def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
-    """What a pod asks of a node at one rung: one op for each place its volumes can be."""
-    if not rung.possible:
+    """What a pod asks of a node at one rung: one op for each alternative of its node affinity, and for each place its
+    volumes can be."""
+    sets = list(rung.wanted)
+    if not sets:
         return [Op((), rung.tolerations)]
-    sets = [rung.requirements]
     if shape.volumes.alternatives:
-        fitting = [place for place in shape.volumes.alternatives if rung.requirements.intersects(place)]
-        sets = [rung.requirements.union(place) for place in fitting]
+        sets = [
+            wanted.union(place)
+            for wanted in rung.wanted
+            for place in shape.volumes.alternatives
+            if wanted.intersects(place)
+        ]
     return [Op((one,), rung.tolerations, ports=shape.host_ports) for one in sets] or [Op((), ())]

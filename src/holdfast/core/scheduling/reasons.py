@@ -63,7 +63,7 @@ def _of_pool(p: Problem, outcome: Outcome, c: int, index: int, pool: NodePoolVie
     taint = first_untolerated(pool.taints, rung.tolerations)
     if taint is not None:
         return Reason(ReasonCode.TAINT, f"it does not tolerate {taint}", pool.name)
-    if not rung.possible:
+    if not rung.wanted:
         return Reason(ReasonCode.REQUIREMENTS, "what it asks for contradicts itself", pool.name)
     conflicts = pool.requirements.incompatibilities(rung.strict, p.well_known)
     if conflicts:

@@ -172,7 +172,7 @@ def _misfit(p: Problem, rungs: Sequence[Rung], way: _Way) -> Reason | None:
 def _conflict(slot: Requirements, rungs: Iterable[Rung], well_known: frozenset[str]) -> ReasonCode | None:
     """Why no alternative of what a pod requires goes together with a slot, by the last of them."""
     code = None
-    for wanted in dict.fromkeys(rung.strict for rung in rungs):
+    for wanted in dict.fromkeys(one for rung in rungs for one in rung.alternatives):
         keys = {conflict.key for conflict in slot.incompatibilities(wanted, well_known)}
         if not keys:
             return None

@@ -76,9 +76,12 @@ def build(p: Problem) -> Variants:
     )[distinct]
     free = np.array(
         [
-            len(ladder.rungs) == 1 and not ladder.shape.host_ports and not ladder.shape.volumes.claims
+            len(ladder.rungs) == 1
+            and len(rung.wanted) == 1
+            and not ladder.shape.host_ports
+            and not ladder.shape.volumes.claims
             for ladder in p.ladders
-            for _ in ladder.rungs
+            for rung in ladder.rungs
         ],
         dtype=bool,
     ) & ~np.array([any(rows) for rows in zip(spread, near, far, notes, strict=True)], dtype=bool)
