@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-live bench-peer demo e2e faults format fuzz fuzz-api fuzz-hostile sim peers test data generate lock clean
+.PHONY: help setup check bench bench-live bench-peer demo e2e faults format fuzz fuzz-api fuzz-hostile oracle sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -40,6 +40,9 @@ test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
 fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
 	$(MAKE) fuzz-api
+
+oracle: $(STAMP) ## compare plans of small random cases with the best plans (N=5000 SEED=1)
+	PYTHONPATH=tests $(BIN)/python scripts/run_oracle.py --count $(or $(N),5000) --seed $(or $(SEED),1)
 
 fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)

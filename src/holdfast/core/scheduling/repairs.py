@@ -17,8 +17,10 @@ from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.run import Outcome, Start
 from holdfast.core.scheduling.world import BOUGHT, RESERVED
 
-ROUNDS: Final = 4
+_RUNS_MAX, _RUNS_MIN = 32, 2
+_PODS_OF_ALL_RUNS: Final = 20_000
 _ZONES_MAX: Final = 8  # domains that are tried for one group
+_CLASSES_MAX: Final = 8  # classes that are tried first by themselves
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Repair:
         return replace(candidate, first=self.first, pins=self.pins) if self.first or self.pins else candidate
 
 
+def runs(pods: int) -> int:
+    """How many plans may be tried for so many pods."""
+    return max(_RUNS_MIN, min(_RUNS_MAX, _PODS_OF_ALL_RUNS // max(1, pods)))
+
+
 def repairs(begin: Start, before: Repair, outcome: Outcome, nodes: Nodes) -> Iterator[Repair]:
     """What is worth trying after a plan that was made with another repair; nothing where all is as it should be."""
     if begin.buys_only:
@@ -45,10 +52,11 @@ def repairs(begin: Start, before: Repair, outcome: Outcome, nodes: Nodes) -> Ite
     for pin in _pins(begin, needy):
         if pin not in before.pins:
             yield replace(before, pins=(*(p for p in before.pins if p[0] != pin[0]), pin))
-    needy[list(before.first)] = True
-    first = sorted(np.flatnonzero(needy).tolist(), key=lambda c: (-begin.problem.classes[c].priority, c))
-    if tuple(first) != before.first:
-        yield replace(before, first=tuple(first))
+    found = sorted(np.flatnonzero(needy).tolist(), key=lambda c: (-begin.problem.classes[c].priority, c))
+    orders = [(*found, *before.first), *((c, *before.first) for c in found[:_CLASSES_MAX])]
+    for order in dict.fromkeys(tuple(dict.fromkeys(one)) for one in orders):
+        if order != before.first:
+            yield replace(before, first=order)
 
 
 def _left_out(begin: Start, outcome: Outcome) -> Mask:
@@ -62,19 +70,21 @@ def _left_out(begin: Start, outcome: Outcome) -> Mask:
     requests = begin.variants.v_load[begin.variants.c_first[:-1]]
     for c in np.flatnonzero(left).tolist():
         exists = bool((w.n_capacity >= requests[c]).all(axis=1).any())
-        left[c] = exists or _fits_slot(begin, c) or bool(_zone_groups(begin, c))
+        left[c] = exists or _fits_slot(begin, c) or bool(_groups(begin, c))
     return left
 
 
 def _bought_beside_slots(begin: Start, outcome: Outcome, nodes: Nodes) -> Mask:
-    """[class] nodes are bought for pods that a slot could serve, and slots are left."""
+    """[class] nodes are bought for pods that a slot could serve, and slots are left; or the pods have to share a node or a
+    zone with each other, and another one may have more slots for them."""
     found = np.zeros(len(outcome.left), dtype=bool)
-    if not nodes.free.any():
+    if not begin.world.r_free.any():
         return found
     is_bought = np.array([begin.problem.templates[t].kind == BOUGHT for t in nodes.template], dtype=bool)
     new = outcome.log_node >= outcome.existing
     bought = np.unique(outcome.log_class[new][is_bought[outcome.log_node[new] - outcome.existing]])
-    found[[c for c in bought.tolist() if _fits_slot(begin, c)]] = True
+    left = bool(nodes.free.any())
+    found[[c for c in bought.tolist() if (left or _groups(begin, c)) and _fits_slot(begin, c)]] = True
     return found
 
 
@@ -97,20 +107,21 @@ def _fits_slot(begin: Start, c: int) -> bool:
     return False
 
 
-def _zone_groups(begin: Start, c: int) -> set[tuple[int, int]]:
-    """Groups of affinity on a topology key that the pods of a class must share with pods like them, and their keys."""
+def _groups(begin: Start, c: int) -> set[tuple[int, int]]:
+    """Groups of affinity that the pods of a class must share with pods like them, and their keys; a negative key is that
+    of nodes."""
     variants = begin.variants
     last = int(variants.c_first[c + 1]) - 1
     rows = variants.near[variants.near_first[last] : variants.near_first[last + 1]]
-    return {(int(group), int(key)) for group, itself, _, key in rows if itself and key >= 0}
+    return {(int(group), int(key)) for group, itself, _, key in rows if itself}
 
 
 def _pins(begin: Start, needy: Mask) -> Iterator[tuple[int, int]]:
     """For each group of affinity that a needy class has: every domain that it could begin in."""
     w = begin.world
-    groups = {group for c in np.flatnonzero(needy).tolist() for group in _zone_groups(begin, c)}
+    groups = {group for c in np.flatnonzero(needy).tolist() for group in _groups(begin, c)}
     for group, key in sorted(groups):
-        if w.domain_count[group].any():  # the group is somewhere already
+        if key < 0 or w.domain_count[group].any():  # the group is somewhere already
             continue
         for d in range(int(w.k_first[key]), int(w.k_first[key + 1]))[:_ZONES_MAX]:
             yield group, d

@@ -72,18 +72,23 @@ def tried(begin: Start, chooser: Chooser, hurried: Callable[[], bool]) -> list[P
 
 
 def _repair(begin: Start, chooser: Chooser, found: list[Packed]) -> Repair:
-    """The best repair of first fit. Plans that are better than those before are added to what was found."""
-    chosen, at = Repair(), found[0]
-    for _ in range(repairs.ROUNDS):
-        better = [
-            (packed, repair)
-            for repair in repairs.repairs(begin, chosen, at.outcome, at.nodes)
-            if (packed := _pack(begin, chooser, repair.of(Candidate(REPAIRED)))).rank < at.rank
-            and _is_fair(begin.variants, found[0].outcome, packed.outcome)
-        ]
-        if not better:
-            break
-        at, chosen = min(better, key=lambda one: one[0].rank)
+    """The best repair of first fit. Plans that are better than those before are added to what was found. A plan that is
+    as good as the one before is repaired as well: two groups may have to change before one pod gains."""
+    at, chosen = found[0], Repair()
+    open_, seen = [(at, chosen)], {chosen}
+    runs = repairs.runs(int(begin.world.c_left.sum()))
+    while open_ and runs > 0:
+        packed, before = open_.pop(min(range(len(open_)), key=lambda i: open_[i][0].rank))
+        for repair in repairs.repairs(begin, before, packed.outcome, packed.nodes):
+            if repair in seen or runs == 0:
+                continue
+            seen.add(repair)
+            runs -= 1
+            other = _pack(begin, chooser, repair.of(Candidate(REPAIRED)))
+            if other.rank <= packed.rank and _is_fair(begin.variants, found[0].outcome, other.outcome):
+                open_.append((other, repair))
+                at, chosen = min((at, chosen), (other, repair), key=lambda one: one[0].rank)
+    if at is not found[0]:
         found.append(at)
     return chosen
 

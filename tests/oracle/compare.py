@@ -1,0 +1,74 @@
+"""Plans beside the best plans: how often the planner leaves out pods, leaves slots unused, or costs more."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.solve import solve
+from oracle import cases, exact
+from oracle.cases import Case
+
+_TINY = 1e-6
+_NANO = 10**9
+
+
+@dataclass
+class Found:
+    """What many comparisons found."""
+
+    cases: int = 0
+    fewer_pods: list[int] = field(default_factory=list)  # seeds
+    unused_slots: list[int] = field(default_factory=list)  # dearer, and with no more slots no plan is cheaper
+    dearer: dict[int, float] = field(default_factory=dict)  # by seed, by how much of the best price
+    best_price: float = 0.0
+    price: float = 0.0
+
+    def text(self) -> str:
+        placed, slots = self.cases - len(self.fewer_pods), self.cases - len(self.unused_slots)
+        cheapest = self.cases - len(self.dearer)
+        above = 100 * (self.price / self.best_price - 1) if self.best_price else 0.0
+        return (
+            f"{self.cases} cases: {placed} with the most pods, {slots} with the best use of slots, {cheapest} at the"
+            f" least price; {above:.2f} % above the least price over all"
+        )
+
+
+def compare(seeds: range, packing: Packing) -> Found:
+    found = Found()
+    for seed in seeds:
+        case = cases.case(seed)
+        _judge(found, seed, case, solve(cases.request_of(case, packing)))
+    return found
+
+
+def _judge(found: Found, seed: int, case: Case, plan: Plan) -> None:
+    found.cases += 1
+    best = exact.best(case)
+    placed, price = _placed(case, plan), plan.price_nano_usd_per_hour / _NANO
+    assert placed <= best.placed, (
+        f"seed {seed}: the planner places more than is possible: {placed}, {best.placed}"
+    )
+    if placed < best.placed:
+        found.fewer_pods.append(seed)
+        return
+    found.best_price += best.price
+    found.price += price
+    assert price >= best.price - _TINY, f"seed {seed}: the plan costs less than is possible"
+    if price > best.price + _TINY:
+        found.dearer[seed] = price / best.price - 1 if best.price else 1.0
+        if exact.best(_with_slots_of(case, plan)) != best:
+            found.unused_slots.append(seed)
+
+
+def _with_slots_of(case: Case, plan: Plan) -> Case:
+    """The case with the slots that a plan uses, and no others."""
+    used = Counter(claim.slot for claim in plan.claims)
+    return replace(case, slots=tuple(replace(slots, count=used[slots.id]) for slots in case.slots))
+
+
+def _placed(case: Case, plan: Plan) -> tuple[int, ...]:
+    """From the highest priority to the lowest."""
+    by_name = {group.name: group.priority for group in case.groups}
+    placed = Counter(by_name[pod.partition("-")[0]] for claim in plan.claims for pod in claim.pods)
+    return tuple(placed[priority] for priority in sorted(set(by_name.values()), reverse=True))
