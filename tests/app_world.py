@@ -62,8 +62,24 @@ SETTINGS = Settings(
     strict=True,
 )
 
+A = TypeVar("A")
+R = TypeVar("R")
+
 READ: dict[str, Any] = {}
 Program = Callable[["AppWorld"], Awaitable[None]]
+
+
+class SlowCompute:
+    """A Compute door behind which each decision takes so long. Others run meanwhile."""
+
+    def __init__(self, takes_s: float) -> None:
+        self._takes_s = takes_s
+        self._one_at_a_time = asyncio.Lock()
+
+    async def run(self, decide: Callable[[A], R], value: A) -> R:
+        async with self._one_at_a_time:
+            await asyncio.sleep(self._takes_s)
+            return decide(value)
 
 
 class AppWorld(cluster_world.World):
@@ -79,9 +95,12 @@ class AppWorld(cluster_world.World):
         beside: "AppWorld | None" = None,
         behind_s: int = 0,
         ec2_ahead_s: int = 0,
+        plans_take_s: float = 0,
     ) -> None:
         """`beside` another world it is one more cluster in the same AWS account. `behind_s`: what the clock of the
-        program's machine is behind everybody else's by. `ec2_ahead_s`: what AWS's clock is ahead of the API server's."""
+        program's machine is behind everybody else's by. `ec2_ahead_s`: what AWS's clock is ahead of the API server's.
+        `plans_take_s`: from the snapshot to the plan."""
+        self.plans_take_s = plans_take_s
         self.seed = seed
         self.settings = settings
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_worlds.START)
@@ -128,7 +147,7 @@ class AppWorld(cluster_world.World):
             executor=self.hands,
             clock=self.own_clock,
             ids=SeededIds(f"app {self.seed} {self._lives}"),
-            compute=InlineCompute(),
+            compute=SlowCompute(self.plans_take_s) if self.plans_take_s else InlineCompute(),
         )
         app = App(self.settings, doors)
         self._hands[app] = self.hands

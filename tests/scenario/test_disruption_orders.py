@@ -319,3 +319,16 @@ async def _nobody_was_refused(world: AppWorld, slot: Reservation) -> None:
     await world.until(settled, within_s=600)
     assert await world.events("InsufficientCapacityError") == []
     assert len(world.machines) == 2
+
+
+@pytest.mark.parametrize("later_s", range(0, 14, 2))
+def test_plans_that_take_seconds_never_choose_one_slot_twice(later_s: int) -> None:
+    """Provisioning and disruption plan at the same time, each with its own snapshot."""
+
+    async def program(world: AppWorld) -> None:
+        slot = await _drifts_into_a_free_slot(world)
+        await world.sleep(later_s)
+        await world.deploy("more", 1, **ONE_PER_NODE)
+        await _nobody_was_refused(world, slot)
+
+    app_world.run(program, plans_take_s=3)

@@ -57,6 +57,7 @@ DISK: Final = {
     },
 }
 TAINT: Final = {"key": "example.com/only", "value": "some", "effect": "NoSchedule"}
+PLANS_TAKE_S = (0, 1.5, 0, 4)  # by seed: a large cluster's plans take seconds
 
 
 @dataclass
@@ -91,7 +92,14 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         settings = dataclasses.replace(settings, interruption_queue=app_world.QUEUE)
     if made.replicas > 1:
         settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
-    app_world.run(program, seed=seed, rules=rules, timings=TIMINGS, settings=settings)
+    app_world.run(
+        program,
+        seed=seed,
+        rules=rules,
+        timings=TIMINGS,
+        settings=settings,
+        plans_take_s=PLANS_TAKE_S[seed % len(PLANS_TAKE_S)],
+    )
     return outcome
 
 
