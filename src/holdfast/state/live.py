@@ -10,7 +10,7 @@ others; and so does a pool that cannot be read.
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -64,6 +64,9 @@ KINDS: Final[tuple[type[Object], ...]] = (
 )
 # Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
 _MAX_AGE_S: Final = 90.0
+# Of counts while instances of ours leave slots: a slot that is free again must be in a plan before a launch on demand.
+# The read begins after the list of instances, so it shows what that list shows as terminated.
+_RECOUNT_S: Final = 2.0
 _MOVING: Final = "moving"
 
 
@@ -130,8 +133,8 @@ class Live:
         """The world as it is known now. NotReady when a watch is silent: its cache may be old."""
         self._caches.check_fresh()
         self._supplied = await self._supply()
-        counts = await self.counts()
-        instances = await self._instances(counts)
+        instances = await self._instances(await self.counts())
+        counts = await self.counts(_RECOUNT_S if _leave_slots(instances) else None)
         self._nodes.use(self._supplied.of_class)
         self._around.read()
         await self._pods.convert_new()
@@ -298,6 +301,13 @@ class Live:
             one.reservation_id and (one.state in moving or not owned.get(one.provider_id))
             for one in self._machines
         )
+
+
+def _leave_slots(instances: Iterable[Instance]) -> bool:
+    """Whether an instance in a slot is terminating, or terminated so lately that a count may not show the slot as free."""
+    return any(
+        one.reservation_id and one.state in (InstanceState.ENDING, InstanceState.GONE) for one in instances
+    )
 
 
 def _is_moving(claim: NodeClaim) -> tuple[str, ...]:

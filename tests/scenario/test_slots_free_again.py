@@ -1,0 +1,85 @@
+"""Slots whose instances are terminated: pods get them, and nothing is launched on demand beside them. The real program,
+in virtual time."""
+
+import dataclasses
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast.core.scheduling.request import Packing
+from holdfast.settings import Settings
+
+LARGE = instance_types("m5.large")
+
+
+def packed(packing: Packing) -> Settings:
+    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
+    return dataclasses.replace(app_world.SETTINGS, planning=planning)
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+@pytest.mark.parametrize("running_s", [120, 135])  # counts are read once a minute: two phases of that minute
+def test_a_scale_up_seconds_after_slots_are_free_again_launches_nothing_on_demand(
+    packing: Packing, running_s: float
+) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await world.deploy("web", 2, cpu="1500m")
+        await world.until_running(2)
+        await world.sleep(running_s)
+        await world.scale("web", 0)
+
+        async def both_free() -> bool:
+            return world.free(slots) == 2
+
+        await world.until(both_free)
+        await world.scale("web", 2)
+        await world.until_running(2)
+        assert {machine.reservation_id for machine in world.machines} == {slots.id}
+        assert len(world.all_machines()) == 4
+
+    app_world.run(program, settings=packed(packing))
+
+
+def test_a_scale_to_zero_and_back_five_seconds_later_keeps_both_nodes() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await world.deploy("web", 2, cpu="1500m")
+        await world.until_running(2)
+        await world.sleep(120)
+        await world.scale("web", 0)
+        await world.sleep(5)
+        await world.scale("web", 2)
+        await world.sleep(300)
+        assert len(await world.running()) == 2
+        assert len(world.all_machines()) == 2
+
+    app_world.run(program)
+
+
+def test_counts_are_read_at_a_bounded_rate_while_an_instance_leaves_its_slot() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await world.deploy("web", 1, cpu="1500m")
+        await world.until_running(1)
+        await world.sleep(120)
+        await world.scale("web", 0)
+
+        async def ending() -> bool:
+            return not world.machines
+
+        await world.until(ending)
+        before = world.asked("DescribeCapacityReservations")
+        await world.deploy("waiting", 20, cpu="1500m")  # nineteen of them wait all the time
+        await world.sleep(60)
+        assert world.asked("DescribeCapacityReservations") - before <= 30
+        assert world.asked("DescribeCapacityReservations") - before >= 5
+
+    app_world.run(program)
