@@ -22,7 +22,7 @@ from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.cloud.aws import identity
 from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.controllers.provisioning.provisioner import BatchSettings
-from holdfast.core.disruption.inputs import MixedPools
+from holdfast.core.disruption.inputs import MixedPools, ReleaseSlots
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
 from holdfast.core.scheduling.request import Settings as PlanSettings
@@ -270,6 +270,7 @@ TABLE: Final = (
     Setting("reservation-wait", "0s", "How long a pod waits for a slot that frees.", _seconds, ours=True),
     Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
     Setting("roll-mixed-pools", "wait", "wait for the own slot, or fallback to what is bought.", _words(MixedPools), ours=True),
+    Setting("release-slots", "when-waited-for", "When consolidation empties a slot.", _words(ReleaseSlots), ours=True),
     Setting("consolidation-cooldown", "10m", "A pod that consolidation moved stays for so long.", _seconds, ours=True),
     Setting("kubeconfig", "", "Default: the service account of the pod, or as kubectl.", ours=True),
     Setting("context", "", "The context of the kubeconfig. Default: its current one.", ours=True),
@@ -382,6 +383,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
             terminate_first_drift=gate["TerminateFirstDrift"],
             terminate_first_repair=gate["TerminateFirstRepair"],
             roll_mixed_pools=found["roll-mixed-pools"],
+            release_slots=found["release-slots"],
             node_repair=gate["NodeRepair"],
             cooldown_s=found["consolidation-cooldown"],
         ),

@@ -1,5 +1,7 @@
 """Disruption in the running program: nodes that go because nobody needs them, or because there is something better."""
 
+import dataclasses
+
 import pytest
 
 import app_world
@@ -7,8 +9,14 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, kinds_of_nodes, pool, said, tainted
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.core.disruption.inputs import ReleaseSlots
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Reservation
+
+ALWAYS_RELEASED = dataclasses.replace(
+    app_world.SETTINGS,
+    disruption=dataclasses.replace(app_world.SETTINGS.disruption, release_slots=ReleaseSlots.ALWAYS),
+)
 
 # --- Emptiness ----------------------------------------------------------------------------------------
 
@@ -67,7 +75,7 @@ def test_on_demand_nodes_move_into_slots_that_another_cluster_frees() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("D-31")
+@pytest.mark.fact("D-31", "Q-10")
 def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
     async def program(world: AppWorld) -> None:
         big, small = world.reserve("c6a.48xlarge", 1), world.reserve("c6a.large", 1)
@@ -83,7 +91,7 @@ def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
         await world.until(moved, within_s=900)
         await world.until_running(1)
 
-    app_world.run(program)
+    app_world.run(program, settings=ALWAYS_RELEASED)
 
 
 @pytest.mark.parametrize("dies", [False, True])
@@ -114,7 +122,7 @@ def test_a_pod_that_was_moved_is_left_in_peace_for_ten_minutes_even_by_the_next_
         in_peace_s = (evicted.first_timestamp - pod.metadata.creation_timestamp).total_seconds()
         assert 600 <= in_peace_s < 700, waited_s
 
-    app_world.run(program)
+    app_world.run(program, settings=ALWAYS_RELEASED)
 
 
 # --- Fewer nodes --------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from holdfast.core.disruption.inputs import (
     Policy,
     PoolRules,
     Reason,
+    ReleaseSlots,
     Settings,
     World,
 )
@@ -311,6 +312,24 @@ def test_spot_moves_into_a_slot_whatever_the_gate_says() -> None:
     assert became(found) == [(LARGE, names.RESERVED, "cr-1")]
 
 
+@pytest.mark.parametrize("policy", [None, "Never"])
+def test_pods_are_not_moved_onto_an_empty_node_that_costs_as_much(policy: str | None) -> None:
+    """The empty node is there because no time to delete it has come; without the move both nodes' cost would fall."""
+    after_s = None if policy == "Never" else 300
+    pools = on_demand(consolidate_after_s=after_s)
+    pools.append(pool("other", catalog(), ON_DEMAND_ONLY))
+    used = machine("used", MEDIUM, load("used", shape(3000)), labels={names.NODEPOOL: "other"})
+    empty = machine("empty", MEDIUM)
+    facts = {"empty": NodeFacts(initialized_s=NOW_S - 60)}
+    decision = decided(used, empty, pools=pools, facts=facts)
+    if policy == "Never":  # the empty node would stay anyway
+        assert decision.command is not None
+        assert decision.command.candidates == ("used",)
+    else:
+        assert decision.command is None
+        assert Code.NOT_CHEAPER in codes(decision, "used")
+
+
 # --- Cool-down, memory ---------------------------------------------------------------------------------
 
 
@@ -426,8 +445,9 @@ def test_balanced_never_leaves_a_slot_for_another_in_a_pool_that_pays_for_nodes(
     kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
     slot = machine("a", LARGE, load("a", HALF), slot="cr-big")
     paid = machine("b", LARGE, load("b", shape(7000)))
-    assert decided(slot, paid, reservations=kept, rules=BALANCED).command is None
-    alone = command(slot, reservations=kept, rules=BALANCED)
+    leaving = Settings(release_slots=ReleaseSlots.ALWAYS)
+    assert decided(slot, paid, reservations=kept, rules=BALANCED, settings=leaving).command is None
+    alone = command(slot, reservations=kept, rules=BALANCED, settings=leaving)
     assert became(alone) == [(SMALL, names.RESERVED, "cr-small")]
 
 

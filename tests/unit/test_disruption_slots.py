@@ -5,25 +5,27 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import FREE, LARGE, MEDIUM, SMALL, catalog, load, machine, world
+from disruption_builders import FREE, LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, world
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Settings
+from holdfast.core.disruption.inputs import NodeFacts, ReleaseSlots, Settings
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.request import Settings as Solving
 from holdfast.model import requirements
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import ClaimView, NodeView
-from planner_builders import NANO, RESERVATION_ID, instance_type, is_in, pool, reservation, shape
+from planner_builders import NANO, RESERVATION_ID, instance_type, is_in, pods, pool, reservation, shape
 
 HALF = shape(1900)
 ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
+ALWAYS = Settings(release_slots=ReleaseSlots.ALWAYS)
 
 
 def decided(*nodes: NodeView, kept: Sequence[Reservation], **more: Any) -> Decision:
     pools = more.pop("pools", None) or [pool("default", catalog(kept), ON_DEMAND)]
-    return decide(world(*nodes, reservations=kept, pools=pools, rules=FREE), **more)
+    pending = more.pop("pending", ())
+    return decide(world(*nodes, reservations=kept, pools=pools, rules=FREE, pending=pending), **more)
 
 
 def moves(found: Command | None) -> tuple[set[str], list[tuple[str, str | None]]]:
@@ -64,7 +66,9 @@ def test_a_slot_of_another_zone_or_a_type_that_the_pods_do_not_want_is_left_alon
 def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
     """The seed's example, in our sizes: the pods were scaled down, and the big slot may serve somebody else."""
     kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
-    found = decided(machine("a", LARGE, load("a", HALF), slot="cr-big"), kept=kept).command
+    node = machine("a", LARGE, load("a", HALF), slot="cr-big")
+    assert decided(node, kept=kept).command is None  # nothing is saved on the bill
+    found = decided(node, kept=kept, settings=ALWAYS).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
     assert found is not None
     (one,) = found.replacements
@@ -97,10 +101,59 @@ def test_slots_are_filled_first_and_emptied_last() -> None:
     assert [one.node for one in found.placed] == ["a"]
     two = [slot, machine("b", MEDIUM, load("b", HALF), slot="cr-2")]
     both = [*kept, reservation("cr-2", MEDIUM, available=0, total=1)]
-    assert moves(decided(*two, kept=both).command) == (
-        {"a"},
-        [],
-    )  # when nothing is bought, a slot is given back
+    assert decided(*two, kept=both).command is None  # nothing is saved on the bill
+    assert moves(decided(*two, kept=both, settings=ALWAYS).command) == ({"a"}, [])
+
+
+RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
+
+
+def test_a_big_slot_is_left_for_a_small_one_when_a_pending_pod_gets_it() -> None:
+    kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
+    pools = [pool("default", catalog(kept), RESERVED_ONLY)]
+    node = machine("a", LARGE, load("a", HALF), slot="cr-big")
+    found = decided(node, kept=kept, pools=pools, pending=pods(1, shape(7000))).command
+    assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
+
+
+def test_a_slot_is_left_for_other_nodes_when_a_pending_pod_gets_it() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=0, total=2)]
+    pools = [pool("default", catalog(kept), RESERVED_ONLY)]
+    two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
+    found = decided(*two, kept=kept, pools=pools, pending=pods(1, shape(3000))).command
+    assert moves(found) == ({"a"}, [])
+    too_big = decided(*two, kept=kept, pools=pools, pending=pods(1, shape(7000)))
+    assert too_big.command is None
+    elsewhere = requirements.of(is_in(names.ZONE, "z3"))
+    other_zone = pods(1, shape(3000, node_selector=elsewhere))
+    assert decided(*two, kept=kept, pools=pools, pending=other_zone).command is None
+
+
+def test_no_slot_is_left_while_another_slot_of_the_reservation_is_free() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=1, total=3)]
+    pools = [pool("default", catalog(kept), RESERVED_ONLY)]
+    two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
+    assert decided(*two, kept=kept, pools=pools, pending=pods(1, shape(3000))).command is None
+
+
+def test_no_slot_is_left_for_a_pending_pod_that_gets_a_node_anyway() -> None:
+    kept = [reservation("cr-1", MEDIUM, available=0, total=2)]
+    two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
+    small = pods(1, shape(1000))  # fits beside the others
+    assert decided(*two, kept=kept, pending=small).command is None
+
+
+@pytest.mark.parametrize("other", [names.SPOT, names.ON_DEMAND])
+@pytest.mark.parametrize("settings", [Settings(), ALWAYS])
+def test_a_node_in_a_slot_is_never_emptied_onto_an_empty_node_that_costs_money(
+    other: str, settings: Settings
+) -> None:
+    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    pools = [pool("default", catalog(kept), consolidate_after_s=30)]
+    facts = {"empty": NodeFacts(initialized_s=NOW_S - 5)}
+    nodes = [machine("a", MEDIUM, load("a", HALF), slot="cr-1"), machine("empty", LARGE, capacity_type=other)]
+    asked = world(*nodes, reservations=kept, pools=pools, rules=FREE, facts=facts)
+    assert decide(asked, settings).command is None
 
 
 # --- Several nodes into several slots --------------------------------------------------------------------

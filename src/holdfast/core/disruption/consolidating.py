@@ -17,11 +17,11 @@ from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Code, Command, Method, Why, Whys
 from holdfast.core.disruption.consolidation import Judge, Recently
 from holdfast.core.disruption.inputs import Settings
-from holdfast.core.disruption.simulator import Question, Simulator
+from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.slot_release import SlotRelease
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
-_QUESTION: Final = Question(consolidating=True)
 
 Try = Callable[[Sequence[Candidate]], "Command | Why | None"]
 """What becomes of a set of nodes; None: nothing more is tried."""
@@ -37,12 +37,13 @@ class Consolidating:
     recently: Recently
     whys: Whys
     balance: Balance
+    release: SlotRelease
 
     def eligible(self) -> list[Candidate]:
         """Nodes that consolidation looks at, the most worth it first; the others get their reasons."""
         found = []
         for one in self.survey.candidates.values():
-            why = consolidation.why_not(self.survey, one, self.recently)
+            why = consolidation.why_not(self.survey, one, self.recently, self.release)
             if why is None and self.balance.never_worth_it(one):
                 why = Why(Code.BALANCE, f"NodePool {one.pool} is Balanced: even to delete it is not worth it")
             if why is None:
@@ -56,8 +57,9 @@ class Consolidating:
         return [one for one in found if purse.spend(one.pool)][: self.settings.together_max]
 
     def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Why:
-        answer = self.simulator.ask([one.node for one in found], _QUESTION)
-        command = Judge(self.survey, self.settings).command(method, found, answer)
+        question = self.release.question(found)
+        answer = self.simulator.ask([one.node for one in found], question)
+        command = Judge(self.survey, self.settings, self.release).command(method, found, answer)
         if isinstance(command, Command):
             return self.balance.why_not(found, command) or command
         return command
@@ -70,6 +72,7 @@ def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
         # Half of what a pass may ask is left for single nodes.
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
+    some = [one for one in some if not c.release.needs_waiting_pod(one)]
     slots = hopes.Slots(c.survey, c.settings)
     into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
     if into_slots:

@@ -2,7 +2,8 @@
 
 Called by the two consolidation methods with the planner's answer. The rules: everybody has a place; at most one new node
 is bought, any number may go into slots that are free (D-24, and m to n besides); and it must pay. What is paid by the
-hour falls, or else it stays the same and the slots that are used are worth less (D-25, D-30 to D-32).
+hour falls, or a node leaves a slot for one that is worth less, or for none, where `slot_release` allows it (D-25, D-30 to
+D-32). An empty node that the move would keep up counts at its price.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from holdfast.core.disruption.commands import Action, Code, Command, Method, Rep
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Policy, Reason, Settings, World
 from holdfast.core.disruption.simulator import Answer
+from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import prices
 from holdfast.model.pods import PodShape, PodView
@@ -27,11 +29,23 @@ class Judge:
 
     survey: Survey
     settings: Settings
+    release: SlotRelease
 
     def command(self, method: Method, found: Sequence[Candidate], answer: Answer) -> Command | Why:
         if answer.stuck is not None:
             return replace(answer.stuck, method=method)
+        stays = self.release.why_not(found, answer)
+        if stays is not None:
+            return replace(stays, method=method)
         before = sum((one.cost for one in found), FREE)
+        kept_nano = sum(self._kept_up(placed.node) for placed in answer.placed)
+        if kept_nano:
+            if kept_nano >= before.paid_nano:
+                text = (
+                    "its pods would go on empty nodes that cost as much, and that would be deleted otherwise"
+                )
+                return Why(Code.NOT_CHEAPER, text, method)
+            before = Cost(before.paid_nano - kept_nano, before.slots_nano)
         claims = self._claims(method, found, answer.claims, before)
         if isinstance(claims, Why):
             return replace(claims, method=method)
@@ -68,6 +82,16 @@ class Judge:
             return Why(Code.NOT_CHEAPER, "the free slots that would hold its pods are worth no less")
         return list(claims)
 
+    def _kept_up(self, node: str) -> int:
+        """What an hour of an empty node costs that would be deleted if no pods were moved to it."""
+        one = self.survey.candidates.get(node)
+        if one is None or not one.is_empty or one.pods_block is not None:
+            return 0
+        rules = self.survey.world.pools.get(one.pool)
+        if rules is None or rules.static or self.survey.pools[one.pool].consolidate_after_s is None:
+            return 0
+        return one.cost.paid_nano
+
     def _bought(
         self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
     ) -> PlannedClaim | Why:
@@ -95,28 +119,28 @@ class Judge:
         return Cost(0, prices_of.slot_nano(claim, self.survey.pools[claim.node_pool]))
 
 
-def why_not(survey: Survey, one: Candidate, moved: "Recently", *, method: Method | None = None) -> Why | None:
+def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Why | None:
     """Why consolidation does not look at a node (D-21); None: it does."""
     rules = survey.world.pools.get(one.pool)
     pool = survey.pools[one.pool]
     if rules is None or rules.static:
-        return Why(Code.STATIC, "its NodePool has a fixed number of nodes", method)
+        return Why(Code.STATIC, "its NodePool has a fixed number of nodes")
     if one.pods_block is not None:
-        return replace(one.pods_block, method=method)
+        return one.pods_block
     if survey.type_of(one.node) is None:
-        return Why(Code.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool", method)
+        return Why(Code.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool")
     missing = [key for key in (names.CAPACITY_TYPE, names.ZONE) if key not in one.labels]
     if missing:
-        return Why(Code.NO_LABELS, f"it has no label {missing[0]}", method, missing[0])
+        return Why(Code.NO_LABELS, f"it has no label {missing[0]}", subject=missing[0])
     if pool.consolidate_after_s is None:
-        return Why(Code.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never", method)
+        return Why(Code.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never")
     if rules.policy is Policy.WHEN_EMPTY:
-        return Why(Code.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only", method)
+        return Why(Code.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only")
     if one.is_empty:
-        return Why(Code.NOTHING_TO_DO, "it is empty", method)
+        return Why(Code.NOTHING_TO_DO, "it is empty")
     if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.world.now_s):
-        return Why(Code.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago", method)
-    return moved.why_not(one, method)
+        return Why(Code.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
+    return release.why_never(one) or moved.why_not(one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +152,7 @@ class Recently:
     cooldown_s: int
     now_s: int
 
-    def why_not(self, one: Candidate, method: Method | None = None) -> Why | None:
+    def why_not(self, one: Candidate) -> Why | None:
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
@@ -137,8 +161,7 @@ class Recently:
                         return Why(
                             Code.COOLING_DOWN,
                             f"pod {pod.full_name} was moved a short while ago and is left alone until {until_s}",
-                            method,
-                            pod.full_name,
+                            subject=pod.full_name,
                         )
         return None
 
@@ -182,9 +205,12 @@ def _kind(pod: PodView) -> PodShape:
 def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost, after: Cost) -> str:
     nodes = f"{len(found)} node{'s' if len(found) > 1 else ''}"
     if not claims:
-        return (
-            f"the pods of {nodes} fit on other nodes; that saves {prices.text(before.paid_nano)} USD an hour"
+        paid = (
+            f"that saves {prices.text(before.paid_nano)} USD an hour"
+            if before.paid_nano
+            else "that frees a slot"
         )
+        return f"the pods of {nodes} fit on other nodes; {paid}"
     slots = sorted(claim.slot for claim in claims if claim.slot is not None)
     kinds = [f"{len(slots)} of slots ({', '.join(slots)})"] if slots else []
     kinds += [f"one {c.instance_type} at most" for c in claims if c.slot is None]

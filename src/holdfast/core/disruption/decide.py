@@ -19,6 +19,7 @@ from holdfast.core.disruption.inputs import Reason, Settings, World
 from holdfast.core.disruption.repair import Repair, Treatment
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
 
@@ -76,7 +77,13 @@ class _Pass:
     def _consolidated(self) -> Command | None:
         recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world.now_s)
         c = Consolidating(
-            self.survey, self.simulator, self.settings, recently, self.whys, Balance(self.survey)
+            self.survey,
+            self.simulator,
+            self.settings,
+            recently,
+            self.whys,
+            Balance(self.survey),
+            SlotRelease(self.survey, self.simulator, self.settings),
         )
         found = c.eligible()
         allowed = self._allowed(Reason.UNDERUTILIZED)

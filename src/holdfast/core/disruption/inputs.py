@@ -108,6 +108,13 @@ class MixedPools(enum.StrEnum):
     FALLBACK = "fallback"  # two moves: on demand, and back when there is a slot
 
 
+class ReleaseSlots(enum.StrEnum):
+    """When consolidation takes a node out of its slot, which saves nothing on the bill."""
+
+    WHEN_WAITED_FOR = "when-waited-for"  # a pending pod gets the slot
+    ALWAYS = "always"  # the pods fit on other nodes or in a slot of a smaller type
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to decide. Counts, never clocks: the same world gives the same decision."""
@@ -119,6 +126,7 @@ class Settings:
     terminate_first_drift: bool = True
     terminate_first_repair: bool = True
     roll_mixed_pools: MixedPools = MixedPools.WAIT
+    release_slots: ReleaseSlots = ReleaseSlots.WHEN_WAITED_FOR
     node_repair: bool = False
     cooldown_s: int = 600  # a pod that consolidation moved is not moved again sooner
     slot_wait_s: int = (

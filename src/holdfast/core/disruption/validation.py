@@ -15,7 +15,8 @@ from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method
 from holdfast.core.disruption.consolidation import Judge, Recently
 from holdfast.core.disruption.inputs import Settings, World
-from holdfast.core.disruption.simulator import Question, Simulator
+from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
 
@@ -96,13 +97,14 @@ def _lost_slot(command: Command, world: World, settings: Settings) -> Invalid | 
 def _still_pays(
     command: Command, found: list[Candidate], survey: Survey, simulator: Simulator, settings: Settings
 ) -> Command | Invalid:
+    release = SlotRelease(survey, simulator, settings)
     nobody = Recently((), settings.cooldown_s, survey.world.now_s)
     for one in found:
-        why = consolidation.why_not(survey, one, nobody)
+        why = consolidation.why_not(survey, one, nobody, release)
         if why is not None:
             return Invalid("churn", f"{one.name}: {why.text}")
-    answer = simulator.ask([one.node for one in found], Question(consolidating=True))
-    again = Judge(survey, settings).command(command.method, found, answer)
+    answer = simulator.ask([one.node for one in found], release.question(found))
+    again = Judge(survey, settings, release).command(command.method, found, answer)
     if not isinstance(again, Command):
         return Invalid("scheduling", again.text)
     unworthy = Balance(survey).why_not(found, again)

@@ -1,0 +1,75 @@
+"""Whether consolidation may take a node out of its slot.
+
+Called by consolidation. The rule: a slot is paid for whether it is used or not, so to leave it saves nothing on the bill
+and restarts pods. By default a node leaves its slot only if a pending pod gets that slot and can be placed in no other
+way; with `ReleaseSlots.ALWAYS`, whenever the pods fit elsewhere at no cost.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.commands import Code, Why
+from holdfast.core.disruption.inputs import ReleaseSlots, Settings
+from holdfast.core.disruption.simulator import Answer, Question, Simulator
+from holdfast.core.reservations import ledger
+
+_NOT_WAITED_FOR: Final = Why(Code.NOT_CHEAPER, "its slot is paid for, and no pending pod waits for that slot")
+
+
+class SlotRelease:
+    """The rule for the nodes of one survey."""
+
+    def __init__(self, survey: Survey, simulator: Simulator, settings: Settings) -> None:
+        self._simulator = simulator
+        self._settings = settings
+        self._snapshot = survey.world.snapshot
+
+    @cached_property
+    def _entries(self) -> dict[str, ledger.Entry]:
+        return ledger.ledger(self._snapshot, self._settings.solving.ledger_lag_s)
+
+    @cached_property
+    def _waiting(self) -> frozenset[str]:
+        """Pending pods that the planner cannot place while every node stays."""
+        pending = {pod.uid for pod in self._snapshot.pending}
+        if not pending:
+            return frozenset()
+        return frozenset(one.pod for one in self._simulator.ask([]).plan.unplaced if one.pod in pending)
+
+    def needs_waiting_pod(self, one: Candidate) -> bool:
+        """Whether the node stays in its slot unless a pending pod waits for that slot."""
+        return one.is_reserved and self._settings.release_slots is ReleaseSlots.WHEN_WAITED_FOR
+
+    def why_never(self, one: Candidate) -> Why | None:
+        """Why no plan could justify that the node leaves its slot; None: one might."""
+        if not self.needs_waiting_pod(one):
+            return None
+        entry = self._entries.get(self._slot(one)) if self._waiting else None
+        if entry is None or not entry.usable:
+            return _NOT_WAITED_FOR
+        if entry.free or entry.releasing:
+            text = (
+                f"a slot of {entry.reservation.id} is free or being released: no pending pod needs this one"
+            )
+            return Why(Code.NOT_CHEAPER, text, subject=entry.reservation.id)
+        return None
+
+    def question(self, found: Sequence[Candidate]) -> Question:
+        """What the planner is asked: where a pending pod is to get the slot, with that slot counted as free."""
+        leaves = len(found) == 1 and self.needs_waiting_pod(found[0])
+        return Question(consolidating=True, credited=self._slot(found[0]) if leaves else None)
+
+    def why_not(self, found: Sequence[Candidate], answer: Answer) -> Why | None:
+        """Why the answer does not justify that nodes leave their slots; None: it does, or none is in a slot."""
+        if not any(self.needs_waiting_pod(one) for one in found):
+            return None
+        slot = self._slot(found[0])
+        its_pods = {uid for claim in answer.plan.claims if claim.slot == slot for uid in claim.pods}
+        if len(found) > 1 or not its_pods & self._waiting or its_pods & answer.movers:
+            return _NOT_WAITED_FOR
+        return None
+
+    def _slot(self, one: Candidate) -> str:
+        return one.labels.get(self._snapshot.cloud_labels.reservation_id or "", "")

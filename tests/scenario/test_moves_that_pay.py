@@ -1,0 +1,82 @@
+"""Which moves are made: those that save money, and those that free a slot for a pending pod. The real program, in virtual
+time."""
+
+import dataclasses
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast.core.scheduling.request import Packing
+from holdfast.settings import Settings
+
+LARGE = instance_types("m5.large")
+BOTH_SIZES = instance_types("m5.large", "m5.xlarge")
+PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+
+
+def packed(packing: Packing) -> Settings:
+    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
+    return dataclasses.replace(app_world.SETTINGS, planning=planning)
+
+
+async def names_of(world: AppWorld, app: str) -> set[str]:
+    return {pod.metadata.name for pod in await world.running(app)}
+
+
+@PACKINGS
+@pytest.mark.parametrize("kind", ["spot", "on-demand"])
+def test_a_pod_in_a_slot_is_not_moved_onto_an_empty_node_that_costs_money(
+    packing: Packing, kind: str
+) -> None:
+    """The empty node is there because `consolidateAfter` has not passed; no pod ever ran on it."""
+
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        kinds = capacity_types("reserved", kind)
+        patient = {"consolidateAfter": "60s", "budgets": [{"nodes": "100%"}]}
+        await world.node_pool(requirements=[LARGE, kinds], disruption=patient)
+        await world.deploy("api", 1, cpu="1500m")
+        await world.until_running(1, "api")
+        before = await names_of(world, "api")
+        await world.sleep(90)
+        await world.deploy("web", 1, cpu="1500m")
+
+        async def launched() -> bool:
+            return len(world.machines) == 2
+
+        await world.until(launched)
+        await world.scale("web", 0)
+        await world.sleep(300)
+        assert await names_of(world, "api") == before
+        assert [machine.reservation_id for machine in world.machines] == [slots.id]
+
+    app_world.run(program, settings=packed(packing))
+
+
+@PACKINGS
+def test_two_half_full_slots_stay_while_no_pod_waits_and_one_is_left_when_a_pod_does(
+    packing: Packing,
+) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve("m5.xlarge", total=2)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(
+            requirements=[BOTH_SIZES, capacity_types("reserved")], disruption={"consolidateAfter": "0s"}
+        )
+        await world.deploy("web", 2, cpu="3000m")
+        await world.until_running(2)
+        await world.deploy("small", 2, cpu="600m")
+        await world.until_running(2, "small")
+        await world.scale("web", 0)
+        before = await names_of(world, "small")
+        await world.sleep(300)
+        assert await names_of(world, "small") == before
+        assert world.in_reservation(slots) == 2
+        await world.deploy("big", 1, cpu="3500m")
+        await world.until_running(1, "big", within_s=400)
+        assert len(await names_of(world, "small")) == 2
+        assert len(await names_of(world, "small") - before) == 1
+
+    app_world.run(program, settings=packed(packing))
