@@ -27,6 +27,7 @@ from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
 from holdfast.core.scheduling.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
+from holdfast.model import prices
 from holdfast.runtime import lease, logs
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.state import pod_shapes, times
@@ -144,6 +145,13 @@ def _part(written: str) -> float:
     if not 0 <= part < 1:
         raise ValueError("is not a number from 0 to less than 1")
     return part
+
+
+def _price(written: str) -> int:
+    try:
+        return prices.parse(written)
+    except errors.InvalidInput:
+        raise ValueError("is not a number of USD an hour such as 0.0005") from None
 
 
 def _flag(written: str) -> bool:
@@ -271,6 +279,7 @@ TABLE: Final = (
     Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
     Setting("roll-mixed-pools", "wait", "wait for the own slot, or fallback to what is bought.", _words(MixedPools), ours=True),
     Setting("release-slots", "when-waited-for", "When consolidation empties a slot.", _words(ReleaseSlots), ours=True),
+    Setting("consolidation-saving-per-pod", "0.0005", "USD an hour that evicting a pod has to save.", _price, ours=True),
     Setting("consolidation-cooldown", "10m", "A pod that consolidation moved stays for so long.", _seconds, ours=True),
     Setting("kubeconfig", "", "Default: the service account of the pod, or as kubectl.", ours=True),
     Setting("context", "", "The context of the kubeconfig. Default: its current one.", ours=True),
@@ -384,6 +393,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
             terminate_first_repair=gate["TerminateFirstRepair"],
             roll_mixed_pools=found["roll-mixed-pools"],
             release_slots=found["release-slots"],
+            saving_per_pod_nano=found["consolidation-saving-per-pod"],
             node_repair=gate["NodeRepair"],
             cooldown_s=found["consolidation-cooldown"],
         ),

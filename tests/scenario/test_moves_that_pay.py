@@ -7,6 +7,8 @@ import pytest
 
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
+from disruption_world import drift_all, is_new
+from holdfast.api.pods import Pod
 from holdfast.core.scheduling.request import Packing
 from holdfast.settings import Settings
 
@@ -78,5 +80,38 @@ def test_two_half_full_slots_stay_while_no_pod_waits_and_one_is_left_when_a_pod_
         await world.until_running(1, "big", within_s=400)
         assert len(await names_of(world, "small")) == 2
         assert len(await names_of(world, "small") - before) == 1
+
+    app_world.run(program, settings=packed(packing))
+
+
+@PACKINGS
+def test_drifted_nodes_are_not_emptied_onto_drifted_nodes(packing: Packing) -> None:
+    """Four nodes that are a quarter full: all pods would fit on one of them, which has drifted as well. The plan needs four
+    evictions; kube-scheduler, which does not know drift, binds two of the evicted pods to drifted nodes. Nine before."""
+
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        rarely = {"consolidateAfter": "1h", "budgets": [{"nodes": "1"}]}
+        await world.node_pool(
+            requirements=[instance_types("m5.xlarge"), capacity_types("on-demand")], disruption=rarely
+        )
+        await world.deploy("filler", 4, cpu="2500m")
+        await world.until_running(4, "filler")
+        await world.deploy("web", 4, cpu="900m")
+        await world.until_running(4)
+        await world.scale("filler", 0)
+        await world.sleep(30)
+        before = {pod.metadata.uid for pod in await world.pods()}
+        await drift_all(world)
+
+        async def is_over() -> bool:
+            nodes = await world.nodes()
+            return all(map(is_new, nodes)) and len(await world.running()) == 4
+
+        await world.until(is_over, within_s=1800)
+        await world.sleep(60)
+        ever = {pod.metadata.uid for pod in world.ever(Pod) if pod.metadata.labels.get("app") == "web"}
+        assert 4 <= len(ever - before) <= 6
+        assert len(world.all_machines()) == 5
 
     app_world.run(program, settings=packed(packing))

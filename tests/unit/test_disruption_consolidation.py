@@ -330,6 +330,24 @@ def test_pods_are_not_moved_onto_an_empty_node_that_costs_as_much(policy: str | 
         assert Code.NOT_CHEAPER in codes(decision, "used")
 
 
+def test_to_evict_pods_takes_a_saving_for_each_of_them() -> None:
+    """Eight cores at 0.4 an hour become four at 0.2: the saving is 0.2 an hour."""
+    per_pod = Settings(saving_per_pod_nano=round(0.06 * NANO))
+    assert decided(machine("a", LARGE, load("a", shape(1000), 3)), settings=per_pod).command is not None
+    decision = decided(machine("a", LARGE, load("a", shape(900), 4)), settings=per_pod)
+    assert decision.command is None
+    assert Code.BALANCE in codes(decision, "a")
+
+
+@pytest.mark.fact("D-7")
+def test_a_pod_that_is_dear_to_evict_takes_a_larger_saving() -> None:
+    per_pod = Settings(saving_per_pod_nano=round(0.15 * NANO))
+    (pod,) = load("a", shape(3000))
+    assert decided(machine("a", LARGE, [pod]), settings=per_pod).command is not None
+    for dear in (replace(pod, deletion_cost=2**27), replace(pod, priority=2**25)):
+        assert decided(machine("a", LARGE, [dear]), settings=per_pod).command is None
+
+
 # --- Cool-down, memory ---------------------------------------------------------------------------------
 
 

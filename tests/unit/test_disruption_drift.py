@@ -24,7 +24,16 @@ from holdfast.core.disruption import drift, holds
 from holdfast.core.disruption.commands import Action, Code, Decision, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.drift import Hash, Subject
-from holdfast.core.disruption.inputs import Drifted, MixedPools, NodeFacts, PoolRules, Reason, Settings, World
+from holdfast.core.disruption.inputs import (
+    Budget,
+    Drifted,
+    MixedPools,
+    NodeFacts,
+    PoolRules,
+    Reason,
+    Settings,
+    World,
+)
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.request import Settings as Solving
@@ -463,3 +472,39 @@ def test_a_reserved_node_is_offered_as_long_as_its_type_can_be_had_reserved_or_o
     assert drift.reason(subject(labels=left_behind, wanted=anything)) == drift.INSTANCE_TYPE
     elsewhere = labels | {names.ZONE: "z9"}
     assert drift.reason(subject(labels=elsewhere, wanted=anything)) == drift.INSTANCE_TYPE
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_pods_of_a_drifted_node_are_not_placed_on_drifted_nodes(packing: Packing) -> None:
+    nodes = [(machine(name, LARGE, load(name, shape(1000))), DRIFTED) for name in ("a", "b", "c", "d")]
+    settings = Settings(solving=Solving(packing=packing))
+    found = decide(drifting(*nodes), settings).command
+    assert found is not None
+    assert found.method is Method.DRIFT
+    assert len(found.replacements) == 1
+    assert found.placed == ()
+    fresh = machine("e", LARGE, load("e", shape(1000))), NodeFacts()
+    found = decide(drifting(*nodes, fresh), settings).command
+    assert found is not None
+    assert [one.node for one in found.placed] == ["e"]
+
+
+def test_consolidation_places_no_pods_on_a_drifted_node() -> None:
+    drifted, _ = machine("a", LARGE, load("a", shape(1000))), DRIFTED
+    idle = machine("b", LARGE, load("b", shape(1000)))
+    facts = {"a": DRIFTED}
+    pools = [pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))]
+    no_drift = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})),))
+    found = decide(world(drifted, idle, facts=facts, pools=pools, rules=no_drift)).command
+    assert found is not None
+    assert "a" in found.candidates
+    assert "a" not in {one.node for one in found.placed}
+
+
+def test_many_drifted_nodes_do_not_hide_the_one_that_did_not_drift() -> None:
+    """The simulator looks at a part of the nodes where there are many."""
+    nodes = [(machine(f"a{i:03}", LARGE, load(f"a{i}", shape(1000))), DRIFTED) for i in range(100)]
+    fresh = machine("z", LARGE, load("z", shape(1000))), NodeFacts()
+    found = decide(drifting(*nodes, fresh)).command
+    assert found is not None
+    assert [one.node for one in found.placed] == ["z"]

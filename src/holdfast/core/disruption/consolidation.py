@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from holdfast import names
 from holdfast.core.disruption import candidates as candidates_
-from holdfast.core.disruption import commands, prices_of
+from holdfast.core.disruption import commands, costs, prices_of
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why
 from holdfast.core.disruption.costs import FREE, Cost
@@ -51,6 +51,9 @@ class Judge:
             return replace(claims, method=method)
         after = sum((self._cost(claim) for claim in claims), FREE)
         assert not claims or after < before, "a move pays"
+        too_little = self._saves_too_little(found, before, after)
+        if too_little is not None:
+            return replace(too_little, method=method)
         return Command(
             method=method,
             reason=Reason.UNDERUTILIZED,
@@ -81,6 +84,16 @@ class Judge:
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
             return Why(Code.NOT_CHEAPER, "the free slots that would hold its pods are worth no less")
         return list(claims)
+
+    def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Why | None:
+        """Where a price is not known, and where a slot is left for a pending pod, nothing is asked for."""
+        evicted = sum(one.rescheduling - costs.POD for one in found)
+        wanted_nano = costs.saving_wanted_nano(evicted, self.settings.saving_per_pod_nano)
+        saved_nano = before.paid_nano - after.paid_nano
+        if not before.paid_nano or saved_nano >= wanted_nano:
+            return None
+        text = f"it would save {prices.text(saved_nano)} USD an hour; to evict its pods takes {prices.text(wanted_nano)}"
+        return Why(Code.BALANCE, text)
 
     def _kept_up(self, node: str) -> int:
         """What an hour of an empty node costs that would be deleted if no pods were moved to it."""

@@ -50,6 +50,11 @@ def rescheduling_cost(node: NodeView) -> int:
     return POD + sum(max(0, eviction_cost(pod)) for pod in node.pods if pod.reschedulable)
 
 
+def saving_wanted_nano(evicted: int, saving_per_pod_nano: int) -> int:
+    """What has to be saved an hour to evict pods of this eviction cost; an ordinary pod costs one `POD`."""
+    return evicted * saving_per_pod_nano // POD
+
+
 def is_empty(node: NodeView) -> bool:
     """Whether there is nobody whose move would hurt (D-8)."""
     return rescheduling_cost(node) <= POD

@@ -52,7 +52,7 @@ class _Pass:
 
     def __post_init__(self) -> None:
         self.survey = Survey(self.world)
-        self.simulator = Simulator(self.world.snapshot, self.settings, self.planner)
+        self.simulator = Simulator(self.world, self.settings, self.planner)
         moves = self.memory.moves
         if moves is None:
             moves = consolidation.moves_before(self.world, self.settings.cooldown_s)

@@ -128,6 +128,9 @@ class Settings:
     roll_mixed_pools: MixedPools = MixedPools.WAIT
     release_slots: ReleaseSlots = ReleaseSlots.WHEN_WAITED_FOR
     node_repair: bool = False
+    saving_per_pod_nano: int = (
+        500_000  # an hour, that a consolidation has to save for each ordinary pod it evicts
+    )
     cooldown_s: int = 600  # a pod that consolidation moved is not moved again sooner
     slot_wait_s: int = (
         600  # how long a replacement waits for a slot that is free of its instance and not for us

@@ -75,7 +75,9 @@ class Rolling:
 
     def replace(self, one: Candidate, need: Need) -> Command | Why:
         """A command that replaces the node, or why there is none."""
-        answer = self.simulator.ask([one.node], Question(forced=need.forced))
+        answer = self.simulator.ask(
+            [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
+        )
         bought = [claim for claim in answer.claims if claim.slot is None]
         if answer.stuck is None and not (bought and one.is_reserved):
             held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
@@ -105,7 +107,12 @@ class Rolling:
         away = self._too_many_away(one, need, id_)
         if away is not None:
             return away
-        question = Question(credited=id_, alone=not for_pending, forced=need.forced)
+        question = Question(
+            credited=id_,
+            avoids_drifted=need.method is Method.DRIFT,
+            alone=not for_pending,
+            forced=need.forced,
+        )
         answer = self.simulator.ask([one.node], question)
         claims = tuple(c for c in answer.plan.claims if c.slot == id_) if for_pending else answer.claims
         slots = [claim.slot for claim in claims]

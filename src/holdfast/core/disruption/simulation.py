@@ -23,10 +23,18 @@ _UNSETTLED: Final = "holdfast.dev/unsettled"
 _SETTLED: Final = requirements.of(requirement.of(_UNSETTLED, Operator.DOES_NOT_EXIST))
 
 
-def without(snapshot: Snapshot, candidates: Collection[str], *, consolidating: bool = False) -> Snapshot:
-    """The snapshot as if the candidates were being deleted; when consolidating, their pods avoid unsettled nodes."""
+def without(
+    snapshot: Snapshot,
+    candidates: Collection[str],
+    *,
+    consolidating: bool = False,
+    avoided: Collection[str] = (),
+) -> Snapshot:
+    """The snapshot as if the candidates were being deleted. Their pods are placed on none of the avoided nodes and, when
+    consolidating, on no unsettled one."""
     going = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
-    fresh = unsettled(snapshot) - going if consolidating else set()
+    fresh = (unsettled(snapshot) if consolidating else set()) | set(avoided)
+    fresh -= going
     nodes = tuple(_changed(node, going, fresh, snapshot) for node in snapshot.nodes)
     gone = [node for node in snapshot.nodes if node.name in going]
     pools = tuple(replace(pool, used=_used(pool, gone), reservation_wait_s=0) for pool in snapshot.node_pools)

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.disruption import simulation
 from holdfast.core.disruption.commands import Code, Why
-from holdfast.core.disruption.inputs import Settings
+from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.scheduling import columns, displaced
 from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
@@ -46,14 +46,16 @@ class Question:
 
     consolidating: bool = False  # pods avoid nodes that only just changed (S-25)
     credited: str | None = None  # a reservation that gets back the slot of the node that goes (R-14a)
+    avoids_drifted: bool = False  # pods are placed on no drifted node: they would be evicted again there
     alone: bool = False  # nobody else is planned for: the place is held for these pods
     forced: bool = False  # pods that may not be evicted now count as well (NC-38a)
 
 
 class Simulator:
-    def __init__(self, snapshot: Snapshot, settings: Settings, memory: columns.Memory | None = None) -> None:
-        self.snapshot = snapshot
-        self.targets = Targets(snapshot)
+    def __init__(self, world: World, settings: Settings, memory: columns.Memory | None = None) -> None:
+        self.snapshot = snapshot = world.snapshot
+        self._drifted = frozenset(name for name, facts in world.facts.items() if facts.drifted is not None)
+        self.targets = Targets(snapshot, self._drifted)
         self.nodes_asked = 0
         self._settings = settings
         self._memory = memory or columns.Memory()
@@ -81,7 +83,8 @@ class Simulator:
         )
         if question.credited is not None:
             snapshot = _credited(snapshot, question.credited)
-        asked = simulation.without(snapshot, names, consolidating=question.consolidating)
+        avoided = self._drifted if question.avoids_drifted else ()
+        asked = simulation.without(snapshot, names, consolidating=question.consolidating, avoided=avoided)
         if question.alone:
             asked = _alone(asked, names)
         plan = solve(SolveRequest(asked, self._settings.solving), self._memory)

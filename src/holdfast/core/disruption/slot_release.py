@@ -59,7 +59,9 @@ class SlotRelease:
     def question(self, found: Sequence[Candidate]) -> Question:
         """What the planner is asked: where a pending pod is to get the slot, with that slot counted as free."""
         leaves = len(found) == 1 and self.needs_waiting_pod(found[0])
-        return Question(consolidating=True, credited=self._slot(found[0]) if leaves else None)
+        return Question(
+            consolidating=True, credited=self._slot(found[0]) if leaves else None, avoids_drifted=True
+        )
 
     def why_not(self, found: Sequence[Candidate], answer: Answer) -> Why | None:
         """Why the answer does not justify that nodes leave their slots; None: it does, or none is in a slot."""

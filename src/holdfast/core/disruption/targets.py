@@ -6,6 +6,7 @@ be near others, or is kept away from whole zones, every node counts and none is 
 """
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import numpy as np
@@ -26,11 +27,12 @@ _Kind = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
 class Targets:
-    """The nodes of one snapshot that take pods, in the planner's order; those that only just changed come last."""
+    """The nodes of one snapshot that take pods, in the planner's order; those that only just changed, and those that
+    some questions avoid, come last."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, avoided: AbstractSet[str] = frozenset()) -> None:
         there = [node for node in snapshot.nodes if not node.deleting]
-        fresh = simulation.unsettled(snapshot)
+        fresh = simulation.unsettled(snapshot) | avoided
         self._nodes = sorted(there, key=lambda node: (node.name in fresh, *_order(node)))
         self._free: dict[str, NDArray[np.int64]] = {}
         self._kinds: dict[_Kind, int] = {}

@@ -50,7 +50,7 @@ def still_valid(
         return lost
     if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
         found = [survey.candidates[name] for name in command.candidates]
-        return _still_pays(command, found, survey, Simulator(world.snapshot, settings, planner), settings)
+        return _still_pays(command, found, survey, Simulator(world, settings, planner), settings)
     return command
 
 
