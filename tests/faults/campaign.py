@@ -26,6 +26,7 @@ LONG_POLL_S: Final = 25.0
 SETTLES_WITHIN_S: Final = 150.0
 SLOW_SETTLES_WITHIN_S: Final = 420.0  # after a slow fault
 TRIES: Final = 3
+IDLE_MAX: Final = 20  # after so many steps, no step meets the faults that are left
 
 Pair = tuple[Call, Kind]
 StepCalls = dict[str, frozenset[Call]]  # the calls that each step makes
@@ -127,6 +128,7 @@ class Campaign:
     todo: list[Pair] = field(default_factory=list)
     suspects: list[Round] = field(default_factory=list)
     _tries: Counter[Pair] = field(default_factory=Counter)
+    _idle: int = 0  # steps in a row that were run for no fault
     _number: int = 0
 
     def begin(self, chosen: list[Pair]) -> None:
@@ -179,7 +181,9 @@ class Campaign:
         useful = [name for name in names if met[name]]
         if not useful:
             cleaning = [name for name in ("remove-class", "shrink") if name in names]
-            return Round(cleaning[0], []) if self.todo and cleaning else None
+            self._idle += 1
+            return Round(cleaning[0], []) if self.todo and cleaning and self._idle < IDLE_MAX else None
+        self._idle = 0
         step = dice.choices(useful, [len(met[name]) / steps.COST[name] for name in useful])[0]
         cheaper = {pair for name in names if steps.COST[name] < steps.COST[step] for pair in met[name]}
         is_slow = any(kind in damage.SLOW for _, kind in sorted(met[step], key=self.todo.index)[:1])
