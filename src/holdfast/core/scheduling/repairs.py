@@ -18,7 +18,8 @@ from holdfast.core.scheduling.run import Outcome, Start
 from holdfast.core.scheduling.world import BOUGHT, RESERVED
 
 _RUNS_MAX, _RUNS_MIN = 32, 2
-_PODS_OF_ALL_RUNS: Final = 20_000
+_PODS_OF_ALL_RUNS: Final = 5_000
+_FEW_PODS: Final = 100  # that it is worth to look for better zones for, though no slot is left
 _ZONES_MAX: Final = 8  # domains that are tried for one group
 _CLASSES_MAX: Final = 8  # classes that are tried first by themselves
 
@@ -68,23 +69,25 @@ def _left_out(begin: Start, outcome: Outcome) -> Mask:
     if w.p_limited.any():
         return left
     requests = begin.variants.v_load[begin.variants.c_first[:-1]]
+    small = (requests <= w.n_capacity.max(axis=0, initial=0)).all(axis=1)
     for c in np.flatnonzero(left).tolist():
-        exists = bool((w.n_capacity >= requests[c]).all(axis=1).any())
+        exists = bool(small[c]) and bool((w.n_capacity >= requests[c]).all(axis=1).any())
         left[c] = exists or _fits_slot(begin, c) or bool(_groups(begin, c))
     return left
 
 
 def _bought_beside_slots(begin: Start, outcome: Outcome, nodes: Nodes) -> Mask:
-    """[class] nodes are bought for pods that a slot could serve, and slots are left; or the pods have to share a node or a
-    zone with each other, and another one may have more slots for them."""
+    """[class] nodes are bought for pods that a slot could serve, and slots are left. Of few pods also those that have to
+    share a node or a zone: another one may have more slots for them."""
     found = np.zeros(len(outcome.left), dtype=bool)
     if not begin.world.r_free.any():
         return found
     is_bought = np.array([begin.problem.templates[t].kind == BOUGHT for t in nodes.template], dtype=bool)
     new = outcome.log_node >= outcome.existing
     bought = np.unique(outcome.log_class[new][is_bought[outcome.log_node[new] - outcome.existing]])
-    left = bool(nodes.free.any())
-    found[[c for c in bought.tolist() if (left or _groups(begin, c)) and _fits_slot(begin, c)]] = True
+    left, few = bool(nodes.free.any()), begin.world.c_left.sum() <= _FEW_PODS
+    for c in bought.tolist():
+        found[c] = (left or (few and _groups(begin, c))) and _fits_slot(begin, c)
     return found
 
 
@@ -92,6 +95,8 @@ def _fits_slot(begin: Start, c: int) -> bool:
     """Whether some slot that was free at the beginning serves a pod of the class, with nothing else in it."""
     p, w, variants, shapes = begin.problem, begin.world, begin.variants, begin.shapes
     free = w.r_free > 0
+    if not free.any():
+        return False
     for v in range(int(variants.c_first[c]), int(variants.c_first[c + 1])):
         for t, template in enumerate(p.templates):
             if template.kind != RESERVED:

@@ -6,6 +6,7 @@ full in that order until one of them costs what the sample promised: most often 
 is kept is never worse than first fit.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Packed:
     outcome: Outcome
     nodes: Nodes
 
-    @property
+    @functools.cached_property
     def rank(self) -> tuple[tuple[int, ...], int, int, int]:
         """Most pods placed, those of the highest priority first, then cheapest, then fewest nodes."""
         return self.left, self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
