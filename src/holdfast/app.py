@@ -59,6 +59,8 @@ from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
 from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
 from holdfast.controllers.reservations.truth import Truth
+from holdfast.controllers.slot_holds import SlotHolds
+from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.request import Packing
 from holdfast.fence import MayWrite
 from holdfast.kube.client import Client, ClientSettings
@@ -321,12 +323,14 @@ class App:
     def _reconcilers(self) -> list[tuple[Watching, int]]:
         """Every reconciler, with how many keys it works on at a time."""
         doors, caches = self.doors, self.caches
+        holds = SlotHolds(live=self.live, caches=caches, doors=doors, settings=self._disruption_settings())
         planning = Provisioner(
             live=self.live,
             caches=caches,
             doors=doors,
             settings=self.settings.planning,
             batching=self.settings.batching,
+            holds=holds,
         )
         told: dict[str, Any] = {"kube": doors.kube, "cloud": doors.cloud, "caches": caches}
         timed = told | {"clock": doors.clock, "recorder": doors.recorder}
@@ -336,7 +340,7 @@ class App:
             (self._lifecycle(planning), _CLAIMS_AT_ONCE),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_machine), doors=doors), 1),
             (PodEvents(caches=caches, doors=doors), _NODES_AT_ONCE),
-            (node_termination.NodeTermination(caches=caches, doors=doors), _NODES_AT_ONCE),
+            (node_termination.NodeTermination(caches=caches, doors=doors, holds=holds), _NODES_AT_ONCE),
             (nodeclass_status.Status(**timed), 10),
             (nodeclass_hash.Hash(**told), 10),
             (nodeclass_garbage.Garbage(cloud=doors.cloud, caches=caches), 1),
@@ -354,13 +358,16 @@ class App:
     def _disruption(self) -> list[tuple[Watching, int]]:
         doors, caches, live = self.doors, self.caches, self.live
         queue = disruption_queue.Queue(live=live, caches=caches, doors=doors)
-        solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
-        settings = dataclasses.replace(self.settings.disruption, solving=solving)
+        settings = self._disruption_settings()
         return [
             (queue, _ORDERS_AT_ONCE),
             (Reboot(caches=caches, doors=doors), _NODES_AT_ONCE),
             (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
         ]
+
+    def _disruption_settings(self) -> DisruptionSettings:
+        solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
+        return dataclasses.replace(self.settings.disruption, solving=solving)
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:
         doors, caches = self.doors, self.caches

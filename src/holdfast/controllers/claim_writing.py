@@ -4,7 +4,7 @@ Called by provisioning and by disruption. The rule: the claim says exactly what 
 the reservations that would do, and names the slot it holds; without one it does not list `reserved`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Final
@@ -13,12 +13,14 @@ from holdfast import names
 from holdfast.api.meta import ObjectMeta, OwnerReference
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeSelectorRequirement, ResourceRequirements
 from holdfast.api.nodepool import NodePool
+from holdfast.api.pods import Pod
+from holdfast.core.disruption.commands import Replacement
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import label_rules, resources
 from holdfast.model.requirements import Requirements
 from holdfast.ports import Recorder
 from holdfast.runtime.metrics import Metric
-from holdfast.state import nodepools
+from holdfast.state import nodepools, pod_states
 
 CREATED: Final = "karpenter_nodeclaims_created_total"
 METRICS: Final = (
@@ -69,6 +71,13 @@ def node_claim(
             expire_after=template.spec.expire_after,
         ),
     )
+
+
+def hold_annotations(one: Replacement, pods: Iterable[Pod]) -> dict[str, str]:
+    """What a NodeClaim has that waits for its slot: the instance that leaves the slot, and what made the pods it waits for."""
+    if one.waits_for_instance is None:
+        return {}
+    return {names.WAITS_FOR_INSTANCE: one.waits_for_instance, names.HELD_FOR: pod_states.makers(pods)}
 
 
 def count(recorder: Recorder, claim: NodeClaim, reason: str) -> None:

@@ -27,7 +27,7 @@ from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import pod_states, times
+from holdfast.state import times
 from holdfast.state.live import Live
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
@@ -133,17 +133,12 @@ class Queue:
         refused = admission.why_refused(seen)
         if refused is not None:
             raise errors.NotReady(f"NodePool {name}: {refused.text}")
+        pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
+        held = claim_writing.hold_annotations(one, pods)
         token = self._ids.token()[:_SUFFIX]
         return claim_writing.node_claim(
-            one.claim, pool, f"{name}-{token}", self._labels.well_known, annotations=self._waits(one)
+            one.claim, pool, f"{name}-{token}", self._labels.well_known, annotations=held
         )
-
-    def _waits(self, one: Replacement) -> dict[str, str]:
-        """What a claim says that waits for its slot: whose it was, and for whose pods it waits."""
-        if one.waits_for_instance is None:
-            return {}
-        pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
-        return {names.WAITS_FOR_INSTANCE: one.waits_for_instance, names.HELD_FOR: pod_states.makers(pods)}
 
     # --- Until its end --------------------------------------------------------------------------------
 

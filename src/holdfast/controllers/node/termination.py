@@ -21,6 +21,7 @@ from holdfast.controllers import claim_end, drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
+from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -48,7 +49,8 @@ _EXCLUDED: Final = {names.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
 class NodeTermination:
     name: Final = "node.termination"
 
-    def __init__(self, *, caches: Caches, doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, doors: Doors, holds: SlotHolds) -> None:
+        self._holds = holds
         self._nodes = caches.of(Node)
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
@@ -133,6 +135,9 @@ class NodeTermination:
     async def _drain(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
         if draft is not None and draft.holds(claim_conditions.DRAINED):
             return None
+        if draft is None or draft.condition(claim_conditions.DRAINED) is None:
+            with contextlib.suppress(errors.NotReady):  # a drain does not wait for a watch that is silent
+                await self._holds.ensure()
         pods = self._pods.get(node.metadata.name)
         decided = await self._evictions.drain(node, pods, now_s=self._clock.now_s(), until_s=until_s)
         if draft is not None and draft.condition(claim_conditions.DRAINED) is None:

@@ -24,6 +24,7 @@ from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.provisioning.batch import Batch
+from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling import admission, report
 from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.plan import Plan, PlannedClaim
@@ -73,8 +74,10 @@ class Provisioner:
         doors: Doors,
         settings: Settings,
         batching: BatchSettings,
+        holds: SlotHolds,
     ) -> None:
         self._live = live
+        self._holds = holds
         self._pods = caches.of(Pod)
         self._by_uid = self._pods.index(indexes.by_uid)
         self._pools = caches.of(NodePool)
@@ -164,6 +167,7 @@ class Provisioner:
             return RequeueAfter(due_s - now_s, "waiting for more pods")
         self._batch.close(now_s)
         self._again_s = now_s  # until this run has come to its end
+        self._unsure |= set(await self._holds.ensure())
         await self._settle()
         seen = await self._live.take()
         plan = await self._decide(seen)

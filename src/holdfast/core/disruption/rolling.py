@@ -30,6 +30,7 @@ class Need:
     terminate_first: bool  # whether the gate is open
     forced: bool = False  # pods that may not be evicted now are counted as well
     drain_bound_s: int | None = None
+    within_budgets: bool = True
 
 
 @dataclass
@@ -91,6 +92,22 @@ class Rolling:
             return why if why is not None and why.code is not Code.PODS_WITHOUT_PLACE else stuck
         return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
 
+    def held(self, one: Candidate) -> Replacement | None:
+        """The replacement that gets the slot of a node that is being deleted already; None: its pods need no new node that
+        is launched on demand, or its slot does not help. Such a node is deleted whatever budgets allow."""
+        answer = self.simulator.ask([one.node], Question(avoids_drifted=True))
+        if answer.stuck is None and all(claim.slot is not None for claim in answer.claims):
+            return None
+        if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
+            return None
+        need = Need(
+            Method.DRIFT, Reason.DRIFTED, "it is being deleted", 0, terminate_first=True, within_budgets=False
+        )
+        found = self.terminate_first(one, need)
+        if not isinstance(found, Command):
+            return None
+        return next(one for one in found.replacements if one.waits_for_instance is not None)
+
     def terminate_first(self, one: Candidate, need: Need, *, for_pending: bool = False) -> Command | Why:
         """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
         before and wait for a place, so the slot is held for whoever of those who wait would get it."""
@@ -104,7 +121,7 @@ class Rolling:
         if thief is not None:
             text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
             return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
-        away = self._too_many_away(one, need, id_)
+        away = self._too_many_away(one, need, id_) if need.within_budgets else None
         if away is not None:
             return away
         question = Question(

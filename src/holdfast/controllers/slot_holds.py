@@ -1,0 +1,122 @@
+"""Slots of nodes that are being deleted, held for their replacements.
+
+Called by node termination before it drains a node, and by provisioning before it plans. Disruption writes the replacement
+of a node in a full reservation before it deletes the node. A node that expires, that a user deletes, or that is
+deleted because its instance is unhealthy has no such replacement. The rules: before the first pod of such a node is
+evicted, the planner is asked whether the pods need the slot; if they do, a NodeClaim is written that waits for the
+instance, so nothing is launched on demand for these pods; each deletion is decided once, and the hold is the NodeClaim
+itself (docs/adr/0027).
+"""
+
+import asyncio
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import structlog
+
+from holdfast import errors, names
+from holdfast.api import claim_conditions, conditions, orders
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.controllers import claim_writing
+from holdfast.controllers.doors import Doors
+from holdfast.core.disruption.candidates import Survey
+from holdfast.core.disruption.commands import Replacement
+from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.rolling import Rolling
+from holdfast.core.disruption.simulator import Simulator
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches
+from holdfast.state import disruption_world
+from holdfast.state.disruption_world import Objects
+from holdfast.state.live import Live
+
+_SUFFIX: Final = 8
+
+
+class SlotHolds:
+    def __init__(self, *, live: Live, caches: Caches, doors: Doors, settings: Settings) -> None:
+        self._live = live
+        self._claims = caches.of(NodeClaim)
+        self._waiting = self._claims.index(_waits_for)
+        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._pods = caches.of(Pod).index(indexes.by_uid)
+        self._pools = caches.of(NodePool)
+        self._kube = doors.kube
+        self._compute = doors.compute
+        self._ids = doors.ids
+        self._recorder = doors.recorder
+        self._labels = doors.cloud.labels
+        self._settings = settings
+        self._decided: set[str] = set()  # uids of NodeClaims that are being deleted
+        self._lock = asyncio.Lock()
+        self._log = structlog.get_logger().bind(controller="slot_holds")
+
+    async def ensure(self) -> tuple[str, ...]:
+        """Decides about every node in a slot that is being deleted and not drained yet. The NodeClaims that were written."""
+        async with self._lock:
+            found = tuple(self._undecided())
+            if not found:
+                return ()
+            world = await self._world(found)
+            wanted = {claim.status.provider_id for claim in found}
+            decide = functools.partial(_replacements, settings=self._settings, provider_ids=wanted)
+            written = [await self._write(one) for one in await self._compute.run(decide, world)]
+            there = {claim.metadata.uid for claim in self._claims}
+            self._decided = (self._decided & there) | {claim.metadata.uid for claim in found}
+            return tuple(name for name in written if name)
+
+    def _undecided(self) -> Iterator[NodeClaim]:
+        """What disruption deletes has its replacement, or needs none. A drain that began was decided about."""
+        for claim in self._claims:
+            meta, provider_id = claim.metadata, claim.status.provider_id
+            if (
+                meta.deletion_timestamp is not None
+                and meta.uid not in self._decided
+                and meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
+                and provider_id
+                and orders.of(claim) is None
+                and conditions.find(claim.status.conditions, claim_conditions.DRAINED) is None
+                and not any(True for _ in self._waiting.get(provider_id))
+                and self._live.is_ours(claim.spec.node_class_ref)
+            ):
+                yield claim
+
+    async def _world(self, claims: Sequence[NodeClaim]) -> World:
+        seen = await self._live.take()
+        nodes = [node for claim in claims for node in self._nodes.get(claim.status.provider_id or "")]
+        return disruption_world.world(seen.snapshot, Objects((), claims, nodes), 0)
+
+    async def _write(self, one: Replacement) -> str | None:
+        pool = self._pools.get(("", one.claim.node_pool))
+        if pool is None:
+            return None
+        pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
+        name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
+        held = claim_writing.hold_annotations(one, pods)
+        claim = claim_writing.node_claim(one.claim, pool, name, self._labels.well_known, annotations=held)
+        try:
+            await self._kube.create(claim)
+        except errors.Unreachable as error:
+            self._log.warning("claim perhaps not written", nodeclaim=name, error=str(error))
+        except errors.HoldfastError as error:
+            self._log.error("claim not written", nodeclaim=name, error=str(error))
+            return None
+        claim_writing.count(self._recorder, claim, "held")
+        return name
+
+
+def _replacements(world: World, *, settings: Settings, provider_ids: set[str | None]) -> list[Replacement]:
+    survey = Survey(world)
+    rolling = Rolling(survey, Simulator(world, settings), settings)
+    going = [node for node in world.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
+    found = (rolling.held(survey.candidate(node)) for node in going)
+    return [one for one in found if one is not None]
+
+
+def _waits_for(claim: NodeClaim) -> tuple[str, ...]:
+    waits = claim.metadata.annotations.get(names.WAITS_FOR_INSTANCE)
+    return (waits,) if waits else ()

@@ -1,0 +1,157 @@
+"""Nodes in slots that expire, or that are deleted by a user or by EC2: the slot is held for the replacement, nothing is
+launched on demand, and each pod is restarted once. The real program, in virtual time."""
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api.pods import Pod
+from holdfast.core.disruption.inputs import MixedPools
+from holdfast.core.scheduling.request import Packing
+from holdfast.settings import Settings
+from holdfast.sim.ec2 import control
+from holdfast.sim.ec2.entities import Reservation
+
+LARGE = instance_types("m5.large")
+PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+Cause = Callable[[AppWorld], Awaitable[None]]
+
+
+def packed(packing: Packing, **disruption: Any) -> Settings:
+    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
+    changed = dataclasses.replace(app_world.SETTINGS.disruption, **disruption)
+    return dataclasses.replace(app_world.SETTINGS, planning=planning, disruption=changed)
+
+
+async def in_full_reservation(world: AppWorld, nodes: int = 1, **template: Any) -> Reservation:
+    """Pods, each alone on a node in a slot; the NodePool may launch on demand as well."""
+    slots = world.reserve(total=nodes)
+    await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")], **template)
+    await world.deploy("web", nodes, cpu="1500m")
+    await world.until_running(nodes)
+    await world.sleep(130)  # until the count shows the launches for sure
+    return slots
+
+
+async def delete_claims(world: AppWorld) -> None:
+    for claim in await world.claims():
+        await world.kube.delete(claim)
+
+
+async def delete_nodes(world: AppWorld) -> None:
+    for node in await world.nodes():
+        await world.kube.delete(node)
+
+
+async def until_replaced(world: AppWorld, slots: Reservation, nodes: int = 1) -> None:
+    """Until new nodes run in the slots; at no time does an instance run outside them."""
+    old = {machine.id for machine in world.machines if machine.state == "running"}
+
+    async def replaced() -> bool:
+        assert all(machine.reservation_id == slots.id for machine in world.machines)
+        new = {machine.id for machine in world.machines if machine.state == "running"} - old
+        return len(new) == nodes == len(await world.running())
+
+    await world.until(replaced, within_s=400)
+
+
+def restarts(world: AppWorld, pods: int = 1) -> int:
+    return len({pod.metadata.uid for pod in world.ever(Pod)}) - pods
+
+
+@PACKINGS
+@pytest.mark.parametrize("cause", [delete_claims, delete_nodes])
+def test_a_node_that_a_user_deletes_is_replaced_in_its_slot(packing: Packing, cause: Cause) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await in_full_reservation(world)
+        await cause(world)
+        await until_replaced(world, slots)
+        await world.sleep(120)
+        assert len(world.all_machines()) == 2
+        assert restarts(world) == 1
+
+    app_world.run(program, settings=packed(packing))
+
+
+@PACKINGS
+def test_a_node_that_expires_is_replaced_in_its_slot(packing: Packing) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await in_full_reservation(world, expireAfter="10m")
+        await world.sleep(300)
+        await until_replaced(world, slots)
+        await world.sleep(120)
+        assert len(world.all_machines()) == 2
+        assert restarts(world) == 1
+
+    app_world.run(program, settings=packed(packing))
+
+
+def test_an_unhealthy_instance_is_replaced_in_its_slot() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await in_full_reservation(world)
+        control.impair(world.ec2.world, world.machines[0].id)
+        await until_replaced(world, slots)
+        await world.sleep(120)
+        assert len(world.all_machines()) == 2
+        assert restarts(world) == 1
+
+    app_world.run(program)
+
+
+def test_several_nodes_that_are_deleted_at_once_are_each_replaced_in_their_slot() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await in_full_reservation(world, nodes=3)
+        await delete_claims(world)
+        await until_replaced(world, slots, nodes=3)
+        await world.sleep(120)
+        assert len(world.all_machines()) == 6
+        assert restarts(world, pods=3) == 3
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("after_s", [0.2, 2, 20, 50])
+def test_a_restart_keeps_the_slot_held(after_s: float) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await in_full_reservation(world)
+        await delete_claims(world)
+        await world.sleep(after_s)
+        await world.restart()
+        await until_replaced(world, slots)
+        await world.sleep(120)
+        assert len(world.all_machines()) == 2
+        assert restarts(world) == 1
+
+    app_world.run(program)
+
+
+def test_no_slot_is_held_where_the_drain_would_wait_for_the_slot_for_ever() -> None:
+    """The disruption budget allows no eviction, so the instance never leaves the slot that its replacement would wait for."""
+
+    async def program(world: AppWorld) -> None:
+        await in_full_reservation(world)
+        await world.forbid_evictions()
+        await delete_claims(world)
+        await world.sleep(60)
+        assert not [
+            claim for claim in await world.claims() if names.WAITS_FOR_INSTANCE in claim.metadata.annotations
+        ]
+        assert len(await world.running()) == 1
+
+    app_world.run(program)
+
+
+def test_with_roll_mixed_pools_fallback_a_node_is_launched_on_demand_at_once() -> None:
+    async def program(world: AppWorld) -> None:
+        await in_full_reservation(world)
+        await delete_claims(world)
+        await world.sleep(10)
+        assert {machine.reservation_id for machine in world.machines} >= {""}
+
+    app_world.run(program, settings=packed(Packing.COST, roll_mixed_pools=MixedPools.FALLBACK))
