@@ -142,7 +142,7 @@ def test_names_are_lower_case_with_dashes_and_what_is_unknown_does_not_exist() -
 
 def test_every_shipped_type_states_every_label() -> None:
     stated = {*aws.SELECTABLE_LABELS, aws.ZONE_ID, *names.WELL_KNOWN_LABELS}
-    stated -= {names.NODEPOOL, aws.EC2NODECLASS, aws.PLACEMENT_GROUP_ID, aws.PLACEMENT_GROUP_PARTITION}
+    stated -= {names.NODEPOOL, aws.EC2NODECLASS}
     for region in ec2.region_names():
         for info in ec2.region(region).types:
             found = labels(info)

@@ -3,7 +3,7 @@
 import pytest
 
 from doors import ManualClock
-from holdfast.state.nominations import WINDOW_S, Nominations
+from holdfast.state.nominations import NODES_MAX, WINDOW_S, Nominations
 
 
 def kept(nominations: Nominations, *pods: str, coming: dict[str, bool]) -> list[str | None]:
@@ -48,3 +48,48 @@ def test_a_pod_that_is_bound_is_forgotten() -> None:
     nominations.promise(["a", "b"], "claim", ready=False)
     nominations.keep(["b"], lambda _: True)
     assert nominations.pods_of("claim") == ["b"]
+
+
+def came_up_without_it(nominations: Nominations, clock: ManualClock, pod: str) -> None:
+    nominations.promise([pod], "claim", ready=False)
+    nominations.keep([pod], {"claim": False}.get)  # the node is up, and the time to bind begins
+    clock.advance(WINDOW_S)
+    nominations.keep([pod], {"claim": False}.get)
+
+
+def test_a_pod_that_is_bound_to_none_of_its_nodes_is_delayed_longer_with_each_of_them() -> None:
+    clock = ManualClock()
+    nominations = Nominations(clock)
+    for _ in range(NODES_MAX - 1):
+        came_up_without_it(nominations, clock, "a")
+    assert not nominations.delayed()
+    for delay_s in (60, 120, 240):
+        came_up_without_it(nominations, clock, "a")
+        clock.advance(delay_s - 1)
+        assert nominations.delayed() == {"a"}
+        clock.advance(1)
+        assert not nominations.delayed()
+    for _ in range(20):
+        came_up_without_it(nominations, clock, "a")
+    clock.advance(3600)
+    assert not nominations.delayed()
+
+
+def test_a_pod_that_is_bound_or_deleted_is_forgotten() -> None:
+    clock = ManualClock()
+    nominations = Nominations(clock)
+    for _ in range(NODES_MAX):
+        came_up_without_it(nominations, clock, "a")
+    nominations.keep([], lambda _: None)
+    assert not nominations.delayed()
+    assert nominations.unbound("a") == 0
+
+
+def test_a_node_that_was_there_before_does_not_count_as_launched_for_the_pod() -> None:
+    clock = ManualClock()
+    nominations = Nominations(clock)
+    for _ in range(NODES_MAX):
+        nominations.promise(["a"], "node", ready=True)
+        clock.advance(WINDOW_S)
+        nominations.keep(["a"], {"node": False}.get)
+    assert not nominations.delayed()

@@ -10,6 +10,9 @@ from typing import Final
 
 from holdfast.ports import Clock
 
+NODES_MAX: Final = 3  # that are launched for a pod and come up without it, before the next one is delayed
+_DELAY_FIRST_S: Final = 60.0
+_DELAY_MAX_S: Final = 3600.0
 WINDOW_S: Final = 20.0  # after a node is ready: how long kube-scheduler may take to bind what was promised
 
 
@@ -17,6 +20,10 @@ class Nominations:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._promised: dict[str, tuple[str, float | None]] = {}  # uid -> node or claim, and until when
+        self._new: set[str] = set()  # pods that are promised a node which was launched for them
+        self._unbound: dict[
+            str, tuple[int, float]
+        ] = {}  # uid -> nodes that came up without the pod, and when the last did
 
     def __len__(self) -> int:
         return len(self._promised)
@@ -30,6 +37,7 @@ class Nominations:
         until_s = self._clock.monotonic_s() + WINDOW_S if ready else None
         for pod in pods:
             self._promised[pod] = (place, until_s)
+            (self._new.discard if ready else self._new.add)(pod)
 
     def place_of(self, pod: str) -> str | None:
         """Where a pod is on its way to."""
@@ -55,11 +63,31 @@ class Nominations:
         for pod, promised in self._promised.items():
             place, until_s = promised
             coming = to_come[place] if pod in expected else None
-            if coming is None or (until_s is not None and until_s <= now_s):
+            if coming is None:
+                continue
+            if until_s is not None and until_s <= now_s:
+                if pod in self._new:
+                    self._unbound[pod] = (self.unbound(pod) + 1, now_s)
                 continue
             has_come = until_s is None and not coming  # from now on the time counts
             kept[pod] = (place, now_s + WINDOW_S) if has_come else promised
         self._promised = kept
+        self._new &= kept.keys()
+        self._unbound = {pod: one for pod, one in self._unbound.items() if pod in expected}
+
+    def unbound(self, pod: str) -> int:
+        """How many nodes came up for a pod that kube-scheduler did not bind to them."""
+        return self._unbound.get(pod, (0, 0.0))[0]
+
+    def delayed(self) -> frozenset[str]:
+        """Pods that no node is launched for now: too many came up without them. The delay doubles with each node."""
+        now_s = self._clock.monotonic_s()
+        return frozenset(
+            pod
+            for pod, (count, at_s) in self._unbound.items()
+            if count >= NODES_MAX
+            and now_s < at_s + min(_DELAY_FIRST_S * 2.0 ** min(count - NODES_MAX, 16), _DELAY_MAX_S)
+        )
 
     def places(self) -> frozenset[str]:
         """Nodes and claims that pods are on their way to; they are not to be disrupted (ST-12)."""

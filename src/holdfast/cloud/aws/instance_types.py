@@ -54,6 +54,7 @@ def type_requirements(info: InstanceTypeInfo, shape: NodeShape, available: Avail
     reserved = available.reservations
     return requirements.of(
         *type_labels.of_type(info, shape.family, available.region),
+        *type_labels.of_placement_group(shape.placement_group),
         labels.one_of(names.CAPACITY_TYPE, *sorted(available.capacity_types)),
         labels.one_of(names.ZONE, *sorted({zone.name for zone in available.zones})),
         *([labels.one_of(aws.ZONE_ID, *zone_ids)] if zone_ids else []),

@@ -41,6 +41,9 @@ class NodeShape:
     eviction_memory: Threshold | None = None  # None: the kubelet's own
     eviction_storage: Threshold | None = None
     efa_only: int | None = None  # interfaces for EFA alone; None: the class has no list of interfaces
+    placement_group: str | None = (
+        ""  # the id of the placement group; None: the class selects it by name; "": none
+    )
     efa_only_first_card: int = 0  # those of them that take the place of an address-bearing interface
 
 
@@ -63,6 +66,7 @@ def of(node_class: EC2NodeClass | None) -> NodeShape:
         eviction_memory=_threshold(eviction, "memory.available"),
         eviction_storage=_threshold(eviction, "nodefs.available"),
         efa_only=len(efa_only) if spec.network_interfaces else None,
+        placement_group="" if spec.placement_group_selector is None else spec.placement_group_selector.id,
         efa_only_first_card=efa_only.count(0),
     )
 

@@ -49,6 +49,14 @@ def of_type(info: InstanceTypeInfo, family: Family, region: str) -> list[Require
     ]
 
 
+def of_placement_group(group: str | None) -> Iterable[Requirement]:
+    """EC2 chooses the partition when it launches, so no pod can be promised one: nodes would be launched for it without
+    end. `group`: an id; empty where the class selects none; None where it is not known."""
+    yield one_of(aws.PLACEMENT_GROUP_PARTITION)
+    if group is not None:
+        yield _known(aws.PLACEMENT_GROUP_ID, group)
+
+
 def _from_name(name: str) -> Iterable[Requirement]:
     family, _, size = name.partition(".")
     parts = _NAME.match(name)

@@ -27,7 +27,7 @@ from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling import admission, report
 from holdfast.core.scheduling.columns import Memory
-from holdfast.core.scheduling.plan import Plan, PlannedClaim
+from holdfast.core.scheduling.plan import Plan, PlannedClaim, Reason, ReasonCode, Unplaced
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.runtime import indexes
@@ -169,7 +169,7 @@ class Provisioner:
         self._again_s = now_s  # until this run has come to its end
         self._unsure |= set(await self._holds.ensure())
         await self._settle()
-        seen = await self._live.take()
+        seen = self._without_delayed(await self._live.take())
         plan = await self._decide(seen)
         self._answered((*(pod.uid for pod in seen.snapshot.pending), *(one.pod for one in seen.rejected)))
         wrote = await self._act(plan, seen)
@@ -182,6 +182,28 @@ class Provisioner:
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
         return RequeueAfter(_AGAIN_S, f"{left} pods have no place, {promised} are promised one", did)
+
+    def _without_delayed(self, seen: Seen) -> Seen:
+        """Without pods that several nodes came up for and that are bound to none: whatever the cause, launches for a pod
+        that never binds have a bound."""
+        delayed = self._live.nominations.delayed()
+        if not delayed:
+            return seen
+        found = [pod for pod in seen.snapshot.pending if pod.uid in delayed]
+        pending = tuple(pod for pod in seen.snapshot.pending if pod.uid not in delayed)
+        return dataclasses.replace(
+            seen,
+            snapshot=dataclasses.replace(seen.snapshot, pending=pending),
+            rejected=(*seen.rejected, *(Unplaced(pod.uid, (self._not_bound(pod.uid),)) for pod in found)),
+        )
+
+    def _not_bound(self, uid: str) -> Reason:
+        count = self._live.nominations.unbound(uid)
+        text = (
+            f"{count} nodes were launched for this pod and kube-scheduler bound it to none of them; "
+            "the next one is delayed. Compare the events of kube-scheduler with the labels and taints of the nodes"
+        )
+        return Reason(ReasonCode.NOT_BOUND, text)
 
     async def _decide(self, seen: Seen) -> Plan:
         began_s = self._clock.monotonic_s()

@@ -28,6 +28,7 @@ class ReasonCode(enum.StrEnum):
     LIMITS = "Limits"
     MIN_VALUES = "MinValues"
     WAITS_FOR_SLOT = "WaitsForSlot"
+    NOT_BOUND = "NotBound"
     # of pods that did not get a reserved slot
     EXCLUDES_RESERVED = "ExcludesReserved"
     NO_RESERVATION_SELECTED = "NoReservationSelected"

@@ -1,0 +1,83 @@
+"""Pods that kube-scheduler binds to none of the nodes that are launched for them: launches have a bound, and events name
+the cause. The real program, in virtual time."""
+
+import contextlib
+import dataclasses
+
+import msgspec
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import errors
+from holdfast.api import aws
+from holdfast.api.nodes import NodeTaint
+from holdfast.core.scheduling.request import Packing
+from holdfast.settings import Settings
+
+LARGE = instance_types("m5.large")
+TAINT = NodeTaint(key="example.com/quarantine", effect="NoSchedule")
+PACKINGS = pytest.mark.parametrize("packing", list(Packing))
+
+
+def packed(packing: Packing) -> Settings:
+    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
+    return dataclasses.replace(app_world.SETTINGS, planning=planning)
+
+
+async def taint_every_node(world: AppWorld, seconds: int) -> None:
+    """What an agent does that the NodePool does not know of: every new node has a taint that the pod does not tolerate."""
+    for _ in range(seconds):
+        await world.sleep(1)
+        for node in await world.nodes():
+            if node.metadata.deletion_timestamp is None and TAINT not in node.spec.taints:
+                taints = [msgspec.to_builtins(taint) for taint in (*node.spec.taints, TAINT)]
+                with contextlib.suppress(errors.Conflict):
+                    await world.kube.patch(node, {"spec": {"taints": taints}}, only_if_unchanged=True)
+
+
+@PACKINGS
+def test_launches_for_a_pod_that_never_binds_are_bounded(packing: Packing) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
+        await world.deploy("web", 1, cpu="1500m")
+        await taint_every_node(world, 20 * 60)
+        assert 3 <= len(world.all_machines()) <= 8
+        found = [
+            event
+            for event in await world.events("FailedScheduling")
+            if "nodes were launched" in event.message
+        ]
+        assert found
+        assert found[0].type == "Warning"
+
+    app_world.run(program, settings=packed(packing))
+
+
+def test_a_pod_is_bound_soon_after_the_cause_is_gone() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
+        await world.deploy("web", 1, cpu="1500m")
+        await taint_every_node(world, 200)
+        await world.until_running(1, within_s=200)
+        await world.deploy("more", 1, cpu="1500m")
+        await world.until_running(1, "more", within_s=60)
+
+    app_world.run(program)
+
+
+@PACKINGS
+@pytest.mark.parametrize("key", [aws.PLACEMENT_GROUP_PARTITION, aws.PLACEMENT_GROUP_ID])
+def test_a_placement_group_that_no_nodepool_can_give_is_refused(packing: Packing, key: str) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
+        await world.deploy("web", 1, cpu="1500m", nodeSelector={key: "3"})
+        await world.sleep(300)
+        assert world.all_machines() == []
+        said = [event.message for event in await world.events("FailedScheduling")]
+        assert any(key in message for message in said), said
+
+    app_world.run(program, settings=packed(packing))
