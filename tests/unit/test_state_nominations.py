@@ -93,3 +93,28 @@ def test_a_node_that_was_there_before_does_not_count_as_launched_for_the_pod() -
         clock.advance(WINDOW_S)
         nominations.keep(["a"], {"node": False}.get)
     assert not nominations.delayed()
+
+
+def test_a_claim_is_void_once_none_of_its_pods_needs_it() -> None:
+    nominations = Nominations(ManualClock())
+    nominations.promise(["a", "b"], "claim", ready=False, written=True)
+    nominations.keep(["b"], {"claim": True}.get)
+    assert not nominations.is_void("claim")
+    nominations.keep([], {"claim": True}.get)
+    assert nominations.is_void("claim")
+    nominations.promise(["c"], "claim", ready=False)
+    assert not nominations.is_void("claim")
+
+
+def test_a_claim_that_was_written_for_more_than_pods_is_never_void() -> None:
+    nominations = Nominations(ManualClock())
+    nominations.promise(["a"], "replacement", ready=False)
+    nominations.keep([], {"replacement": True}.get)
+    assert not nominations.is_void("replacement")
+
+
+def test_a_claim_that_is_not_in_the_cache_yet_is_not_void() -> None:
+    nominations = Nominations(ManualClock())
+    nominations.promise(["a"], "claim", ready=False, written=True)
+    nominations.keep(["a"], lambda _: None)
+    assert not nominations.is_void("claim")

@@ -20,6 +20,8 @@ class Nominations:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._promised: dict[str, tuple[str, float | None]] = {}  # uid -> node or claim, and until when
+        self._written: set[str] = set()  # NodeClaims that were written for pods of this table
+        self._void: set[str] = set()  # of those, the ones whose pods are all bound elsewhere or deleted
         self._new: set[str] = set()  # pods that are promised a node which was launched for them
         self._unbound: dict[
             str, tuple[int, float]
@@ -32,8 +34,12 @@ class Nominations:
         """Pods, and where they are on their way to."""
         return ((pod, place) for pod, (place, _) in self._promised.items())
 
-    def promise(self, pods: Iterable[str], place: str, *, ready: bool) -> None:
-        """A node that exists is waited for as long as kube-scheduler may take; one to come, until it has come."""
+    def promise(self, pods: Iterable[str], place: str, *, ready: bool, written: bool = False) -> None:
+        """A node that exists is waited for as long as kube-scheduler may take; one to come, until it has come. `written`:
+        the place is a NodeClaim that was written for these pods and for nothing else."""
+        if written:
+            self._written.add(place)
+        self._void.discard(place)
         until_s = self._clock.monotonic_s() + WINDOW_S if ready else None
         for pod in pods:
             self._promised[pod] = (place, until_s)
@@ -62,6 +68,8 @@ class Nominations:
         kept: dict[str, tuple[str, float | None]] = {}
         for pod, promised in self._promised.items():
             place, until_s = promised
+            if pod not in expected and to_come[place] and place in self._written:
+                self._void.add(place)
             coming = to_come[place] if pod in expected else None
             if coming is None:
                 continue
@@ -73,7 +81,14 @@ class Nominations:
             kept[pod] = (place, now_s + WINDOW_S) if has_come else promised
         self._promised = kept
         self._new &= kept.keys()
+        self._void -= self.places()
+        self._written = {place for place in self._written if place in to_come or is_to_come(place)}
+        self._void &= self._written
         self._unbound = {pod: one for pod, one in self._unbound.items() if pod in expected}
+
+    def is_void(self, place: str) -> bool:
+        """Whether every pod that a NodeClaim was written for was bound elsewhere, or deleted, while it was to come."""
+        return place in self._void
 
     def unbound(self, pod: str) -> int:
         """How many nodes came up for a pod that kube-scheduler did not bind to them."""

@@ -70,6 +70,8 @@ class Launch:
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
             return Wait(left_s, "its launch failed a moment ago")
+        if names.LAUNCH_TOKEN not in draft.annotations and self._live.nominations.is_void(draft.name):
+            return End("not_needed", "the pods that it was written for run on other nodes, or are deleted")
         if _waits(draft) and not await self._is_its_turn(draft):
             return _waiting(draft, "its slot is not free yet")
         node_class = self._live.node_class(draft.claim.spec.node_class_ref)

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -215,13 +216,30 @@ class Provisioner:
     async def _act(self, plan: Plan, seen: Seen) -> int:
         """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
-        allowed = [claim for claim in plan.claims if claim.node_pool not in refused]
+        pending = {pod.uid for pod in seen.snapshot.pending}
+        allowed = [
+            claim
+            for claim in plan.claims
+            if claim.node_pool not in refused and self._is_needed(claim, pending)
+        ]
         ready = {node.name for node in seen.snapshot.nodes if node.initialized}
         for placed in plan.placed:
             self._live.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
         with self._live.holding(Counter(claim.slot for claim in allowed if claim.slot)) as held:
             writable = tuple(self._with_slots(allowed, held))
             return sum(await asyncio.gather(*(self._write(claim) for claim in writable)))
+
+    def _is_needed(self, claim: PlannedClaim, pending: AbstractSet[str]) -> bool:
+        """Whether a pod of a planned claim still needs a node. A plan takes time; kube-scheduler may have bound its pods to
+        capacity that got free meanwhile. Pods of nodes that drain were bound before."""
+        found = {pod.metadata.uid: pod for pod in self._pods_by_uid(claim.pods)}
+        needed = any(
+            uid in found and not (uid in pending and found[uid].spec.node_name) for uid in claim.pods
+        )
+        if not needed:
+            why = "its pods were bound to other nodes or deleted while the plan was made"
+            self._log.info("claim not written", nodepool=claim.node_pool, why=why)
+        return needed
 
     def _with_slots(self, claims: Sequence[PlannedClaim], held: Counter[str]) -> Iterator[PlannedClaim]:
         """Claims whose slot is held for them, and those that need none. Where disruption was quicker, the pods are
@@ -258,7 +276,7 @@ class Provisioner:
             written = await self._create(planned, pool)
         if written is None:
             return False
-        self._live.nominations.promise(planned.pods, written.metadata.name, ready=False)
+        self._live.nominations.promise(planned.pods, written.metadata.name, ready=False, written=True)
         claim_writing.count(self._recorder, written, "provisioned")
         for pod in self._pods_by_uid(planned.pods):
             self._recorder.event(pod, report.NOMINATED, f"it should go on NodeClaim {written.metadata.name}")
