@@ -1,5 +1,6 @@
 """Nodes of a simulated cluster: what instances become, by their type and their user data alone."""
 
+import msgspec
 import pytest
 
 from cluster_world import World, reason, run
@@ -137,5 +138,20 @@ def test_local_disks_made_one_take_the_place_of_the_root_volume() -> None:
             amounts.parse((await world.node_of(raided)).status["capacity"]["ephemeral-storage"])
             == 75 * 10**12
         )
+
+    run(program)
+
+
+def test_a_node_has_its_capacity_from_its_first_version_on() -> None:
+    """A real kubelet registers with its status. A controller that saw the Node without it would record a capacity of 0."""
+
+    async def program(world: World) -> None:
+        world.launch()
+        await world.nodes_ready(1)
+        changes = world.server.registry.store.bucket("/nodes").changes(0)
+        first = msgspec.json.decode(changes[0].after.body)["status"]
+        assert first["capacity"]["cpu"] == "2"
+        assert amounts.of(first["allocatable"])["memory"] > 0
+        assert {one["type"] for one in first["conditions"]} >= {"Ready", "MemoryPressure"}
 
     run(program)

@@ -8,6 +8,8 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from holdfast import errors, names
 from holdfast.api.meta import ObjectMeta, OwnerReference
 from holdfast.data.ec2 import InstanceTypeInfo
@@ -78,6 +80,7 @@ class Kubelet:
     # --- The Node -----------------------------------------------------------------------------------
 
     async def _register(self) -> None:
+        """As a real kubelet: the new Node has its capacity and its conditions from its first version on."""
         uninitialized = {"key": names.UNINITIALIZED_TAINT, "value": "true", "effect": NO_SCHEDULE}
         # The API server of a real cluster adds this one to every new Node.
         not_ready = {"key": names.NOT_READY_TAINT, "effect": NO_SCHEDULE}
@@ -88,13 +91,14 @@ class Kubelet:
                 "taints": [*self._told.taints, uninitialized, not_ready],
             },
         )
+        status = self._status() | {"conditions": self._conditions(node, ready=False)}
         try:
-            made = await self._engine.kube.create(node)
+            made = await self._engine.kube.create(msgspec.structs.replace(node, status=status))
         except errors.AlreadyExists:  # it was started again
             made = await self._engine.kube.get(Node, self.node)
+            status = self._status() | {"conditions": self._conditions(made, ready=False)}
+            await self._engine.kube.patch(made, {"status": status}, status=True, only_if_unchanged=True)
         self._uid = made.metadata.uid
-        status = self._status() | {"conditions": self._conditions(made, ready=False)}
-        await self._engine.kube.patch(made, {"status": status}, status=True, only_if_unchanged=True)
         await self._renew()
         self.registered = True
 

@@ -63,7 +63,9 @@ class Scheduler:
                     await self._schedule(current)
                 except errors.NotFound:
                     self._seats.take(current)
-                except errors.HoldfastError:  # it changed, or nobody answered: later, then
+                except errors.HoldfastError as error:  # it changed, or nobody answered: later, then
+                    if isinstance(error, errors.Unreachable) and await self._is_bound(current):
+                        continue  # the answer was lost, and the pod takes up its capacity
                     self._seats.take(current)
                     self._waiting[current.metadata.namespace, current.metadata.name] = None
                     self._help()
@@ -100,6 +102,17 @@ class Scheduler:
                 target=ObjectReference(api_version="v1", kind="Node", name=node),
             )
         )
+
+    async def _is_bound(self, pod: Pod) -> bool:
+        while True:
+            try:
+                found = await self._kube.get(Pod, pod.metadata.name, pod.metadata.namespace)
+            except errors.NotFound:
+                return False
+            except errors.HoldfastError:
+                await self._engine.clock.sleep(_AGAIN_S)
+            else:
+                return found.metadata.uid == pod.metadata.uid and bool(pods.node_of(found))
 
     async def _select(self, volumes: scheduling_volumes.Volumes, node: str) -> None:
         """Says where the pod's volumes are to be made. The pod is tried again when they are."""
