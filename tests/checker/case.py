@@ -109,6 +109,18 @@ class Case:
         return shape.namespace in wanted.namespaces or labels.selects(wanted.namespace_selector, marks)
 
 
+def per_pod(plan: Plan) -> Plan:
+    """The plan with one entry for each pod that has reasons: the document has one for all pods that share them."""
+    lists = ("unplaced", "waiting", "notReserved")
+    told = {key: [one for entry in plan.get(key, ()) for one in _entries(entry)] for key in lists}
+    return {**plan, **told}
+
+
+def _entries(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    rest = {key: value for key, value in entry.items() if key != "pods"}
+    return [{"pod": pod, **rest} for pod in entry["pods"]] if "pods" in entry else [entry]
+
+
 def build(world: World, plan: Plan) -> Case:
     pool_machines = {pool.name: machines.of_pool(world, pool) for pool in world.pools.values()}
     bound: dict[str, list[Pod]] = {}
@@ -119,7 +131,7 @@ def build(world: World, plan: Plan) -> Case:
     for index, claim in enumerate(plan.get("claims", ())):
         if claim["nodePool"] in world.pools:
             places.append(_claim(world, index, claim, pool_machines[claim["nodePool"]]))
-    return Case(world, plan, world.reservations(), pool_machines, places)
+    return Case(world, per_pod(plan), world.reservations(), pool_machines, places)
 
 
 def _node(world: World, node: Node, bound: list[Pod], on_nodes: Mapping[str, list[str]]) -> Place:

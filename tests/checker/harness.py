@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
     @property
     def pods(self) -> int:
-        return self.placed + len(self.plan["unplaced"]) + len(self.plan["waiting"])
+        return self.placed + sum(len(one["pods"]) for one in self.plan["unplaced"] + self.plan["waiting"])
 
     @property
     def placed(self) -> int:

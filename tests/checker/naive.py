@@ -81,7 +81,7 @@ def _document(looked_at: Case, unplaced: list[Pod]) -> dict[str, Any]:
         "kind": "Plan",
         "claims": claims,
         "nodes": [{"name": one.name, "pods": sorted(pod.name for pod in one.planned)} for one in nodes],
-        "unplaced": [{"pod": pod.name, "reasons": [_reason(looked_at)]} for pod in unplaced],
+        "unplaced": [{"pods": [pod.name], "reasons": [_reason(looked_at)]} for pod in unplaced],
         "waiting": [],
         "notReserved": [],
         "cost": writing.cost(claims),
@@ -89,7 +89,7 @@ def _document(looked_at: Case, unplaced: list[Pod]) -> dict[str, Any]:
     }
 
 
-def _reason(looked_at: Case) -> dict[str, str]:
+def _reason(looked_at: Case) -> dict[str, Any]:
     pools: list[Pool] = list(looked_at.world.pools.values())
     code = "Requirements" if pools else "NoNodePool"
-    return {"code": code, "subject": "", "text": "no place takes it"}
+    return {"code": code, "kind": "", "subjects": [], "more": 0, "text": "no node takes it"}

@@ -160,11 +160,11 @@ _FAULTS: Final[tuple[tuple[Fault, frozenset[str], Callable[[World], bool]], ...]
 
 
 def missed(ours: Mapping[str, Any], names: set[str], later: frozenset[str]) -> frozenset[Missed | str]:
-    told = {one["pod"]: one["reasons"] for one in ours["unplaced"]}
+    told = {pod: one["reasons"] for one in ours["unplaced"] for pod in one["pods"]}
     return frozenset(Missed.LATER if name in later else _missed(name, told[name]) for name in names)
 
 
-def _missed(name: str, reasons: list[dict[str, str]]) -> Missed | str:
+def _missed(name: str, reasons: list[dict[str, Any]]) -> Missed | str:
     codes = {one["code"] for one in reasons}
     if ReasonCode.LIMITS in codes:
         return Missed.LIMITS

@@ -9,6 +9,7 @@ there. Of the requirements of claims, those keys are compared that the section m
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,9 @@ def told(made: dict[str, Any], keys: set[str]) -> dict[str, Any]:
     return {
         "claims": in_order(numbered("nodes", [claim(one, keys) for one in made["claims"]])),
         "nodes": in_order([{"name": one["name"], "pods": owners(one["pods"])} for one in made["nodes"]]),
-        "unplaced": in_order(numbered("pods", map(unplaced, made["unplaced"]))),
-        "waiting": in_order(numbered("pods", map(unplaced, made["waiting"]))),
-        "notReserved": in_order(numbered("pods", map(unplaced, made["notReserved"]))),
+        "unplaced": in_order(numbered("pods", unplaced(made["unplaced"]))),
+        "waiting": in_order(numbered("pods", unplaced(made["waiting"]))),
+        "notReserved": in_order(numbered("pods", unplaced(made["notReserved"]))),
         "slotsLeft": made["slotsLeft"],
         "costPerHour": made["cost"]["perHour"],
     }
@@ -156,9 +157,11 @@ def claim(one: dict[str, Any], keys: set[str]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value}
 
 
-def unplaced(one: dict[str, Any]) -> dict[str, Any]:
-    told_of = {"of": owner(one["pod"]), "reasons": [f"{r['code']} {r['subject']}" for r in one["reasons"]]}
-    return told_of | {key: one[key] for key in ("reservation", "until") if key in one}
+def unplaced(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for one in entries:
+        reasons = [f"{r['code']} {subject}" for r in one["reasons"] for subject in r["subjects"]]
+        told_of = {"reasons": reasons} | {key: one[key] for key in ("reservation", "until") if key in one}
+        yield from ({"of": owner(pod), **told_of} for pod in one["pods"])
 
 
 def owners(pods: list[str]) -> dict[str, int]:

@@ -99,7 +99,7 @@ def test_every_pod_is_placed_or_explained(tmp_path: Path) -> None:
     pinned = pod("pinned", nodeSelector={"kubernetes.io/hostname": "node-a"})
     made = plan(tmp_path, *WORLD[:3], node, pod("small"), huge, pinned)
     assert made["nodes"] == [{"name": "node-a", "pods": ["default/small"]}]
-    assert [(one["pod"], one["reasons"][0]["code"]) for one in made["unplaced"]] == [
+    assert [(*one["pods"], one["reasons"][0]["code"]) for one in made["unplaced"]] == [
         ("default/huge", "Resources"),
         ("default/pinned", "Invalid"),
     ]

@@ -7,6 +7,8 @@ from typing import Any
 from holdfast import names
 from holdfast.cli import plan_table
 from holdfast.core.scheduling.plan import (
+    NODE_POOL,
+    RESERVATION,
     NotReserved,
     Placed,
     Plan,
@@ -42,7 +44,7 @@ def claim(*pods: str, slot: str | None = None, price: int | None = 96_000_000, *
 
 
 def reason(code: ReasonCode, subject: str) -> Reason:
-    return Reason(code, "...", subject)
+    return Reason(code, "...", (subject,), NODE_POOL)
 
 
 def plan(*claims: PlannedClaim, **more: Any) -> Plan:
@@ -67,7 +69,9 @@ EXAMPLE = plan(
     ),
     slots_left=(("cr-1", 1),),
 )
-NOT_RESERVED = [NotReserved("default/web-4", (reason(ReasonCode.EXCLUDES_RESERVED, "cr-1"),))]
+NOT_RESERVED = [
+    NotReserved("default/web-4", (Reason(ReasonCode.EXCLUDES_RESERVED, "...", ("cr-1",), RESERVATION),))
+]
 
 
 def test_the_document_is_the_one_in_docs() -> None:
@@ -112,7 +116,7 @@ def test_requirements_keep_min_values_and_leave_out_what_is_not_there() -> None:
 def test_rejected_pods_are_among_those_not_placed() -> None:
     rejected = [Unplaced("default/a", (reason(ReasonCode.INVALID, "x"),))]
     got = plan_document.document(EXAMPLE, rejected=rejected)
-    assert [one["pod"] for one in got["unplaced"]] == ["default/a", "default/web-2"]
+    assert [one["pods"] for one in got["unplaced"]] == [["default/a"], ["default/web-2"]]
 
 
 def table(made: Plan, **more: Any) -> list[str]:
@@ -131,15 +135,15 @@ def test_tables_say_what_the_document_says() -> None:
         "",
         "Not placed",
         "  PODS           WHY",
-        "  default/web-2  default: ...",
+        "  default/web-2  NodePool default: ...",
         "",
         "Waiting for a slot",
-        "  POD            RESERVATION  UNTIL                 WHY",
+        "  PODS           RESERVATION  UNTIL                 WHY",
         "  default/web-3  cr-1         2026-11-15T10:05:00Z  -",
         "",
         "Not in a reservation",
         "  PODS           WHY",
-        "  default/web-4  cr-1: ...",
+        "  default/web-4  reservation cr-1 ...",
         "",
         "Cost: $0 an hour for 1 new node; packing: first-fit",
         "Slots left: cr-1 1",
@@ -158,8 +162,29 @@ def test_many_equal_pods_are_one_row() -> None:
     made = plan(claim(*(f"q{n}" for n in range(5)), price=None), unplaced=unplaced)
     rows = table(made)
     assert rows[2].endswith("-     ?    q0, q1, q2 and 2 more")
-    assert rows[6] == "  p0, p1, p2 and 6 more  pool: ..."
+    assert rows[6] == "  p0, p1, p2 and 6 more  NodePool pool: ..."
 
 
 def test_an_empty_plan_is_one_line() -> None:
     assert table(plan()) == ["Cost: $0 an hour for 0 new nodes; packing: first-fit"]
+
+
+def test_the_document_grows_with_causes_and_not_with_pods_and_reservations() -> None:
+    ids = tuple(f"cr-{n:017x}" for n in range(600))
+    reasons = (Reason(ReasonCode.FULL, "has no free slot", ids, RESERVATION),)
+    made = plan(claim("a"))
+    got = plan_document.document(made, not_reserved=[NotReserved(f"p{n:04}", reasons) for n in range(2500)])
+    (entry,) = got["notReserved"]
+    assert len(entry["pods"]) == 2500
+    assert [(r["subjects"], r["more"]) for r in entry["reasons"]] == [(list(ids[:6]), 594)]
+    lines = list(plan_table.lines(got))
+    assert lines[6].startswith("  p0000, p0001, p0002 and 2,497 more  reservations cr-00000000000000000, ")
+    assert lines[6].endswith(" and 594 more: each has no free slot")
+
+
+def test_a_pod_with_several_reasons_has_a_line_for_each() -> None:
+    reasons = (reason(ReasonCode.LIMITS, "a"), reason(ReasonCode.TAINT, "b"))
+    assert table(plan(unplaced=(Unplaced("p", reasons),)))[2:4] == [
+        "  p     NodePool a: ...",
+        "        NodePool b: ...",
+    ]

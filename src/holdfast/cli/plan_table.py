@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from holdfast.core.scheduling.plan import sentence
+from holdfast.model import wording
+
 _SHOWN: Final = 3  # pods that are named in one row; the rest is a number
 _UNKNOWN: Final = "?"
 _NOTHING: Final = "-"
@@ -32,17 +35,17 @@ def lines(plan: dict[str, Any]) -> Iterator[str]:
     )
     nodes = [(node["name"], _pods(node["pods"])) for node in plan["nodes"]]
     yield from _section("On nodes that exist", ("NODE", "PODS"), nodes)
-    yield from _section("Not placed", ("PODS", "WHY"), _grouped(plan["unplaced"]))
+    yield from _section("Not placed", ("PODS", "WHY"), list(_why(plan["unplaced"])))
     waiting = [
-        (one["pod"], one["reservation"], one["until"] or _UNKNOWN, _why(one["reasons"]))
+        (_pods(one["pods"]), one["reservation"], one["until"] or _UNKNOWN, _sentence(one["reasons"]))
         for one in plan["waiting"]
     ]
-    yield from _section("Waiting for a slot", ("POD", "RESERVATION", "UNTIL", "WHY"), waiting)
-    yield from _section("Not in a reservation", ("PODS", "WHY"), _grouped(plan["notReserved"]))
+    yield from _section("Waiting for a slot", ("PODS", "RESERVATION", "UNTIL", "WHY"), waiting)
+    yield from _section("Not in a reservation", ("PODS", "WHY"), list(_why(plan["notReserved"])))
     yield _cost(plan["cost"], len(plan["claims"]))
     if plan["slotsLeft"]:
-        left = ", ".join(f"{reservation} {count}" for reservation, count in plan["slotsLeft"].items())
-        yield f"Slots left: {left}"
+        left = [f"{reservation} {count}" for reservation, count in plan["slotsLeft"].items()]
+        yield f"Slots left: {wording.listed(left)}"
 
 
 def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -59,29 +62,25 @@ def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def _pods(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return wording.listed(names, shown=_SHOWN)
 
 
-def _grouped(entries: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
-    """One row for all pods that share their reasons: ten thousand equal pods are one problem."""
-    by_reason: dict[str, list[str]] = {}
+def _why(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """A row a reason: pods with many causes get a line for each of them."""
     for entry in entries:
-        by_reason.setdefault(_why(entry["reasons"]), []).append(entry["pod"])
-    return [(_pods(pods), why) for why, pods in by_reason.items()]
+        pods = _pods(entry["pods"])
+        for reason in entry["reasons"] or [None]:
+            yield pods, _sentence([reason] if reason else [])
+            pods = ""
 
 
-def _why(reasons: Iterable[dict[str, str]]) -> str:
-    texts = [
-        f"{r['subject']}: {r['text']}" if r["subject"] and r["subject"] not in r["text"] else r["text"]
-        for r in reasons
-    ]
-    return "; ".join(texts) or _NOTHING
+def _sentence(reasons: Iterable[dict[str, Any]]) -> str:
+    return "; ".join(sentence(r["text"], r["subjects"], r["kind"], r["more"]) for r in reasons) or _NOTHING
 
 
 def _cost(cost: dict[str, str], claims: int) -> str:
     price, baseline = Fraction(cost["perHour"]), Fraction(cost["baselinePerHour"])
-    line = f"Cost: ${cost['perHour']} an hour for {claims} new node{'' if claims == 1 else 's'}"
+    line = f"Cost: ${cost['perHour']} an hour for {wording.count(claims, 'new node')}"
     if baseline > price:
         saved = round((baseline - price) / baseline * _PERCENT)
         line += f", {saved}% less than first fit alone (${cost['baselinePerHour']})"

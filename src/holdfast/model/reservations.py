@@ -40,6 +40,7 @@ class Reservation:
     end_s: int | None = None  # None: without end
     drain_lead_s: int = 0  # nothing is launched and nodes are drained from this long before the end
     reclaim_lead_s: int = 0  # the cloud takes instances back from this long before the end
+    state_name: str = ""  # the cloud's own word for the state; shown, never interpreted
 
     def __post_init__(self) -> None:
         assert 0 <= self.available <= self.total, "free slots are some of all slots"

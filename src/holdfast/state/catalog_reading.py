@@ -131,6 +131,7 @@ class _Reading:
             end_s=end_s,
             drain_lead_s=kind.drain_lead_s,
             reclaim_lead_s=kind.reclaim_lead_s,
+            state_name=slots.state,
         )
         if reservations.ends_unannounced(reservation):
             self._find(place.path, f"a {kind.name} needs an end")

@@ -1,7 +1,9 @@
 """A plan as a document: what `holdfast plan -o json` prints (docs/scenario.md).
 
-Called by `holdfast plan` and whoever keeps plans to compare them. The rule: the same plan gives the same
-bytes. Everything is sorted here, whatever order the planner had; prices and amounts are text, exact.
+Called by `holdfast plan` and by tools that keep plans to compare them. The rules: the same plan gives the same bytes.
+Everything is sorted here, whatever order the planner had; prices and amounts are text, exact. Pods with the same reasons
+are one entry, and a reason names a few of its subjects, so that the size follows the number of causes, not the number of
+pods times reservations.
 """
 
 import json
@@ -9,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from holdfast.core.scheduling.plan import NotReserved, Plan, PlannedClaim, Reason, Unplaced
-from holdfast.model import prices, resources
+from holdfast.model import prices, resources, wording
 from holdfast.model.requirement import Expression
 from holdfast.model.resources import Resources
 from holdfast.state import times
@@ -23,7 +25,7 @@ def document(
 ) -> dict[str, Any]:
     """The plan, with the pods that were rejected before it was made among those that are not placed."""
     rejected = tuple(rejected)
-    unplaced = sorted((*plan.unplaced, *rejected), key=lambda one: one.pod)
+    unplaced = (*plan.unplaced, *rejected)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -32,14 +34,11 @@ def document(
             {"name": placed.node, "pods": sorted(placed.pods)}
             for placed in sorted(plan.placed, key=lambda placed: placed.node)
         ],
-        "unplaced": [
-            {"pod": one.pod, "reasons": _reasons(one.reasons)} for one in unplaced if one.waits_for is None
-        ],
-        "waiting": [_waiting(one) for one in unplaced if one.waits_for is not None],
-        "notReserved": [
-            {"pod": one.pod, "reasons": _reasons(one.reasons)}
-            for one in sorted(not_reserved, key=lambda one: one.pod)
-        ],
+        "unplaced": _grouped((one.pod, one.reasons, {}) for one in unplaced if one.waits_for is None),
+        "waiting": _grouped(
+            (one.pod, one.reasons, _wait(one)) for one in unplaced if one.waits_for is not None
+        ),
+        "notReserved": _grouped((one.pod, one.reasons, {}) for one in not_reserved),
         "cost": {
             "perHour": prices.text(plan.price_nano_usd_per_hour),
             "baselinePerHour": prices.text(plan.baseline_nano_usd_per_hour),
@@ -95,16 +94,32 @@ def _amounts(requests: Resources) -> dict[str, str]:
     return {name: resources.text(name, amount) for name, amount in requests.amounts}
 
 
-def _waiting(one: Unplaced) -> dict[str, Any]:
+def _wait(one: Unplaced) -> dict[str, Any]:
     until_s = one.waits_until_s
-    return {
-        "pod": one.pod,
-        "reservation": one.waits_for,
-        "until": None if until_s is None else times.text(until_s),
-        "reasons": _reasons(one.reasons),
-    }
+    return {"reservation": one.waits_for, "until": None if until_s is None else times.text(until_s)}
 
 
-def _reasons(reasons: Sequence[Reason]) -> list[dict[str, str]]:
-    """In the order they were tried."""
-    return [{"code": str(r.code), "subject": r.subject, "text": r.text} for r in reasons]
+def _grouped(entries: Iterable[tuple[str, tuple[Reason, ...], dict[str, Any]]]) -> list[dict[str, Any]]:
+    """One entry for all pods that share their reasons, in the order of their first pods."""
+    groups: dict[tuple[object, ...], dict[str, Any]] = {}
+    for pod, reasons, more in sorted(entries, key=lambda entry: entry[0]):
+        key = reasons, *more.values()
+        entry = groups.get(key)
+        if entry is None:
+            entry = groups[key] = {"pods": [], **more, "reasons": _reasons(reasons)}
+        entry["pods"].append(pod)
+    return list(groups.values())
+
+
+def _reasons(reasons: Sequence[Reason]) -> list[dict[str, Any]]:
+    """In the order they were tried; `more` is how many subjects are not listed."""
+    return [
+        {
+            "code": str(r.code),
+            "kind": r.kind,
+            "subjects": list(r.subjects[: wording.LISTED_MAX]),
+            "more": max(0, len(r.subjects) - wording.LISTED_MAX),
+            "text": r.text,
+        }
+        for r in reasons
+    ]

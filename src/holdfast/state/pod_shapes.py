@@ -113,7 +113,7 @@ class _Problems:
         self.reasons: list[Reason] = []
 
     def add(self, text: str, subject: str = "") -> None:
-        self.reasons.append(Reason(ReasonCode.INVALID, text, subject))
+        self.reasons.append(Reason(ReasonCode.INVALID, text, (subject,) if subject else ()))
 
     def part(self, default: T, read: Callable[[], T]) -> T:
         """A part of the pod; when it cannot be read, the default and a reason."""

@@ -12,7 +12,7 @@ from typing import Final
 from holdfast import names
 from holdfast.api.pods import Volume
 from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from holdfast.core.scheduling.plan import Reason, ReasonCode
+from holdfast.core.scheduling.plan import CLAIM, Reason, ReasonCode
 from holdfast.model import label_rules, requirement, requirements
 from holdfast.model.pods import Volumes
 from holdfast.model.requirement import Operator
@@ -78,7 +78,7 @@ def needs(
         claim = known.claims.get((namespace, name))
         problem = _problem(claim, known, rules)
         if problem:
-            reasons.append(Reason(ReasonCode.VOLUMES, f"claim {name}: {problem}", name))
+            reasons.append(Reason(ReasonCode.VOLUMES, problem, (name,), CLAIM))
         if claim is None:
             continue
         driver = _driver(claim, known)

@@ -101,6 +101,7 @@ def to_model(reservation: CapacityReservation, ec2_ahead_s: int = 0) -> Reservat
         end_s=None if reservation.end_s is None else reservation.end_s - ec2_ahead_s,
         drain_lead_s=lead.drain_s,
         reclaim_lead_s=lead.reclaim_s,
+        state_name=reservation.state,
     )
 
 

@@ -14,7 +14,7 @@ from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.scheduling import columns, displaced
-from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
+from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim, sentences
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.snapshot import NodeView, Snapshot
@@ -103,7 +103,7 @@ class Simulator:
     def _stuck(self, plan: Plan, movers: frozenset[str]) -> Why | None:
         for one in plan.unplaced:
             if one.pod in movers:
-                reasons = "; ".join(f"{r.subject}: {r.text}" if r.subject else r.text for r in one.reasons)
+                reasons = sentences(one.reasons)
                 name = self._pods.get(one.pod, one.pod)
                 return Why(
                     Code.PODS_WITHOUT_PLACE, f"pod {name} would have no place: {reasons}", subject=name

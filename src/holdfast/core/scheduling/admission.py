@@ -4,7 +4,7 @@ Called by whoever writes NodeClaims. The rule (S-73): only use that is above a l
 claim itself may add was charged when it was planned; what others launched since is not ours to guess.
 """
 
-from holdfast.core.scheduling.plan import Reason, ReasonCode
+from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode
 from holdfast.model.snapshot import NodePoolView
 
 
@@ -13,6 +13,5 @@ def why_refused(pool: NodePoolView) -> Reason | None:
     above = pool.used.first_above(pool.limits)
     if above is None:
         return None
-    return Reason(
-        ReasonCode.LIMITS, f"its nodes have more {above} than its limits of {pool.limits}", pool.name
-    )
+    text = f"its nodes have more {above} than its limits of {pool.limits}"
+    return Reason(ReasonCode.LIMITS, text, (pool.name,), NODE_POOL)

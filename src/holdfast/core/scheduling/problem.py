@@ -49,6 +49,7 @@ class Problem:
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
+    columns: list[Columns]  # by pool, all offerings
 
     def last_rung(self, c: int) -> Rung:
         """What a class asks for when everything that can be given up is."""
@@ -102,6 +103,7 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
         constraints=Constraints(ladders, domains, nodes, leaving, pools, columns),
+        columns=columns,
     )
 
 
@@ -171,7 +173,7 @@ def _templates(
         bought = np.flatnonzero(~columns.reserved & columns.launchable)
         for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (BOUGHT, bought)):
             if len(picked):
-                runs = _daemons(snapshot, pool, columns, picked)
+                runs = daemon_sets(snapshot, pool, columns, picked)
                 overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
                 rows = offers.rows(columns, picked, measures, overhead)
                 if kind == RESERVED:
@@ -189,7 +191,7 @@ def _templates(
     return templates
 
 
-def _daemons(
+def daemon_sets(
     snapshot: Snapshot, pool: NodePoolView, columns: Columns, picked: Ints
 ) -> dict[str, list[list[DaemonSetView]]]:
     """By capacity type of these offerings, and by instance type: the DaemonSets of its nodes. Nothing where none has any."""

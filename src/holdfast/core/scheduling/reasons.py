@@ -1,192 +1,304 @@
-"""Why a pod has no place: for each NodePool the first thing that stands in the way.
+"""Why a pod is not placed: for each NodePool the constraint that failed.
 
-Called by `solve` for classes that were not placed; equal pods have equal reasons, so it costs little. The order of
-checks is the order in which a node is judged: taints, requirements, offerings, size, limits, slots, then everything
-that depends on where other pods are (R-39).
+Called by `solve` for classes that were not placed; equal pods have equal reasons, so it costs little. Of the
+alternatives that a pod allows, the one that came furthest is explained (R-39).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import problem, types_left
-from holdfast.core.scheduling.classes import Rung
+from holdfast.core.scheduling import slot_states, types_left
+from holdfast.core.scheduling.checks import Check, Checks, Offers, of_types, without_types, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
-from holdfast.core.scheduling.plan import Reason, ReasonCode, Unplaced
+from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode, Unplaced
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.shapes import Template
+from holdfast.core.scheduling.topology_words import Topology
 from holdfast.core.scheduling.waiting import Wait
 from holdfast.core.scheduling.world import BOUGHT, Ints
-from holdfast.model import resources
-from holdfast.model.host_ports import HostPort
-from holdfast.model.requirements import Requirements
-from holdfast.model.resources import Resources
-from holdfast.model.snapshot import NodePoolView
+from holdfast.model import resources, wording
+from holdfast.model.pods import PodShape
+from holdfast.model.requirement import Requirement
+from holdfast.model.requirements import Requirements, go_together
 from holdfast.model.taints import first_untolerated
 
 _MILLION_CORES: Final = 10**9  # in thousandths
-_Fitting = Sequence[tuple[Template, Mask]]
-"""The templates of a pool, each with the rows that suit a pod."""
+UNSATISFIABLE: Final = "unsatisfiable topology constraint for"
 
 
-def unplaced(p: Problem, outcome: Outcome, waiting: Mapping[int, Wait]) -> tuple[Unplaced, ...]:
-    """The pods without a place, by uid; those that wait say for what, and until when."""
+def unplaced(p: Problem, outcome: Outcome, free: Ints, waiting: Mapping[int, Wait]) -> tuple[Unplaced, ...]:
+    """The pods without a node, by uid. `free` are the slots that the plan leaves, by reservation."""
     found: list[Unplaced] = []
-    for c in np.flatnonzero(outcome.left).tolist():
+    left = np.flatnonzero(outcome.left).tolist()
+    if not left:
+        return ()
+    explain = Explain(Checks(p), outcome, free)
+    for c in left:
         wait = waiting.get(c)
         if wait is None:
-            reasons, slot, until_s = tuple(_reasons(p, outcome, c)), None, None
+            reasons, slot, until_s = tuple(explain.reasons(c)), None, None
         else:
-            text = f"it waits for a slot of {wait.reservation}"
-            reasons = (Reason(ReasonCode.WAITS_FOR_SLOT, text, wait.reservation),)
+            reasons = (_waits(explain.checks, c, wait),)
             slot, until_s = wait.reservation, wait.until_s
         without = p.classes[c].pods[-int(outcome.left[c]) :]
         found += [Unplaced(pod.uid, reasons, slot, until_s) for pod in without]
     return tuple(sorted(found, key=lambda one: one.pod))
 
 
-def _reasons(p: Problem, outcome: Outcome, c: int) -> Iterator[Reason]:
-    if not p.pools:
-        yield Reason(ReasonCode.NO_NODE_POOL, "there is no NodePool that is ready")
-    for index, pool in enumerate(p.pools):
-        yield _of_pool(p, outcome, c, index, pool)
+def _waits(checks: Checks, c: int, wait: Wait) -> Reason:
+    p = checks.problem
+    text = "has no free slot left; the pod waits for one"
+    if wait.until_s is not None:
+        text += f" until {wording.moment(wait.until_s, p.snapshot.taken_s)} (UTC)"
+        then = wording.either(checks.capacity_types(c))
+        text += f", then {then} is launched" if then else ", and no other capacity suits it"
+    id_ = wait.reservation
+    return Reason(ReasonCode.WAITS_FOR_SLOT, text, (id_,), slot_states.kind(p, id_))
 
 
-def _of_pool(p: Problem, outcome: Outcome, c: int, index: int, pool: NodePoolView) -> Reason:
-    """What keeps the pods of a class off the nodes of a pool."""
-    rung = p.last_rung(c)
-    taint = first_untolerated(pool.taints, rung.tolerations)
-    if taint is not None:
-        return Reason(ReasonCode.TAINT, f"it does not tolerate {taint}", pool.name)
-    if not rung.wanted:
-        return Reason(ReasonCode.REQUIREMENTS, "what it asks for contradicts itself", pool.name)
-    conflicts = pool.requirements.incompatibilities(rung.strict, p.well_known)
-    if conflicts:
-        return Reason(ReasonCode.REQUIREMENTS, str(conflicts[0]), pool.name)
-    wanted = pool.requirements.union(rung.strict)
-    if wanted.get(names.CAPACITY_TYPE).values == {names.RESERVED} and not _has_reservations(pool):
-        return Reason(ReasonCode.NO_RESERVATION_SELECTED, "its class selects no reservation", pool.name)
-    if not any(t.requirements.intersects(wanted) for t in pool.instance_types):
-        return Reason(ReasonCode.REQUIREMENTS, f"no instance type is {wanted}", pool.name)
-    fitting = [(t, types_left.satisfying(t.rows, wanted)) for t in p.templates if t.pool == index]
-    if not any(mask.any() for _, mask in fitting):
-        return _no_offering(p, pool, wanted)
-    return _of_rows(p, c, pool, wanted, fitting) or _of_others(p, outcome, c, index, fitting)
+@dataclass(frozen=True)
+class _Failed:
+    """Where a class came to an end in a pool."""
+
+    check: Check
+    left: Mask  # the offerings that passed every check before
+    term: int
 
 
-def _of_rows(
-    p: Problem, c: int, pool: NodePoolView, wanted: Requirements, suiting: _Fitting
-) -> Reason | None:
-    """What about the pod keeps it off every node that the pool could open, were it alone there."""
-    shape = p.classes[c].shape
-    request = problem.requests([shape], p.resources)[0]
-    volumes = shape.volumes.alternatives
-    if volumes and not any(_any_row(t.rows, mask, wanted, place) for t, mask in suiting for place in volumes):
-        return Reason(ReasonCode.VOLUMES, "its volumes cannot be where a node would be", pool.name)
-    roomy = [(t, mask & t.rows.fitting(_without_volumes(p, request))) for t, mask in suiting]
-    if not any(mask.any() for _, mask in roomy):
-        return Reason(ReasonCode.RESOURCES, _too_large(p, shape.requests), pool.name)
-    if not any((mask & t.rows.fitting(request)).any() for t, mask in roomy):
-        return Reason(ReasonCode.VOLUMES, "it has more volumes than a node can attach", pool.name)
-    if not any((mask & t.rows.fitting(request) & _free_of(t, shape.host_ports)).any() for t, mask in roomy):
-        return Reason(ReasonCode.HOST_PORTS, "a DaemonSet has its ports on every node", pool.name)
-    gaps = [types_left.missing(p, t, wanted, request) for t, _ in suiting]
-    if all(gaps) and p.settings.min_values_policy is MinValuesPolicy.STRICT:
-        gap = gaps[0][0]
-        text = f"only {gap.found} of {gap.wanted} different values of {gap.key} are left"
-        return Reason(ReasonCode.MIN_VALUES, text, pool.name)
-    return None
+class Explain:
+    """Answers about one plan."""
+
+    def __init__(self, checks: Checks, outcome: Outcome, free: Ints) -> None:
+        p = checks.problem
+        self.checks = checks
+        self.topology = Topology(checks, outcome)
+        self._limits = outcome.limits
+        free_of = dict(zip(p.reservation_ids, free.tolist(), strict=True))
+        self._free = np.array(
+            [*(free_of.get(id_, 0) > 0 for id_ in checks.reservation_ids), False], dtype=bool
+        )
+
+    def reasons(self, c: int) -> Iterator[Reason]:
+        p = self.checks.problem
+        if not p.pools:
+            yield Reason(ReasonCode.NO_NODE_POOL, "no NodePool is ready")
+        for pool in range(len(p.pools)):
+            tried = [self._failed(c, pool, term) for term in self.checks.terms(c)]
+            furthest = max(tried, key=lambda one: one.check)  # the first of equals
+            yield from self._of_pool(c, pool, furthest)
+
+    def _of_plan(self, c: int, pool: int, term: int) -> Iterator[tuple[Check, Mask]]:
+        """The checks that depend on the plan, but for topology; lazily, since most pods fail an earlier one."""
+        here = self.checks.offers(pool)
+        yield Check.AVAILABLE, here.available
+        yield Check.LIMITS, self.within_limits(pool)
+        yield Check.SLOTS, ~here.reserved | self._free[here.slot]
+        yield Check.MIN_VALUES, self.with_min_values(c, pool, term)
+
+    def within_limits(self, pool: int) -> Mask:
+        within: Mask = (self.checks.offers(pool).rows.capacity <= self._limits[pool]).all(axis=1)
+        return within
+
+    def with_min_values(self, c: int, pool: int, term: int) -> Mask:
+        """[offering] whether nodes of its kind have values enough."""
+        p, here = self.checks.problem, self.checks.offers(pool)
+        enough = np.full(len(here.rows), True)
+        if p.settings.min_values_policy is not MinValuesPolicy.STRICT:
+            return enough
+        for template in (t for t in p.templates if t.pool == pool):
+            if self._gap(c, pool, term, template.kind) is not None:
+                enough &= here.reserved if template.kind == BOUGHT else ~here.reserved
+        return enough
+
+    def _gap(self, c: int, pool: int, term: int, kind: int) -> str | None:
+        """The minValues that a node of a pool, reserved or not, misses with a pod of the class."""
+        p, checks = self.checks.problem, self.checks
+        wanted, ports = checks.wanted(c, pool, term), p.classes[c].shape.host_ports
+        if not any(asked.min_values for asked in wanted):
+            return None
+        template = next(t for t in p.templates if t.pool == pool and t.kind == kind)
+        limited = kind == BOUGHT and p.pools[pool].limits.amounts
+        text = None
+        for place in checks.places(c, pool, term) or [wanted]:
+            asked = place.add(*without_types(template, ports))
+            kept = None
+            if limited:
+                within = (template.rows.capacity <= self._limits[pool]).all(axis=1)
+                kept = types_left.satisfying(template.rows, asked) & within
+            gaps = types_left.missing(p, template, asked, checks.request(c), kept)
+            if not gaps:
+                return None
+            gap = gaps[0]
+            text = f"minValues requirement is not met for label {gap.key}: fewer than {gap.wanted} values are left"
+        return text
+
+    def _failed(self, c: int, pool: int, term: int) -> _Failed:
+        here = self.checks.offers(pool)
+        left = np.full(len(here.rows), True)
+        for check, mask in self.checks.of_pod(c, pool, term):
+            if not (left & mask).any():
+                return _Failed(check, left, term)
+            left &= mask
+        for check, mask in self._of_plan(c, pool, term):
+            if not (left & mask).any():
+                return _Failed(check, left, term)
+            left &= mask
+        return _Failed(Check.TOPOLOGY, left, term)
+
+    def _of_pool(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
+        if failed.check is Check.AVAILABLE:
+            yield from self._unavailable(c, pool, failed)
+        elif failed.check is Check.SLOTS:
+            here = self.checks.offers(pool)
+            slots = np.unique(here.slot[failed.left & here.reserved]).tolist()
+            code, text = ReasonCode.WAITS_FOR_SLOT, "has no free slot left: other nodes of this plan use it"
+            ids = [self.checks.reservation_ids[i] for i in slots]
+            yield from slot_states.grouped(self.checks.problem, ((id_, code, text) for id_ in ids))
+        else:
+            code, text = self._said(c, pool, failed)
+            yield Reason(code, text, (self.checks.offers(pool).pool.name,), NODE_POOL)
+
+    def _said(self, c: int, pool: int, failed: _Failed) -> tuple[ReasonCode, str]:
+        checks, p = self.checks, self.checks.problem
+        here, asked = checks.offers(pool), checks.asked(c, failed.term)
+        match failed.check:
+            case Check.TAINT:
+                taint = first_untolerated(here.pool.taints, p.last_rung(c).tolerations)
+                return ReasonCode.TAINT, f"did not tolerate taint {taint}"
+            case Check.CONTRADICTION:
+                return ReasonCode.REQUIREMENTS, contradiction(p.classes[c].shape, failed.term)
+            case Check.CONFLICT:
+                conflicts = here.pool.requirements.incompatibilities(asked, p.well_known)
+                return ReasonCode.REQUIREMENTS, f"incompatible requirements: {conflicts[0]}"
+            case Check.POOL | Check.TYPE | Check.OFFERING:
+                return _not_offered(here, failed, checks.wanted(c, pool, failed.term))
+            case Check.VOLUME_ZONE:
+                places = wording.either([f"({place})" for place in p.classes[c].shape.volumes.alternatives])
+                text = f"no offering is where the pod's volumes can be attached: {places}"
+                return ReasonCode.VOLUMES, text
+            case Check.RESOURCES:
+                return ReasonCode.RESOURCES, _too_large(checks, c, here, failed.left)
+            case Check.VOLUME_LIMITS:
+                drivers = dict.fromkeys(driver for driver, _ in p.classes[c].shape.volumes.claims)
+                limited = [driver for driver in drivers if driver in p.resources.drivers]
+                text = f"would exceed the volume limits of every instance type: {wording.listed(limited)}"
+                return ReasonCode.VOLUMES, text
+            case Check.HOST_PORTS:
+                ports = [f"{one.port}/{one.protocol}" for one in p.classes[c].shape.host_ports]
+                text = f"DaemonSets use host port {wording.listed(ports)} on every instance type that suits the pod"
+                return ReasonCode.HOST_PORTS, text
+            case Check.LIMITS:
+                limits = here.pool.limits
+                over = [
+                    name
+                    for i, name in enumerate(p.limited)
+                    if not (here.rows.capacity[failed.left, i] <= self._limits[pool, i]).any()
+                ]
+                shown = ", ".join(f"{name} {resources.text(name, limits[name])}" for name in over or limits)
+                return ReasonCode.LIMITS, f"all available instance types exceed limits: {shown}"
+            case Check.MIN_VALUES:
+                gaps = (self._gap(c, pool, failed.term, t.kind) for t in p.templates if t.pool == pool)
+                return ReasonCode.MIN_VALUES, next(gap for gap in gaps if gap is not None)
+        return self._topology(c, pool, failed)
+
+    def _topology(self, c: int, pool: int, failed: _Failed) -> tuple[ReasonCode, str]:
+        here, wanted = self.checks.offers(pool), self.checks.wanted(c, pool, failed.term)
+        found = self.topology.constraints(c, {})
+        excluding = self.topology.excluding(found, here.rows, wanted, failed.left)
+        if excluding:
+            return ReasonCode.TOPOLOGY, f"{UNSATISFIABLE} {' and '.join(excluding)}"
+        # Each constraint has a node, and no node has all: what is pinned to a domain can miss minValues there.
+        several = [one.words for one in found]
+        several += [f"minValues, key={asked.key}" for asked in wanted if asked.min_values]
+        if several:
+            return ReasonCode.TOPOLOGY, f"no node satisfies all of {' and '.join(dict.fromkeys(several))}"
+        return ReasonCode.PACKING, "no constraint is in the way, and the packing left the pod out"
+
+    def _unavailable(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
+        """What suits the pod and cannot be launched: every reservation, and the other capacity types."""
+        checks, here = self.checks, self.checks.offers(pool)
+        yield from slot_states.grouped(checks.problem, self._reservations(here, failed.left))
+        text = _not_launched(here, failed.left, checks.wanted(c, pool, failed.term).get(names.CAPACITY_TYPE))
+        if text:
+            yield Reason(ReasonCode.OFFERINGS, text, (here.pool.name,), NODE_POOL)
+
+    def _reservations(self, here: Offers, left: Mask) -> Iterator[tuple[str, ReasonCode, str]]:
+        healthy: dict[str, bool] = {}
+        for row in np.flatnonzero(left & here.reserved).tolist():
+            offering = here.rows.offering(row)
+            id_ = offering.reservation_id or ""
+            healthy[id_] = healthy.get(id_, False) or offering.healthy
+        for id_, is_healthy in sorted(healthy.items()):
+            said = slot_states.why_not(self.checks.problem, id_, healthy=is_healthy, used=0)
+            assert said is not None, "an offering that is not available has a reason"
+            waits = said[0] in (ReasonCode.FULL, ReasonCode.HELD)
+            yield id_, ReasonCode.WAITS_FOR_SLOT if waits else said[0], said[1]
 
 
-def _of_others(p: Problem, outcome: Outcome, c: int, index: int, suiting: _Fitting) -> Reason:
-    """What else there is keeps it from where it could be: the limits of the pool, or other pods."""
-    request = problem.requests([p.classes[c].shape], p.resources)[0]
-    pool, left = p.pools[index], outcome.limits[index]
-    within = [mask & t.rows.fitting(request) & (t.rows.capacity <= left).all(axis=1) for t, mask in suiting]
-    if not any(mask.any() for mask in within):
-        return Reason(ReasonCode.LIMITS, f"its limits of {pool.limits} are reached", pool.name)
-    rows = [(t, mask) for (t, _), mask in zip(suiting, within, strict=True)]
-    return _no_slot(p, outcome, rows) or _apart(p.last_rung(c), pool)
+def contradiction(shape: PodShape, term: int) -> str:
+    """Where the nodeSelector of a pod and one of its required terms exclude each other."""
+    required = shape.required_terms[term]
+    pairs = ((asked, required.by_key[asked.key]) for asked in shape.node_selector if asked.key in required)
+    one, other = next(pair for pair in pairs if not go_together(*pair))
+    return f"the pod's nodeSelector contradicts its node affinity: {one} and {other}"
 
 
-def _no_slot(p: Problem, outcome: Outcome, suiting: _Fitting) -> Reason | None:
-    """When only slots would do and all of them went to other nodes of this plan."""
-    if any(t.kind == BOUGHT and mask.any() for t, mask in suiting):
-        return None
-    found = {int(r) for t, mask in suiting for r in t.rows.reservation[mask]}
-    if any(outcome.r_free[r] for r in found):
-        return None
-    ids = sorted(p.reservation_ids[r] for r in found)
-    text = f"the free slots of {', '.join(ids)} go to other nodes of this plan"
-    return Reason(ReasonCode.WAITS_FOR_SLOT, text, ids[0])
+def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[ReasonCode, str]:
+    """Which requirement no instance type has, or no offering."""
+    if wanted.get(names.CAPACITY_TYPE).values == {names.RESERVED} and not here.reserved.any():
+        return ReasonCode.NO_RESERVATION_SELECTED, "its node class selects no reservation"
+    rows, types = here.rows, failed.left.copy()
+    for asked in wanted:
+        types &= of_types(rows, asked)
+    if not types.any():
+        keys = _excluding(failed.left, [(asked, of_types(rows, asked)) for asked in wanted])
+        text = "no instance type has" if rows.types else "the node class has no instance types with"
+        return ReasonCode.REQUIREMENTS, f"{text} {keys}"
+    keys = _excluding(types, [(asked, rows.satisfying(asked)) for asked in wanted])
+    return ReasonCode.OFFERINGS, f"no instance type that suits the pod is offered with {keys}"
 
 
-def _apart(rung: Rung, pool: NodePoolView) -> Reason:
-    """It would fit if it were alone."""
-    ties = {
-        "spread over": [s.key for s in rung.spreads],
-        "near others on": [t.key for t in rung.affinity],
-        "apart from others on": [t.key for t in rung.anti_affinity],
-    }
-    said = [f"{how} {key}" for how, keys in ties.items() for key in dict.fromkeys(keys)]
-    text = "other pods keep it from every place that suits it"
-    return Reason(ReasonCode.TOPOLOGY, f"{text}: {', '.join(said)}" if said else text, pool.name)
+def _excluding(left: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
+    """The requirements that exclude all that is left: each alone or, where none does, together."""
+    alone = [asked for asked, mask in masks if not (left & mask).any()]
+    some = [asked for asked, mask in masks if (left & ~mask).any()]
+    return " and ".join(str(asked) for asked in alone or some or [asked for asked, _ in masks])
 
 
-def _any_row(rows: Rows, mask: Mask, wanted: Requirements, place: Requirements) -> bool:
-    return wanted.intersects(place) and bool((mask & types_left.satisfying(rows, wanted.union(place))).any())
-
-
-def _free_of(template: Template, ports: Sequence[HostPort]) -> Mask:
-    """The rows of types on which no DaemonSet has one of these ports."""
-    clashing = set(template.clashing_types(ports))
-    free = [type_.name not in clashing for type_ in template.rows.types]
-    return np.array(free, dtype=bool)[template.rows.row_type]
-
-
-def _without_volumes(p: Problem, request: Ints) -> Ints:
-    """The request as if nothing were to be attached."""
-    alone = request.copy()
-    alone[len(p.resources.names) :] = 0
-    return alone
-
-
-def _too_large(p: Problem, asked: Resources) -> str:
-    text = f"no instance type that suits it has room for {asked}"
-    if p.snapshot.daemon_sets:
-        text += " beside its DaemonSets"
+def _too_large(checks: Checks, c: int, here: Offers, left: Mask) -> str:
+    p, asked = checks.problem, checks.problem.classes[c].shape.requests
+    request = without_volumes(p, checks.request(c))
+    room = here.rows.room[left]
+    lacking = [name for i, name in enumerate(p.resources.names) if not (room[:, i] >= request[i]).any()]
+    text = f"no instance type has enough resources: {wording.amounts(asked, lacking or asked)} is requested"
+    if here.daemon_sets:
+        text += " beside DaemonSets"
     if asked[resources.CPU] >= _MILLION_CORES:
-        text += "; a million cores are asked for: was m, a thousandth, meant instead of M?"
+        text += "; a million cores are requested: was m, a thousandth, meant instead of M?"
     return text
 
 
-def _has_reservations(pool: NodePoolView) -> bool:
-    return any(o.reservation_id is not None for t in pool.instance_types for o in t.offerings)
-
-
-def _no_offering(p: Problem, pool: NodePoolView, wanted: Requirements) -> Reason:
-    """Nothing can be launched: a full reservation is said to be full, anything else to be unavailable."""
-    full = sorted(
-        {
-            o.reservation_id
-            for t in pool.instance_types
-            if t.requirements.intersects(wanted)
-            for o in t.offerings
-            if o.reservation_id is not None and wanted.compatible(o.requirements, p.well_known)
-        }
-    )
-    if full and p.settings.reserved_capacity:
-        entry = p.ledger.get(full[0])
-        state = f"{entry.held} held, {entry.releasing} being released" if entry else "not known"
-        return Reason(
-            ReasonCode.WAITS_FOR_SLOT, f"reservation {', '.join(full)} has no free slot ({state})", full[0]
+def _not_launched(here: Offers, left: Mask, asked: Requirement) -> str:
+    """Of the capacity types that are allowed, reserved apart: which are not offered, and which not available."""
+    bought = here.allowed & ~here.reserved
+    everywhere, suiting = _capacity_types(here.rows, bought), _capacity_types(here.rows, left & bought)
+    allowed = [name for name in names.CAPACITY_TYPES if name != names.RESERVED and asked.has(name)]
+    absent = [n for n in allowed if n not in suiting and (not asked.complement or n in everywhere)]
+    parts = []
+    if suiting:
+        parts.append(
+            f"{wording.either(suiting)} is not available at the moment for any instance type that suits the pod"
         )
-    stated = {key for t in pool.instance_types for o in t.offerings for key in o.requirements.by_key}
-    asked = wanted.without([key for key in wanted.by_key if key not in stated])
-    text = f"nothing is available where {asked}" if len(asked) else "nothing is available"
-    return Reason(ReasonCode.OFFERINGS, text, pool.name)
+    if absent:
+        parts.append(f"{wording.either(absent)} is not offered for any instance type that suits the pod")
+    return ", and ".join(parts)
+
+
+def _capacity_types(rows: Rows, mask: Mask) -> list[str]:
+    return rows.capacity_types(np.flatnonzero(mask))

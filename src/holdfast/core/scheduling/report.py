@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.scheduling import columns
-from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.plan import Plan, sentences
 from holdfast.model.pods import PodShape
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import NodePoolView, Snapshot
@@ -39,8 +39,8 @@ def events(plan: Plan) -> tuple[Told, ...]:
         Told(uid, NOMINATED, f"it should go on node {one.node}") for one in plan.placed for uid in one.pods
     ]
     for one in plan.unplaced:
-        why = "; ".join(f"{r.subject}: {r.text}" if r.subject else r.text for r in one.reasons)
-        found.append(Told(one.pod, FAILED_SCHEDULING, why, warning=one.waits_for is None))
+        text = sentences(one.reasons)
+        found.append(Told(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
     return tuple(sorted(found, key=lambda told: told.pod))
 
 

@@ -71,6 +71,8 @@ class Outcome:
     left: Ints  # by class: pods that found no place
     limits: Ints  # [pool, limited resource] what is left of them
     r_free: Ints
+    domain_count: Ints  # [group, domain] pods that count there
+    host_total: Ints  # [host group] pods that count on any node
 
 
 def start(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> Start:
@@ -251,4 +253,6 @@ def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
         left=w.c_left,
         limits=w.limits,
         r_free=w.r_free,
+        domain_count=w.domain_count,
+        host_total=w.host_total,
     )

@@ -37,7 +37,7 @@ def solve(
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
         placed=claims.placed(p, best.outcome, pods),
-        unplaced=reasons.unplaced(p, best.outcome, waiting),
+        unplaced=reasons.unplaced(p, best.outcome, best.nodes.free, waiting),
         price_nano_usd_per_hour=best.nodes.price_nano,
         baseline_nano_usd_per_hour=tried[0].nodes.price_nano,
         baseline_unplaced=int(tried[0].outcome.left.sum()),
@@ -45,7 +45,8 @@ def solve(
         slots_left=_slots_left(p, best.nodes),
     )
     if request.explain_slots:
-        return dataclasses.replace(plan, not_reserved=Suitability(p).not_reserved(plan, best.outcome.limits))
+        told = Suitability(p).not_reserved(plan, best.outcome, best.nodes.free)
+        return dataclasses.replace(plan, not_reserved=told)
     return plan
 
 

@@ -1,27 +1,29 @@
-"""Whether a class could use a reservation, and why not: one reason for each reservation.
+"""Why a pod is in no slot: each reservation is in one reason.
 
-Called by `waiting`, and on demand by whoever explains a plan. Equal pods have equal answers, so they are computed for
-a class; what classes have in common is computed once.
+Called on demand, by whatever explains a plan. Equal pods have equal answers, so they are computed for
+a class; reservations that a class cannot use for the same reason are in one group.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import daemons
-from holdfast.core.scheduling.classes import Rung
-from holdfast.core.scheduling.plan import NotReserved, Plan, Reason, ReasonCode
+from holdfast.core.scheduling import slot_states
+from holdfast.core.scheduling.checks import Check, Checks, without_volumes
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.plan import NotReserved, Plan, ReasonCode
 from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.reasons import UNSATISFIABLE, Explain, contradiction
+from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.slot_states import Said
+from holdfast.core.scheduling.topology_words import Domains
 from holdfast.core.scheduling.world import Ints
-from holdfast.model import reservations, resources
-from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.requirements import Requirements
-from holdfast.model.reservations import State
-from holdfast.model.resources import Resources
+from holdfast.model import resources, wording
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import first_untolerated
 
 # Where a pod and a slot do not go together, by the label; any other label: WrongReservation.
@@ -32,30 +34,26 @@ _CODES: Final = {
     names.OS: ReasonCode.WRONG_PLATFORM,
     names.ARCH: ReasonCode.WRONG_PLATFORM,
 }
-_SUITED: Final = 2  # how near a pod came to a slot: kept out by the pool, by itself, or only by what is free
-
-
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """An offering of a pool, with what pods are compared with."""
-
-    pool: int
-    type: InstanceType
-    offering: Offering
-    id: str  # of its reservation; empty: it is bought
-    allowed: bool  # by the pool
-    node: Requirements  # what a node there is
-    room: Resources  # what pods can have there once DaemonSets have theirs
 
 
 @dataclass(frozen=True)
-class _Settled:
-    """What the plan came to, as far as reasons depend on it."""
+class _Node:
+    """Where a pod is in the plan."""
 
-    limits: Ints  # [pool, limited resource] what is left of them
-    slots_used: Counter[str | None]  # by reservation, by nodes of this plan
-    node_of: dict[str, str]  # the node that exists on which a pod goes
-    pool_of: dict[str, str]  # the NodePool of the node that is launched for a pod
+    name: str | None = None  # of a node that exists
+    pool: str | None = None  # of the node that is launched for it
+    shared: bool = False  # with other pods of the plan
+    labels: tuple[tuple[str, str], ...] = ()  # that are certain
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The offering of a reservation that comes furthest: its pool, its row, the check it fails and in which alternative."""
+
+    pool: int
+    row: int
+    check: Check
+    term: int
 
 
 class Suitability:
@@ -63,130 +61,228 @@ class Suitability:
 
     def __init__(self, p: Problem) -> None:
         self._problem = p
-        self._known: dict[tuple[int, bool], tuple[_Way, ...]] = {}
-        self._misfits: dict[tuple[int, _Way], Reason | None] = {}
+        self._checks = Checks(p)
 
-    def reservations_for(self, c: int, pool: int) -> tuple[str, ...]:
-        """The reservations of a pool that a pod of the class could go into if there were a free slot."""
-        slots = [way for way in self._ways(pool, reserved=True) if way.offering.healthy]
-        return tuple(sorted({way.id for way in slots if self._unsuited(c, way) is None}))
-
-    def can_buy(self, c: int, pool: int) -> bool:
-        """Whether the pool has something else than slots for a pod of the class."""
-        bought = self._ways(pool, reserved=False)
-        return any(way.offering.launchable and self._unsuited(c, way) is None for way in bought)
-
-    def not_reserved(self, plan: Plan, limits: Ints) -> tuple[NotReserved, ...]:
+    def not_reserved(self, plan: Plan, outcome: Outcome, free: Ints) -> tuple[NotReserved, ...]:
         """For each pod that is in no slot, the reason of each reservation; none where reservations are not used."""
         p = self._problem
-        if not p.settings.reserved_capacity:
+        if not p.settings.reserved_capacity or not p.ledger:
             return ()
-        settled = _settled(plan, limits)
-        in_slots = _in_slots(p, plan)
+        nodes, in_slots = _nodes(p, plan), _in_slots(p, plan)
+        used = Counter(claim.slot for claim in plan.claims)
+        explain = _NotInSlot(self._checks, Explain(self._checks, outcome, free), used)
         found = []
         for c, pod_class in enumerate(p.classes):
-            by_place: dict[tuple[str | None, str | None], list[str]] = {}
+            by_node: dict[_Node, list[str]] = {}
             for pod in pod_class.pods:
                 if pod.uid not in in_slots:
-                    place = settled.node_of.get(pod.uid), settled.pool_of.get(pod.uid)
-                    by_place.setdefault(place, []).append(pod.uid)
-            for uids in by_place.values():
-                reasons = tuple(self._reasons(c, uids[0], settled))
-                found += [NotReserved(uid, reasons) for uid in uids if reasons]
+                    by_node.setdefault(nodes.get(pod.uid, _Node()), []).append(pod.uid)
+            best = self._best(c) if by_node else {}
+            for node, uids in by_node.items():
+                reasons = slot_states.grouped(p, explain.said(c, node, best))
+                found += [NotReserved(uid, reasons) for uid in uids]
         return tuple(sorted(found, key=lambda one: one.pod))
 
-    def _reasons(self, c: int, pod: str, settled: _Settled) -> Iterator[Reason]:
-        """One for each reservation: of the pool in which least was missing."""
-        p = self._problem
-        best: dict[str, tuple[int, Reason]] = {}
-        for way in (way for pool in range(len(p.pools)) for way in self._ways(pool, reserved=True)):
-            why = self._unsuited(c, way)
-            if why is not None:
-                near = int(why.code is not ReasonCode.POOL_EXCLUDES_RESERVED)
-            else:
-                why, near = _not_free(p, way, settled) or _passed_by(p, way, pod, settled), _SUITED
-            if way.id not in best or near > best[way.id][0]:
-                best[way.id] = near, why
-        unselected = "the class of no NodePool selects it"
-        for id_ in p.ledger:
-            yield best[id_][1] if id_ in best else Reason(ReasonCode.NO_RESERVATION_SELECTED, unselected, id_)
-
-    def _ways(self, pool: int, *, reserved: bool) -> tuple[_Way, ...]:
-        """The slots of a pool that are counted, or what it can buy."""
-        key = pool, reserved
-        if key not in self._known:
-            found = _ways(self._problem, pool, reserved=reserved)
-            self._known[key] = tuple(way for way in found if not reserved or way.id in self._problem.ledger)
-        return self._known[key]
-
-    def _unsuited(self, c: int, way: _Way) -> Reason | None:
-        """What about the pod or the pool keeps it from an offering, free or not; of slots it is told."""
-        p, request = self._problem, self._problem.classes[c].shape.requests
-        key = (p.ladder_of[c], way)  # classes that differ in size alone share a ladder
-        if key not in self._misfits:
-            self._misfits[key] = _misfit(p, p.ladders[p.ladder_of[c]].rungs, way)
-        why = self._misfits[key]
-        if why is None and not request.fits(way.room):
-            return Reason(
-                ReasonCode.TOO_SMALL, f"it asks for {request}, {way.type.name} has {way.room}", way.id
-            )
-        return why
-
-
-def _ways(p: Problem, pool: int, *, reserved: bool) -> Iterator[_Way]:
-    """The slots of a pool, or what it can buy."""
-    of_pool = p.pools[pool]
-    kinds = (names.RESERVED,) if reserved else (names.ON_DEMAND, names.SPOT)
-    runs = {kind: daemons.by_type(p.snapshot.daemon_sets, of_pool, p.well_known, kind) for kind in kinds}
-    for i, type_ in enumerate(of_pool.instance_types):
-        taken = {kind: daemons.requests(found[i]) for kind, found in runs.items()}
-        for offering in type_.offerings:
-            if (offering.reservation_id is not None) != reserved:
+    def _best(self, c: int) -> dict[int, _Best]:
+        """By reservation, the offering in whose way least is: in the first pool of those that are equal."""
+        best: dict[int, _Best] = {}
+        for pool in range(len(self._problem.pools)):
+            here = self._checks.offers(pool)
+            rows = np.flatnonzero(here.reserved & (here.slot >= 0))
+            if not len(rows):
                 continue
-            there = type_.requirements.union(offering.requirements)
-            yield _Way(
-                pool=pool,
-                type=type_,
-                offering=offering,
-                id=offering.reservation_id or "",
-                allowed=of_pool.requirements.intersects(type_.requirements)
-                and of_pool.requirements.compatible(offering.requirements, p.well_known)
-                and p.snapshot.cloud_labels.are_asked_for(offering.requirements, of_pool.requirements),
-                node=of_pool.requirements.union(there),
-                room=type_.allocatable_of(offering).subtract(taken[offering.capacity_type]),
+            reached = np.array([self._checks.reached(c, pool, term)[rows] for term in self._checks.terms(c)])
+            by_term = reached.argmax(axis=0)
+            for i, (row, slot) in enumerate(zip(rows.tolist(), here.slot[rows].tolist(), strict=True)):
+                check = Check(int(reached[by_term[i], i]))
+                if slot not in best or check > best[slot].check:
+                    best[slot] = _Best(pool, row, check, int(by_term[i]))
+        return best
+
+
+class _NotInSlot:
+    """Why pods of one plan are in no slot."""
+
+    def __init__(self, checks: Checks, explain: Explain, used: Counter[str | None]) -> None:
+        self._checks = checks
+        self._explain = explain
+        self._used = used
+
+    def said(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[tuple[str, ReasonCode, str]]:
+        known: dict[object, Said] = {}
+        largest = self._largest(c, best)
+        for i, id_ in enumerate(self._checks.reservation_ids):
+            if i not in best:
+                yield id_, ReasonCode.NO_RESERVATION_SELECTED, "is selected by no NodePool's node class"
+                continue
+            one = best[i]
+            if one.check is Check.RESOURCES:
+                said = largest[self._lacking(c, one)]
+            elif one.check is Check.AVAILABLE:
+                said = self._passed(c, id_, one, node)
+            else:
+                # Offerings of one pool that fail the same check differ in their own labels at most.
+                key = one.pool, one.check, one.term, self._wrong_key(c, one)
+                said = known.get(key) or self._unsuited(c, one)
+                known[key] = said
+            yield id_, *said
+
+    def _unsuited(self, c: int, one: _Best) -> Said:
+        """What about the pod or the pool keeps it from a reservation, free or not."""
+        p, checks = self._checks.problem, self._checks
+        here = checks.offers(one.pool)
+        pool, shape = here.pool, p.classes[c].shape
+        match one.check:
+            case Check.POOL:
+                return ReasonCode.POOL_EXCLUDES_RESERVED, f"is excluded by NodePool {pool.name}"
+            case Check.TAINT:
+                taint = first_untolerated(pool.taints, p.last_rung(c).tolerations)
+                return (
+                    ReasonCode.TAINT,
+                    f"has nodes with taint {taint} of NodePool {pool.name}, not tolerated",
+                )
+            case Check.VOLUME_ZONE:
+                places = wording.either([f"({place})" for place in shape.volumes.alternatives])
+                return ReasonCode.VOLUMES, f"is not where the pod's volumes can be attached: {places}"
+            case Check.VOLUME_LIMITS:
+                return (
+                    ReasonCode.VOLUMES,
+                    f"has instances of {here.rows.type(one.row).name}, whose volume limits the pod exceeds",
+                )
+            case Check.HOST_PORTS:
+                ports = wording.listed([f"{port.port}/{port.protocol}" for port in shape.host_ports])
+                return ReasonCode.HOST_PORTS, f"has nodes on which DaemonSets use host port {ports}"
+        key = self._wrong_key(c, one)
+        if one.check is Check.CONTRADICTION:
+            what = contradiction(shape, one.term)
+        else:
+            asked = checks.asked(c, one.term)
+            what = str(asked.by_key.get(key, asked))
+        return _CODES.get(key, ReasonCode.WRONG_RESERVATION), f"is not what the pod requires: {what}"
+
+    def _wrong_key(self, c: int, one: _Best) -> str:
+        """The label of a slot that does not go together with what the pod requires."""
+        if one.check not in (Check.CONTRADICTION, Check.CONFLICT, Check.TYPE, Check.OFFERING):
+            return (
+                self._checks.offers(one.pool).rows.type(one.row).name
+                if one.check is Check.VOLUME_LIMITS
+                else ""
             )
+        keys = self._absent(one, self._checks.asked(c, one.term))
+        return next((key for key in _CODES if key in keys), min(keys, default=""))
+
+    def _absent(self, one: _Best, asked: Requirements) -> set[str]:
+        """The labels that an offering, or its NodePool, does not have as they are asked for."""
+        here = self._checks.offers(one.pool)
+        conflicts = here.pool.requirements.incompatibilities(asked, self._checks.problem.well_known)
+        absent = {r.key for r in asked if not here.rows.satisfying(r)[one.row]}
+        return absent | {conflict.key for conflict in conflicts}
+
+    def _lacking(self, c: int, one: _Best) -> tuple[str, ...]:
+        """The resources of which a slot has too little for the pod."""
+        p, rows = self._checks.problem, self._checks.offers(one.pool).rows
+        short = rows.rooms[rows.room_of[one.row]] < without_volumes(p, self._checks.request(c))
+        return tuple(name for i, name in enumerate(p.resources.names) if short[i])
+
+    def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], Said]:
+        """By the resources that are lacking, the words: of the largest instance type among those reservations."""
+        p, found = self._checks.problem, dict[tuple[str, ...], tuple[tuple[int, ...], str, str]]()
+        asked = p.classes[c].shape.requests
+        for one in best.values():
+            if one.check is Check.RESOURCES:
+                rows, lacking = self._checks.offers(one.pool).rows, self._lacking(c, one)
+                room = rows.rooms[rows.room_of[one.row]]
+                has = tuple(int(room[p.resources.names.index(name)]) for name in lacking)
+                left = wording.amounts(resources.of(dict(zip(lacking, has, strict=True))), lacking)
+                found[lacking] = max(found.get(lacking, ((), "", "")), (has, rows.type(one.row).name, left))
+        return {
+            lacking: (
+                ReasonCode.TOO_SMALL,
+                f"is too small for the pod, which requests {wording.amounts(asked, lacking)}: {type_} has {left}",
+            )
+            for lacking, (_, type_, left) in found.items()
+        }
+
+    def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> Said:
+        """Why a pod that suits a reservation has no slot of it."""
+        p, checks = self._checks.problem, self._checks
+        here = checks.offers(one.pool)
+        offering = here.rows.offering(one.row)
+        taken = slot_states.why_not(p, id_, healthy=offering.healthy, used=self._used[id_])
+        if taken is not None:
+            return taken
+        if node.name is not None:
+            return ReasonCode.EXISTING_NODE, f"has a free slot, and node {node.name} has capacity for the pod"
+        row = np.zeros(len(here.rows), dtype=bool)
+        row[one.row] = True
+        if not self._explain.within_limits(one.pool)[one.row]:
+            limits = here.pool.limits
+            return (
+                ReasonCode.LIMITS,
+                f"has a free slot, and limits of NodePool {here.pool.name} are reached: {limits}",
+            )
+        heavier = [pool.name for pool in p.pools[: one.pool]]
+        if not p.settings.reserved_before_weight and node.pool in heavier:
+            text = f"has a free slot, and NodePool {node.pool} comes before {here.pool.name}"
+            return ReasonCode.HEAVIER_POOL, text
+        if not self._explain.with_min_values(c, one.pool, one.term)[one.row]:
+            text = f"has a free slot, and minValues of NodePool {here.pool.name} are not met"
+            return ReasonCode.MIN_VALUES, text
+        inside: Domains = dict(node.labels)
+        topology = self._explain.topology
+        wanted = checks.wanted(c, one.pool, one.term)
+        excluding = topology.excluding(topology.constraints(c, inside), here.rows, wanted, row)
+        if excluding:
+            return ReasonCode.TOPOLOGY, f"has a free slot, and {UNSATISFIABLE} {' and '.join(excluding)}"
+        preferred = self._preferred(c, one, row, inside)
+        if preferred:
+            return ReasonCode.PREFERENCE, f"has a free slot, and the pod prefers {preferred}"
+        if node.shared:
+            return (
+                ReasonCode.SHARED_NODE,
+                "has a free slot, and a node that is launched for other pods has capacity",
+            )
+        return ReasonCode.PACKING, "has a free slot, and the packing uses other capacity"
+
+    def _preferred(self, c: int, one: _Best, row: Mask, inside: Domains) -> str:
+        """What the pod prefers that a slot does not have; empty: nothing."""
+        checks = self._checks
+        here, first = checks.offers(one.pool), checks.rungs(c)[0]
+        taint = first_untolerated(here.pool.taints, first.tolerations)
+        if taint is not None:
+            return f"nodes without taint {taint}"
+        absent = [(self._absent(one, wanted), wanted) for wanted in first.wanted]
+        keys, wanted = min(absent, key=lambda found: len(found[0]), default=(set(), NO_REQUIREMENTS))
+        if keys:
+            return ", ".join(str(r) for r in wanted if r.key in keys)
+        wanted = here.pool.requirements.union(wanted)
+        topology = self._explain.topology
+        return " and ".join(
+            topology.excluding(topology.constraints(c, inside, preferred=True), here.rows, wanted, row)
+        )
 
 
-def _misfit(p: Problem, rungs: Sequence[Rung], way: _Way) -> Reason | None:
-    """What keeps pods of any size from an offering: the pool, its taints, or what they ask for."""
-    pool = p.pools[way.pool]
-    if not way.allowed:
-        return Reason(ReasonCode.POOL_EXCLUDES_RESERVED, f"NodePool {pool.name} does not allow it", way.id)
-    taint = first_untolerated(pool.taints, rungs[-1].tolerations)
-    if taint is not None:
-        return Reason(ReasonCode.TAINT, f"it does not tolerate {taint} of NodePool {pool.name}", way.id)
-    code = _conflict(way.node, rungs, p.well_known)
-    return None if code is None else Reason(code, f"it asks for {rungs[-1].strict}", way.id)
+def _nodes(p: Problem, plan: Plan) -> dict[str, _Node]:
+    """Where each pod of a plan is."""
+    labels = {node.name: node.labels for node in p.nodes}
+    found = {}
+    for placed in plan.placed:
+        node = _Node(name=placed.node, labels=_certain(p, dict(labels.get(placed.node, ()))))
+        found.update(dict.fromkeys(placed.pods, node))
+    for claim in plan.claims:
+        shared = len(claim.pods) > 1
+        node = _Node(pool=claim.node_pool, shared=shared, labels=_certain(p, _single(claim.requirements)))
+        found.update(dict.fromkeys(claim.pods, node))
+    return found
 
 
-def _conflict(slot: Requirements, rungs: Iterable[Rung], well_known: frozenset[str]) -> ReasonCode | None:
-    """Why no alternative of what a pod requires goes together with a slot, by the last of them."""
-    code = None
-    for wanted in dict.fromkeys(one for rung in rungs for one in rung.alternatives):
-        keys = {conflict.key for conflict in slot.incompatibilities(wanted, well_known)}
-        if not keys:
-            return None
-        code = next((code for key, code in _CODES.items() if key in keys), ReasonCode.WRONG_RESERVATION)
-    return code
+def _certain(p: Problem, labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """The labels that are topology keys of some pod; of a node without any, its being a node."""
+    return tuple((key, labels[key]) for key in p.domains.keys if key in labels) or ((names.HOSTNAME, ""),)
 
 
-def _settled(plan: Plan, limits: Ints) -> _Settled:
-    return _Settled(
-        limits=limits,
-        slots_used=Counter(claim.slot for claim in plan.claims),
-        node_of={uid: placed.node for placed in plan.placed for uid in placed.pods},
-        pool_of={uid: claim.node_pool for claim in plan.claims for uid in claim.pods},
-    )
+def _single(requirements: Requirements) -> dict[str, str]:
+    return {r.key: next(iter(r.values)) for r in requirements if not r.complement and len(r.values) == 1}
 
 
 def _in_slots(p: Problem, plan: Plan) -> set[str]:
@@ -194,39 +290,3 @@ def _in_slots(p: Problem, plan: Plan) -> set[str]:
     reserved = {node.name for node in p.nodes if dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED}
     found = {uid for claim in plan.claims if claim.slot for uid in claim.pods}
     return found | {uid for placed in plan.placed if placed.node in reserved for uid in placed.pods}
-
-
-def _not_free(p: Problem, way: _Way, settled: _Settled) -> Reason | None:
-    """Why a reservation that suits has no slot for it: its time, its health or its count."""
-    entry, used = p.ledger[way.id], settled.slots_used[way.id]
-    match reservations.window(entry.reservation, p.snapshot.taken_s):
-        case reservations.Upcoming(starts_s):
-            in_s = starts_s - p.snapshot.taken_s
-            return Reason(ReasonCode.NOT_STARTED, f"it starts in {in_s:,} seconds", way.id)
-        case reservations.Draining() | reservations.Reclaiming() | reservations.Ended():
-            return Reason(ReasonCode.DRAINING, "its drain has begun", way.id)
-    if entry.reservation.state is not State.ACTIVE:
-        return Reason(ReasonCode.UNHEALTHY, f"it is {entry.reservation.state}, not active", way.id)
-    if not way.offering.healthy:
-        return Reason(ReasonCode.UNHEALTHY, "nothing can be launched into it at the moment", way.id)
-    if entry.free > used:
-        return None
-    if used:
-        return Reason(ReasonCode.HELD, f"its free slots ({used}) go to other nodes of this plan", way.id)
-    if entry.held:
-        return Reason(ReasonCode.HELD, f"{entry.held} of its slots are held by other NodeClaims", way.id)
-    return Reason(ReasonCode.FULL, f"all of its {entry.reservation.total} slots are in use", way.id)
-
-
-def _passed_by(p: Problem, way: _Way, pod: str, settled: _Settled) -> Reason:
-    """Why a pod that suits a slot that is still free is not in it."""
-    node, got, pool = settled.node_of.get(pod), settled.pool_of.get(pod), p.pools[way.pool]
-    if node is not None:
-        return Reason(ReasonCode.EXISTING_NODE, f"node {node} has room for it", way.id)
-    capacity = np.array([1 if name == resources.NODES else way.type.capacity[name] for name in p.limited])
-    if (capacity > settled.limits[way.pool]).any():
-        text = f"the limits of NodePool {pool.name}, {pool.limits}, are reached"
-        return Reason(ReasonCode.LIMITS, text, way.id)
-    if not p.settings.reserved_before_weight and got in [one.name for one in p.pools[: way.pool]]:
-        return Reason(ReasonCode.HEAVIER_POOL, f"NodePool {got} comes before {pool.name}", way.id)
-    return Reason(ReasonCode.TOPOLOGY, "where other pods are keeps it from there", way.id)

@@ -1,0 +1,241 @@
+"""The checks that a pod and an offering of a NodePool have to pass before a node can be launched, in order.
+
+Called by whatever explains a plan: the first check that an offering fails names the constraint. All offerings of a pool
+are looked at, available or not, since "does not fit" and "is sold out" are different reasons. The order is the one in
+which a node is judged: the pool, taints, requirements, volumes, size, ports; then what depends on the plan (S-63, S-65).
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from holdfast import names
+from holdfast.core.scheduling import daemons, offers, problem, types_left
+from holdfast.core.scheduling.classes import Rung
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.offers import Measures, Rows
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.shapes import Template
+from holdfast.core.scheduling.world import Ints
+from holdfast.model import requirement
+from holdfast.model.host_ports import HostPort
+from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.snapshot import DaemonSetView, NodePoolView
+from holdfast.model.taints import first_untolerated
+
+
+class Check(enum.IntEnum):
+    # of the pod and the NodePool, whatever is available
+    POOL = 0  # the pool's own requirements
+    TAINT = 1
+    CONTRADICTION = 2  # in what the pod requires
+    CONFLICT = 3  # of the pod's requirements with the pool's
+    TYPE = 4
+    OFFERING = 5
+    VOLUME_ZONE = 6
+    RESOURCES = 7
+    VOLUME_LIMITS = 8
+    HOST_PORTS = 9
+    # of the plan
+    AVAILABLE = 10
+    LIMITS = 11
+    SLOTS = 12
+    MIN_VALUES = 13
+    TOPOLOGY = 14
+    PASSED = 15
+
+
+Stage: TypeAlias = tuple[Check, Mask]
+"""A check, with the offerings that pass it."""
+
+
+@dataclass(frozen=True)
+class Offers:
+    """All offerings of a NodePool."""
+
+    pool: NodePoolView
+    rows: Rows
+    daemon_sets: Mapping[str, Sequence[Sequence[DaemonSetView]]]  # by capacity type and instance type
+    allowed: Mask  # by the pool's requirements
+    reserved: Mask
+    available: Mask  # when the plan began: it can be launched or, reserved, has a free slot
+    slot: Ints  # index of its reservation in the ledger, or -1
+
+    def without_ports(self, ports: Sequence[HostPort]) -> Mask:
+        """The offerings on whose nodes no DaemonSet uses one of these ports. What is bought may be either capacity type."""
+        free = np.full(len(self.rows), True)
+        for kind, by_type in self.daemon_sets.items() if ports else ():
+            clashing = np.array([_clash(found, ports) for found in by_type], dtype=bool)
+            free[(self.reserved == (kind == names.RESERVED)) & clashing[self.rows.row_type]] = False
+        return free
+
+
+class Checks:
+    """The checks of one problem. Pods that differ in size alone share most of them."""
+
+    def __init__(self, p: Problem) -> None:
+        self.problem = p
+        self.reservation_ids = tuple(p.ledger)
+        self._offers: dict[int, Offers] = {}
+        self._stages: dict[tuple[int, int, int], list[Stage]] = {}
+
+    def offers(self, pool: int) -> Offers:
+        if pool not in self._offers:
+            self._offers[pool] = _offers(self.problem, pool)
+        return self._offers[pool]
+
+    def rungs(self, c: int) -> tuple[Rung, ...]:
+        p = self.problem
+        return p.ladders[p.ladder_of[c]].rungs
+
+    def terms(self, c: int) -> range:
+        """The alternatives that a class requires, by index."""
+        return range(len(self.problem.last_rung(c).alternatives))
+
+    def asked(self, c: int, term: int) -> Requirements:
+        """What a class requires in one alternative, when everything that can be given up is."""
+        return self.problem.last_rung(c).alternatives[term]
+
+    def of_pod(self, c: int, pool: int, term: int) -> list[Stage]:
+        """The checks that depend on the pod and the pool alone."""
+        p, found = self.problem, self.offers(pool)
+        key = p.ladder_of[c], pool, term
+        if key not in self._stages:
+            self._stages[key] = self._of_ladder(c, pool, term)
+        *first, ports = self._stages[key]
+        request = self.request(c)
+        return [
+            *first,
+            (Check.RESOURCES, found.rows.fitting(without_volumes(p, request))),
+            (Check.VOLUME_LIMITS, found.rows.fitting(request)),
+            ports,
+        ]
+
+    def reached(self, c: int, pool: int, term: int) -> Ints:
+        """[offering] the first of these checks that it fails; AVAILABLE when it passes them."""
+        found = np.full(len(self.offers(pool).rows), int(Check.AVAILABLE), dtype=np.int64)
+        for check, mask in reversed(self.of_pod(c, pool, term)):
+            found[~mask] = int(check)
+        return found
+
+    def suiting(self, c: int, pool: int) -> Mask:
+        """The offerings that pass these checks under any alternative."""
+        found = [self.reached(c, pool, term) == Check.AVAILABLE for term in self.terms(c)]
+        suiting: Mask = np.logical_or.reduce(found)
+        return suiting
+
+    def request(self, c: int) -> Ints:
+        found: Ints = problem.requests([self.problem.classes[c].shape], self.problem.resources)[0]
+        return found
+
+    def wanted(self, c: int, pool: int, term: int) -> Requirements:
+        """What a node of the pool is once it has the pod."""
+        return self.problem.pools[pool].requirements.union(self.asked(c, term))
+
+    def places(self, c: int, pool: int, term: int) -> list[Requirements] | None:
+        """What a node is for each place where the pod's volumes can be attached; None: it has no such volumes."""
+        alternatives = self.problem.classes[c].shape.volumes.alternatives
+        if not alternatives:
+            return None
+        asked, of_pool = self.asked(c, term), self.problem.pools[pool].requirements
+        fitting = [asked.union(place) for place in alternatives if asked.intersects(place)]
+        return [of_pool.union(one) for one in fitting if of_pool.compatible(one, self.problem.well_known)]
+
+    def _of_ladder(self, c: int, pool: int, term: int) -> list[Stage]:
+        """Those that do not depend on the size of pods; ports last."""
+        p, here, shape = self.problem, self.offers(pool), self.problem.classes[c].shape
+        asked, wanted, places = self.asked(c, term), self.wanted(c, pool, term), self.places(c, pool, term)
+        of_pool, rows = here.pool.requirements, here.rows
+
+        def all_or_none(passes: object) -> Mask:
+            return np.full(len(rows), bool(passes))
+
+        types = all_or_none(passes=True)
+        for one in wanted:
+            types &= of_types(rows, one)
+        attachable = all_or_none(passes=places is None)
+        for place in places or ():
+            attachable |= types_left.satisfying(rows, place)
+        untolerated = first_untolerated(here.pool.taints, p.last_rung(c).tolerations)
+        terms = shape.required_terms or (NO_REQUIREMENTS,)
+        return [
+            (Check.POOL, here.allowed),
+            (Check.TAINT, all_or_none(untolerated is None)),
+            (Check.CONTRADICTION, all_or_none(shape.node_selector.intersects(terms[term]))),
+            (Check.CONFLICT, all_or_none(of_pool.compatible(asked, p.well_known))),
+            (Check.TYPE, types),
+            (Check.OFFERING, types_left.satisfying(rows, wanted)),
+            (Check.VOLUME_ZONE, attachable),
+            (Check.HOST_PORTS, here.without_ports(shape.host_ports)),
+        ]
+
+    def reservations_for(self, c: int, pool: int) -> tuple[str, ...]:
+        """The reservations of a pool that a pod of the class could go into if there were a free slot."""
+        here = self.offers(pool)
+        healthy = here.rows.columns.healthy & here.reserved & (here.slot >= 0)
+        slots = np.unique(here.slot[self.suiting(c, pool) & healthy]).tolist()
+        return tuple(sorted(self.reservation_ids[i] for i in slots))
+
+    def can_buy(self, c: int, pool: int) -> bool:
+        """Whether the pool has something else than slots for a pod of the class."""
+        here = self.offers(pool)
+        return bool((self.suiting(c, pool) & here.available & ~here.reserved).any())
+
+    def capacity_types(self, c: int) -> list[str]:
+        """Those, reserved apart, that can be launched for a class."""
+        found: set[str] = set()
+        for pool in range(len(self.problem.pools)):
+            here = self.offers(pool)
+            mask = self.suiting(c, pool) & here.available & ~here.reserved
+            found.update(here.rows.capacity_types(np.flatnonzero(mask)))
+        return [name for name in names.CAPACITY_TYPES if name in found]
+
+
+def _offers(p: Problem, pool: int) -> Offers:
+    of_pool, columns, labels = p.pools[pool], p.columns[pool], p.snapshot.cloud_labels
+    every = np.arange(len(columns.offerings), dtype=np.int64)
+    runs = problem.daemon_sets(p.snapshot, of_pool, columns, every)
+    overhead = {kind: tuple(map(daemons.requests, found)) for kind, found in runs.items()}
+    index = {id_: i for i, id_ in enumerate(p.ledger)}
+    rows = offers.rows(columns, every, Measures(p.resources, index, p.limited), overhead)
+    free = np.array([*(entry.free > 0 for entry in p.ledger.values()), False], dtype=bool)
+    usable = ~columns.reserved
+    if p.settings.reserved_capacity:
+        for i in np.flatnonzero(columns.reserved).tolist():
+            usable[i] = labels.are_asked_for(columns.offerings[i].requirements, of_pool.requirements)
+    return Offers(
+        pool=of_pool,
+        rows=rows,
+        daemon_sets=runs,
+        allowed=types_left.satisfying(rows, of_pool.requirements) & usable,
+        reserved=columns.reserved,
+        available=np.where(columns.reserved, columns.healthy & free[rows.reservation], columns.launchable),
+        slot=rows.reservation,
+    )
+
+
+def _clash(daemon_sets: Sequence[DaemonSetView], ports: Sequence[HostPort]) -> bool:
+    return any(a.conflicts(b) for one in daemon_sets for a in one.pod.host_ports for b in ports)
+
+
+def of_types(rows: Rows, wanted: Requirement) -> Mask:
+    """The offerings whose instance type goes together with a requirement."""
+    codes = rows.columns.codes(wanted.key)
+    return codes.types.going_with(wanted)[codes.of_type[rows.row_type]]
+
+
+def without_volumes(p: Problem, request: Ints) -> Ints:
+    """The request as if nothing were to be attached."""
+    alone = request.copy()
+    alone[len(p.resources.names) :] = 0
+    return alone
+
+
+def without_types(template: Template, ports: Sequence[HostPort]) -> tuple[Requirement, ...]:
+    """The requirement that keeps a node from types on which a DaemonSet has one of these ports, if there are any."""
+    clashing = template.clashing_types(ports) if ports else []
+    return (requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, clashing),) if clashing else ()

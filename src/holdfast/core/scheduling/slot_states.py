@@ -1,0 +1,74 @@
+"""Why a reservation has no slot for a pod that suits it: its state, its dates, its health or its count, in words.
+
+Called by whatever explains a plan. The rules: a text has no count, since counts change with every instance and the
+ledger reports them; it states whether the reservation can take nodes later; and it uses the cloud's word for the state.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.core.reservations.ledger import Entry
+from holdfast.core.scheduling.plan import BLOCK, RESERVATION, Reason, ReasonCode
+from holdfast.core.scheduling.problem import Problem
+from holdfast.model import reservations, wording
+from holdfast.model.reservations import Draining, Ended, Reclaiming, State, Upcoming
+
+Said = tuple[ReasonCode, str]
+
+_UNKNOWN: Said = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
+
+
+def kind(p: Problem, id_: str) -> str:
+    entry = p.ledger.get(id_)
+    return BLOCK if entry is not None and entry.reservation.drain_lead_s else RESERVATION
+
+
+def why_not(p: Problem, id_: str, *, healthy: bool, used: int) -> Said | None:
+    """Why no slot is left; None where one is. `used` is what nodes of this plan take."""
+    entry = p.ledger.get(id_)
+    if entry is None:
+        return _UNKNOWN
+    closed = _closed(entry, p.snapshot.taken_s)
+    if closed is not None:
+        return closed
+    if not healthy:
+        return ReasonCode.UNHEALTHY, "takes no launches at the moment, and is tried again later"
+    return None if entry.free > used else _taken(entry, used)
+
+
+def _closed(entry: Entry, now_s: int) -> Said | None:
+    """Why nothing is launched into a reservation, whatever its count."""
+    one = entry.reservation
+    state = one.state_name or str(one.state)
+    if one.state is State.GONE:
+        return ReasonCode.UNHEALTHY, f"is {state} and takes no nodes any more"
+    stands = reservations.window(one, now_s)
+    match stands:
+        case Upcoming(starts_s):
+            return ReasonCode.NOT_STARTED, f"takes nodes from {wording.moment(starts_s, now_s)} on (UTC)"
+        case Ended(since_s):
+            return ReasonCode.DRAINING, f"ended at {wording.moment(since_s, now_s)} (UTC)"
+        case Draining(_, ends_s) | Reclaiming(ends_s):
+            since = wording.moment(ends_s - one.drain_lead_s, now_s)
+            text = f"ends at {wording.moment(ends_s, now_s)} and takes no new nodes since {since} (UTC)"
+            return ReasonCode.DRAINING, text
+    if one.state is not State.ACTIVE:
+        return ReasonCode.UNHEALTHY, f"is {state} and takes nodes once it is active"
+    return None
+
+
+def _taken(entry: Entry, used: int) -> Said:
+    if used:
+        return ReasonCode.HELD, "has no free slot left: other nodes of this plan use it"
+    if entry.held:
+        return ReasonCode.HELD, "has no free slot: NodeClaims that are being launched hold it"
+    if entry.releasing:
+        return ReasonCode.FULL, "has no free slot; instances in it are terminating, which frees slots soon"
+    return ReasonCode.FULL, "has no free slot; one becomes free when an instance in it terminates"
+
+
+def grouped(p: Problem, said: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
+    """Reasons by cause: the reservations of one kind that share code and text are in one of them."""
+    groups: dict[tuple[ReasonCode, str, str], list[str]] = {}
+    for id_, code, text in said:
+        groups.setdefault((code, text, kind(p, id_)), []).append(id_)
+    return tuple(Reason(code, text, tuple(ids), of) for (code, text, of), ids in groups.items())

@@ -1,0 +1,152 @@
+"""Which topology constraints of a pod keep it from the nodes that could be launched, by name.
+
+Called by whatever explains a plan, with the counts at its end. The rule: a constraint is named when it excludes every
+offering that is left; where only several together do, those are named that exclude some.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from holdfast.core.scheduling.checks import Checks
+from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.constraints import Row
+from holdfast.core.scheduling.groups import HOST, Group, Sort
+from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.run import Outcome
+from holdfast.core.scheduling.world import Ints
+from holdfast.model.requirements import Requirements
+
+SPREAD: Final = "topology spread"
+AFFINITY: Final = "pod affinity"
+ANTI_AFFINITY: Final = "pod anti-affinity"
+OTHERS_ANTI_AFFINITY: Final = "pod anti-affinity of other pods"
+
+Domains = Mapping[str, str]
+"""By topology key, the domain in which the pod is counted already."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    words: str
+    key: int  # of the domain axis, or HOST
+    allowed: Mask  # [domain of the key]; of HOST: [0], whether a new node will do
+    needs_label: bool  # a node without the label is in no domain, which only anti-affinity accepts
+
+
+class Topology:
+    """The constraints of classes as they stand at the end of a run."""
+
+    def __init__(self, checks: Checks, outcome: Outcome) -> None:
+        p = checks.problem
+        self._checks = checks
+        self._counts = outcome.domain_count
+        self._hosts = outcome.host_total
+        self._eligible = p.constraints.eligible()
+        self._groups = p.constraints.groups
+        steps = [len(ladder.rungs) for ladder in p.ladders]
+        self._first = (np.cumsum(steps) - steps).tolist() if steps else []
+
+    def constraints(self, c: int, inside: Domains, *, preferred: bool = False) -> list[Constraint]:
+        """Those of a class: what is required alone, or with preferences. `inside` is not empty for a pod that is placed,
+        which counts itself."""
+        p, rungs = self._checks.problem, self._checks.rungs(c)
+        rung = 0 if preferred else len(rungs) - 1
+        of, asked = p.constraints, rungs[rung]
+        row = self._first[p.ladder_of[c]] + rung
+        found = []
+        for spread, values in zip(asked.spreads, of.spread[row], strict=True):
+            words = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
+            found.append(Constraint(words, values[5], self._spread(values, inside), needs_label=True))
+        for term, values in zip(asked.affinity, of.near[row], strict=True):
+            words = f"{AFFINITY}, key={term.key}"
+            found.append(Constraint(words, values[3], self._near(values, inside), needs_label=True))
+        for i, values in enumerate(of.far[row]):
+            words = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
+            group = self._group(values[0], values[1])
+            allowed = self._far(values, group, c, inside)
+            found.append(Constraint(f"{words}, key={group.key}", values[1], allowed, needs_label=False))
+        return found
+
+    def excluding(
+        self, found: Sequence[Constraint], rows: Rows, wanted: Requirements, left: Mask
+    ) -> list[str]:
+        """The constraints that keep a pod from all offerings that are left; none where one will do."""
+        masks = [self._passing([one], rows, wanted) for one in found]
+        together = left.copy()
+        for key in {one.key for one in found}:
+            together &= self._passing([one for one in found if one.key == key], rows, wanted)
+        if together.any() or not left.any():
+            return []
+        alone = [one for one, mask in zip(found, masks, strict=True) if not (left & mask).any()]
+        some = [one for one, mask in zip(found, masks, strict=True) if (left & ~mask).any()]
+        return list(dict.fromkeys(one.words for one in alone or some or found))
+
+    def _passing(self, of_key: Sequence[Constraint], rows: Rows, wanted: Requirements) -> Mask:
+        """[offering] whether constraints on one key let a node be launched there, in one domain."""
+        key, axis = of_key[0].key, self._checks.problem.domains
+        allowed: Mask = np.logical_and.reduce([one.allowed for one in of_key])
+        if key == HOST:
+            return np.full(len(rows), bool(allowed[0]))
+        name = axis.keys[key]
+        asked, table = wanted.by_key.get(name), rows.in_domain(name, axis.domains[key])
+        if table is None:
+            table = np.full((len(rows), len(axis.domains[key])), asked is not None)
+        if asked is not None:
+            table = table & np.array([asked.has(d) for d in axis.domains[key]], dtype=bool)
+        passing: Mask = np.asarray((table & allowed).any(axis=1))
+        if not any(one.needs_label for one in of_key):
+            passing |= ~np.asarray(table.any(axis=1))
+        return passing
+
+    def _counted(self, group: int, key: int, inside: Domains, *, itself: bool) -> Ints:
+        """[domain of a key] the pods of a group there, without the pod itself; of HOST: [0], on all nodes."""
+        if key == HOST:
+            return self._hosts[group : group + 1] - int(itself and bool(inside))
+        axis = self._checks.problem.domains
+        counts = self._counts[group, axis.first[key] : axis.first[key + 1]].copy()
+        where = axis.index.get((axis.keys[key], inside.get(axis.keys[key], "")))
+        if itself and where is not None:
+            counts[where - axis.first[key]] -= 1
+        return counts
+
+    def _among(self, set_: int, key: int) -> Mask:
+        axis = self._checks.problem.domains
+        among: Mask = self._eligible[set_, axis.first[key] : axis.first[key + 1]] > 0
+        return among
+
+    def _spread(self, values: Row, inside: Domains) -> Mask:
+        group, skew, itself, least_domains, set_, key = values
+        if key == HOST:
+            return np.array([itself <= skew])
+        counts, among = self._counted(group, key, inside, itself=bool(itself)), self._among(set_, key)
+        least = int(counts[among].min()) if among.any() and among.sum() >= least_domains else 0
+        allowed: Mask = counts + itself - least <= skew
+        return allowed
+
+    def _near(self, values: Row, inside: Domains) -> Mask:
+        group, itself, set_, key = values
+        counts = self._counted(group, key, inside, itself=bool(itself))
+        if key == HOST:
+            return np.array([bool(itself) and counts[0] <= 0])
+        among = self._among(set_, key)
+        begins = among & (bool(itself) and not (counts[among] > 0).any())
+        allowed: Mask = (counts > 0) | begins
+        return allowed
+
+    def _far(self, values: Row, group: Group, c: int, inside: Domains) -> Mask:
+        index, key = values
+        if key == HOST:
+            return np.array([True])
+        shape = self._checks.problem.classes[c].shape
+        itself = group.selects(shape.namespace, dict(shape.labels))
+        if group.sort is Sort.OWNER:
+            owned = {(term.key, term.selector, term.namespaces) for term in shape.anti_affinity}
+            itself = (group.key, group.selector, group.namespaces) in owned
+        allowed: Mask = self._counted(index, key, inside, itself=itself) <= 0
+        return allowed
+
+    def _group(self, index: int, key: int) -> Group:
+        return (self._groups.hosts if key == HOST else self._groups.domains)[index]
