@@ -189,6 +189,27 @@ def test_pods_that_may_only_run_reserved_wait_for_a_full_reservation_and_are_tol
     app_world.run(program)
 
 
+def test_a_pod_that_waits_for_a_slot_has_one_event_text_whatever_the_counts() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await with_slots(world, slots, kinds=("reserved", "spot"))
+        world.ec2.world.faults.add(faults.NoCapacity(market="spot"))
+        await world.deploy("first", 2, **ONE_PER_NODE)
+        await world.until_running(2, "first")
+        await world.deploy("second", 1, **ONE_PER_NODE)
+        await world.sleep(300)
+        texts = {
+            event.message
+            for event in await world.events("FailedScheduling")
+            if event.involved_object.name.startswith("second") and event.source.component == "holdfast"
+        }
+        full = f"reservation {slots.id} has no free slot; one becomes free when an instance in it terminates"
+        no_spot = "spot is not available at the moment for any instance type that suits the pod"
+        assert texts == {f"{full}; NodePool default: {no_spot}"}
+
+    app_world.run(program)
+
+
 def test_slots_given_back_by_one_app_are_used_by_the_next() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)

@@ -168,7 +168,7 @@ UNPLACED = [
     (
         asked(shape(**one_per_node()), 2, kept=[FREE], wanted=[RESERVED]),
         ReasonCode.WAITS_FOR_SLOT,
-        "reservation cr-1 has no free slot left: other nodes of this plan use it",
+        "reservation cr-1 has no free slot; one becomes free when an instance in it terminates",
     ),
     (
         asked(wanted=[RESERVED]),
@@ -540,12 +540,13 @@ def test_reservations_with_one_cause_are_one_reason_and_each_is_named_once() -> 
     ]
 
 
-def test_a_reason_does_not_change_with_the_counts_of_a_reservation() -> None:
-    said = [
-        sentences_of(asked(kept=[reservation("cr-1", "fake-it-5", available=0, total=n)], wanted=[RESERVED]))
-        for n in (1, 2, 40)
-    ]
-    assert said[0] == said[1] == said[2]
+def test_a_reason_does_not_change_with_what_uses_the_slots() -> None:
+    full = [reservation("cr-1", "fake-it-5", available=0, total=n) for n in (1, 2, 40)]
+    said = [sentences_of(asked(kept=[one], wanted=[RESERVED])) for one in full]
+    said.append(sentences_of(asked(kept=[FREE], claims=(HOLDER,), wanted=[RESERVED])))
+    said.append(sentences_of(asked(kept=[FULL], instances=(ENDING,), wanted=[RESERVED])))
+    said.append(sentences_of(asked(shape(**one_per_node()), 2, kept=[FREE], wanted=[RESERVED])))
+    assert said == [[FULL_SENTENCE]] * 6
 
 
 def test_a_pod_on_a_node_of_other_pods_is_told_so() -> None:

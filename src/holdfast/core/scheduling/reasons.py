@@ -29,6 +29,7 @@ from holdfast.model.requirements import Requirements, go_together
 from holdfast.model.taints import first_untolerated
 
 _MILLION_CORES: Final = 10**9  # in thousandths
+_WAITS: Final = (ReasonCode.WAITS_FOR_SLOT, slot_states.FULL)
 UNSATISFIABLE: Final = "unsatisfiable topology constraint for"
 
 
@@ -157,9 +158,8 @@ class Explain:
         elif failed.check is Check.SLOTS:
             here = self.checks.offers(pool)
             slots = np.unique(here.slot[failed.left & here.reserved]).tolist()
-            code, text = ReasonCode.WAITS_FOR_SLOT, "has no free slot left: other nodes of this plan use it"
             ids = [self.checks.reservation_ids[i] for i in slots]
-            yield from slot_states.grouped(self.checks.problem, ((id_, code, text) for id_ in ids))
+            yield from slot_states.grouped(self.checks.problem, ((id_, *_WAITS) for id_ in ids))
         else:
             code, text = self._said(c, pool, failed)
             yield Reason(code, text, (self.checks.offers(pool).pool.name,), NODE_POOL)
@@ -238,7 +238,7 @@ class Explain:
             said = slot_states.why_not(self.checks.problem, id_, healthy=is_healthy, used=0)
             assert said is not None, "an offering that is not available has a reason"
             waits = said[0] in (ReasonCode.FULL, ReasonCode.HELD)
-            yield id_, ReasonCode.WAITS_FOR_SLOT if waits else said[0], said[1]
+            yield id_, *(_WAITS if waits else said)
 
 
 def contradiction(shape: PodShape, term: int) -> str:

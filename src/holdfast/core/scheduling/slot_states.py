@@ -5,6 +5,7 @@ ledger reports them; it states whether the reservation can take nodes later; and
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from holdfast.core.reservations.ledger import Entry
 from holdfast.core.scheduling.plan import BLOCK, RESERVATION, Reason, ReasonCode
@@ -14,6 +15,8 @@ from holdfast.model.reservations import Draining, Ended, Reclaiming, State, Upco
 
 Said = tuple[ReasonCode, str]
 
+# Of a pod that waits: one text whatever the slots are used by, since that changes while the pod waits.
+FULL: Final = "has no free slot; one becomes free when an instance in it terminates"
 _UNKNOWN: Said = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
 
 
@@ -63,7 +66,7 @@ def _taken(entry: Entry, used: int) -> Said:
         return ReasonCode.HELD, "has no free slot: NodeClaims that are being launched hold it"
     if entry.releasing:
         return ReasonCode.FULL, "has no free slot; instances in it are terminating, which frees slots soon"
-    return ReasonCode.FULL, "has no free slot; one becomes free when an instance in it terminates"
+    return ReasonCode.FULL, FULL
 
 
 def grouped(p: Problem, said: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
