@@ -10,7 +10,9 @@ import pytest
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
+from holdfast.api import conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodepool import NodePool
 from holdfast.sim.api.faults import Refuse
 from holdfast.sim.api.front import Request
 from holdfast.sim.ec2 import control
@@ -44,6 +46,11 @@ async def until_s(world: AppWorld, moment_s: int) -> None:
     if left_s > 3 * MINUTE_S:
         world.skip(left_s - 2 * MINUTE_S)
     await world.sleep(moment_s - world.clock.now_s())
+
+
+def hour(moment_s: int) -> str:
+    """As people read it, on the day itself."""
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%H:%M")
 
 
 async def deleting(world: AppWorld) -> int:
@@ -81,7 +88,13 @@ def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None
             assert claim.metadata.annotations[names.TERMINATION_TIMESTAMP] == times.text(reclaims_s)
         told = await world.events("ReservationEnding")
         assert {event.involved_object.kind for event in told} == {"NodeClaim", "Node"}
-        assert all(times.text(slots.end_s) in (event.message or "") for event in told)
+        ends, taken = hour(slots.end_s), hour(reclaims_s)
+        assert {event.message for event in told} == {
+            (
+                f"block {slots.id} ends at {ends}, and its instances are terminated from {taken} on (UTC): the node is "
+                "drained until then, whatever disruption budgets allow"
+            )
+        }
         assert (await node_class(world)).status.capacity_reservations[0].state == "active"
 
         await world.sleep(4 * MINUTE_S)
@@ -335,3 +348,43 @@ def test_every_write_of_a_drain_is_one_of_those_after_which_the_program_dies() -
 @pytest.mark.parametrize("dies_at", range(WRITES))
 def test_a_program_that_dies_between_any_two_writes_of_a_drain_is_no_loss(dies_at: int) -> None:
     drained(dies_at)
+
+
+async def failed_scheduling(world: AppWorld, app: str) -> set[str]:
+    """What Holdfast reports of the pods of an app that have no node."""
+    return {
+        event.message or ""
+        for event in await world.events("FailedScheduling")
+        if event.involved_object.name.startswith(app) and event.source.component == "holdfast"
+    }
+
+
+def test_a_pod_in_the_last_minutes_of_a_block_is_told_when_it_ends() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world, lasts_s=DAY_S)
+        other = world.reserve("m5.large", 1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}, {"id": other.id}])
+        await world.node_pool(requirements=[capacity_types("reserved")])
+        await until_s(world, slots.end_s - 35 * MINUTE_S)
+        await world.deploy("train", 1, **ONE_PER_NODE)
+        await world.sleep(5 * MINUTE_S)
+        ends, since = hour(slots.end_s), hour(slots.end_s - 40 * MINUTE_S)
+        assert await failed_scheduling(world, "train") == {
+            f"block {slots.id} ends at {ends} and takes no new nodes since {since} (UTC)"
+        }
+
+    app_world.run(program)
+
+
+def test_a_pod_that_waits_for_a_block_to_begin_is_told_when() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world, starts_in_s=HOUR_S)
+        await with_pool(world, "reserved", replicas=1, id=slots.id)
+        await world.sleep(5 * MINUTE_S)
+        assert await failed_scheduling(world, "train") == {
+            f"block {slots.id} takes nodes from {hour(slots.start_s)} on (UTC)"
+        }
+        pool = await world.kube.get(NodePool, "default")
+        assert conditions.find(conditions.of(pool), "CapacityReservationAvailable") is None
+
+    app_world.run(program)

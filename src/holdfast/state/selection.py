@@ -29,13 +29,25 @@ class Traits:
 
 
 def selects(node_class: EC2NodeClass | None, traits: Traits) -> bool:
-    """No class, or one without terms, may use none."""
+    """No class, or one without terms, may use none. One that starts later is selected too: nothing is launched into it,
+    and pods that wait for it are told when it starts."""
     if node_class is None:
         return False
-    resolved = node_class.status.capacity_reservations
+    resolved = listed(node_class)
     if resolved:
-        return any(found.id == traits.id for found in resolved)
+        return traits.id in resolved
     return matches_any(node_class.spec.capacity_reservation_selector_terms, traits)
+
+
+def listed(node_class: EC2NodeClass) -> frozenset[str]:
+    """The reservations that the class's status lists, upcoming ones included."""
+    return upcoming(node_class) | {found.id for found in node_class.status.capacity_reservations}
+
+
+def upcoming(node_class: EC2NodeClass | None) -> frozenset[str]:
+    """Those that the class's status says start later."""
+    announced = node_class.status.upcoming_capacity_reservations if node_class is not None else ()
+    return frozenset(found.id for found in announced)
 
 
 def expiring(node_class: EC2NodeClass | None) -> frozenset[str]:

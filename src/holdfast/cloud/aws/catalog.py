@@ -115,7 +115,7 @@ def build(
         buys=_buys(node_class),
         forbidden=supply.forbidden,
     )
-    closed = selection.expiring(node_class) | supply.held_down
+    closed = selection.expiring(node_class) | selection.upcoming(node_class) | supply.held_down
     built = built or Built()
     built.begin(view)
     return tuple(

@@ -48,6 +48,7 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.prices import PriceRange
 from holdfast.model.resources import Resources
 from holdfast.ports import ReservationCounts
+from holdfast.state import selection
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
@@ -260,7 +261,7 @@ class Discovery:
     async def _listed(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
         """What the class's status lists, as it is now. Where it lists none, nothing that its terms select can be
         used: whether that was looked at yet is not asked, since the class is not Ready before."""
-        listed = {entry.id for entry in node_class.status.capacity_reservations}
+        listed = selection.listed(node_class)
         if not listed or node_class.metadata.name not in self._selecting:
             return ()
         reading = await self._first_reading(node_class)

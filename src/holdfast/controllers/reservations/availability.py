@@ -12,6 +12,7 @@ from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.nodepool.classes import PoolClasses
 from holdfast.core.reservations import selected
+from holdfast.model.reservations import Upcoming, window
 from holdfast.ports import Clock, Cloud, Kube, Recorder
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
@@ -41,11 +42,14 @@ class Availability:
         pool = known.pool
         try:
             types = await self._cloud.instance_types(known.node_class)
+            counts = await self._cloud.reservations()
             wanted = nodepools.template_requirements(pool)
         except (errors.NotReady, errors.InvalidInput):
             return Done()  # until the class has its status or either is mended, and both are watched
-        slots = selected.slots(wanted, types, self._cloud.labels.well_known)
-        found = Verdicts(pool, now_s=self._clock.now_s())
+        now_s = self._clock.now_s()
+        upcoming = {one.id for one in counts.reservations if isinstance(window(one, now_s), Upcoming)}
+        slots = selected.slots(wanted, types, self._cloud.labels.well_known, upcoming)
+        found = Verdicts(pool, now_s=now_s)
         found.all = reservation_condition.of_selected(
             found.all, slots.selected, slots.free, now=found.now, generation=found.generation
         )

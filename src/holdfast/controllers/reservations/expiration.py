@@ -15,11 +15,11 @@ from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.doors import Doors
 from holdfast.core.reservations import boundaries, deadlines
 from holdfast.core.reservations.deadlines import Deadline
+from holdfast.model import wording
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import times
 from holdfast.state.live import Live
 
 KEY: Final[Key] = ("", "expiration")
@@ -70,11 +70,12 @@ class Expiration:
     async def _end(self, claim: NodeClaim, deadline: Deadline) -> bool:
         if not await self._claim_end.end(claim, REASON, until_s=deadline.until_s):
             return False
-        said = (
-            f"reservation {deadline.reservation_id} ends at {times.text(deadline.ends_s)}, and from "
-            f"{times.text(deadline.until_s)} on its machines are taken: the node is drained until then, "
-            "whatever disruption budgets say"
+        now_s = self._clock.now_s()
+        ends, taken = (wording.moment(at_s, now_s) for at_s in (deadline.ends_s, deadline.until_s))
+        text = (
+            f"block {deadline.reservation_id} ends at {ends}, and its instances are terminated from {taken} on (UTC): "
+            "the node is drained until then, whatever disruption budgets allow"
         )
         for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):
-            self._recorder.event(obj, "ReservationEnding", said, warning=True)
+            self._recorder.event(obj, "ReservationEnding", text, warning=True)
         return True

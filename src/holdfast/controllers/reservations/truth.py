@@ -93,7 +93,7 @@ class Truth:
         after = change.get(names.CAPACITY_TYPE, before)
         left = obj.metadata.labels.get(self._cloud.labels.reservation_id or "")
         where = f"in {machine.reservation_id}" if machine.reservation_id else "in no reservation any more"
-        said = f"its machine is {where}" + (f"; it was in {left}" if left else "")
+        said = f"its instance is {where}" + (f"; it was in {left}" if left else "")
         if after != before:
             said += f": {before} becomes {after}, and nothing is disrupted"
         self._recorder.event(obj, "ReservationChanged", said)
