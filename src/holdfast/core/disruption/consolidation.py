@@ -19,7 +19,7 @@ from holdfast.core.disruption.inputs import Policy, Reason, Settings, World
 from holdfast.core.disruption.simulator import Answer
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
-from holdfast.model import prices
+from holdfast.model import prices, wording
 from holdfast.model.pods import PodShape, PodView
 
 
@@ -170,10 +170,10 @@ class Recently:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
                     if pod.created_s >= move.at_s and _kind(pod) in move.shapes:
-                        until_s = pod.created_s + self.cooldown_s
+                        until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
                         return Why(
                             Code.COOLING_DOWN,
-                            f"pod {pod.full_name} was moved a short while ago and is left alone until {until_s}",
+                            f"pod {pod.full_name} was moved a short while ago and is not moved until {until} (UTC)",
                             subject=pod.full_name,
                         )
         return None

@@ -10,6 +10,7 @@ waiting and not all; and the wait has a bound.
 from dataclasses import dataclass
 
 from holdfast.core.disruption.inputs import World
+from holdfast.model import wording
 from holdfast.model.instances import InstanceState
 from holdfast.model.snapshot import ClaimView, Snapshot
 
@@ -83,6 +84,6 @@ def overdue(world: World, bound_s: int) -> tuple[Overdue, ...]:
         is_taken = taken(world.snapshot, claim.slot) is not None
         if is_taken or waited_s >= 2 * bound_s:
             went = "went to somebody else" if is_taken else "is free, and nothing can be launched into it"
-            why = f"the slot of {claim.slot} {went}; it waited {waited_s} s"
+            why = f"the slot of {claim.slot} {went}; it waited {wording.duration(waited_s)}"
             found.append(Overdue(claim.name, claim.slot, why))
     return tuple(found)

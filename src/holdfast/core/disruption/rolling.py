@@ -17,6 +17,7 @@ from holdfast.core.disruption.inputs import MixedPools, Reason, Settings
 from holdfast.core.disruption.simulator import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import displaced
+from holdfast.model import wording
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Rolling:
         away = len(waiting | starting)
         if allowed is None or allowed.limit is None or away < allowed.limit:
             return None
-        text = f"{away} nodes in {id_} are not up yet, and the budgets of NodePool {one.pool} allow no more"
+        text = f"nodes in {id_} are not up yet, and the budgets of NodePool {one.pool} allow no more"
         return Why(Code.BUDGET, text, need.method, one.pool)
 
     def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Why | None:
@@ -193,8 +194,7 @@ class Rolling:
             if count > budget.disruptions_allowed:
                 return Why(
                     Code.DRAIN_NEVER_ENDS,
-                    f"{count} pods of disruption budget {budget.name} would be away until the slot is free again, "
-                    f"and it allows {budget.disruptions_allowed}",
+                    f"more pods would be away until the slot is free again than disruption budget {budget.name} allows",
                     need.method,
                     budget.name,
                 )
@@ -215,7 +215,8 @@ class Rolling:
         spoken_for = sum(claim.slot == id_ for claim in holds.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
-        text = f"a slot of {id_} is being released; it is waited for until {until_s}"
+        until = wording.moment(until_s, self.survey.world.now_s)
+        text = f"a slot of {id_} is being released; it is waited for until {until} (UTC)"
         return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
 
     def _replaced(self, one: Candidate, need: Need, answer: Answer) -> Command:
