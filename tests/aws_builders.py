@@ -49,7 +49,7 @@ def shipped_supply() -> Supply:
 
 
 def reservation(reservation_id: str = "cr-1", **fields: Any) -> CapacityReservation:
-    """An ordinary one of four m5.large in zone a, two of them free."""
+    """An ordinary one of four m5.large in zone a, two of them free. A capacity block has an end, far away."""
     plain: dict[str, Any] = {
         "id": reservation_id,
         "instance_type": "m5.large",
@@ -58,6 +58,8 @@ def reservation(reservation_id: str = "cr-1", **fields: Any) -> CapacityReservat
         "available": 2,
         "owner": "111122223333",
     }
+    if fields.get("kind") == "capacity-block":
+        plain["end_s"] = 2**40
     return CapacityReservation(**(plain | fields))
 
 

@@ -5,6 +5,7 @@ import pytest
 import app_world
 import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
+from disruption_world import pool
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.ports import Change
@@ -110,3 +111,22 @@ def test_garbage_collection_spares_an_instance_whose_claim_only_the_cache_lacks(
         assert len(await world.claims()) == 2
 
     app_world.run(program)
+
+
+@pytest.mark.parametrize("later_s", range(40, 71, 5))
+def test_a_pod_that_is_bound_while_its_node_is_decided_on_keeps_it(later_s: int) -> None:
+    """Decisions take seconds. The pod tolerates the taint of disruption, so it would not be evicted either."""
+
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        await world.deploy("web", 1, **ONE_PER_NODE, tolerations=[{"operator": "Exists"}])
+        await world.until_running(1)
+        await world.scale("web", 0)
+        await world.sleep(later_s)
+        before = {pod.metadata.uid for pod in world.ever(Pod)}
+        await world.scale("web", 1)
+        await world.until_running(1)
+        await world.sleep(300)
+        assert len({pod.metadata.uid for pod in world.ever(Pod)} - before) == 1
+
+    app_world.run(program, plans_take_s=4)

@@ -77,10 +77,13 @@ def test_a_spread_may_be_over_a_label_of_the_pool() -> None:
     assert rules(documents, plan(claim("p", extra=one), claim("q", extra=one))) == {"spread"}
 
 
-def test_the_domains_of_pools_whose_taints_are_not_tolerated_may_be_left_out() -> None:
+def test_the_zone_of_a_node_whose_taints_are_not_tolerated_counts_unless_taints_are_honored() -> None:
     here = pool(requirements=[wanted(names.ZONE, "In", A)])
-    there = pool("there", taints=[{"key": "team", "effect": "NoSchedule"}])
-    documents = [catalog(), here, there, node_class()]
+    taints = [{"key": "team", "effect": "NoSchedule"}]
+    documents = [catalog(), here, pool("there", taints=taints), node_class()]
+    alike = [pod(name, **spread(names.ZONE)) for name in "pq"]
+    assert rules([*documents, *alike], plan(claim("p"), claim("q"))) == set()  # no node is in the other zone
+    documents += [node(zone=B, taints=taints)]
     honors = [pod(name, **spread(names.ZONE, nodeTaintsPolicy="Honor")) for name in "pq"]
     ignores = [pod(name, **spread(names.ZONE)) for name in "pq"]
     assert rules([*documents, *honors], plan(claim("p"), claim("q"))) == set()

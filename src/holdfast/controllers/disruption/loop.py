@@ -3,7 +3,8 @@
 Run by the engine under one key, so one decision is made at a time; orders that are being carried out go on beside it.
 The rules: what saves money is decided twice, some seconds apart, and acted on if it still holds (D-16, D-42); a mark that
 no order explains is taken off (D-1); a claim that waits too long for a slot that somebody else took is given up. Before
-a node is marked for deletion, its pods are listed from the API server: a pod that the cache lacks stops the command.
+a node is marked for deletion, its pods are listed from the API server: a pod that the decision was made without stops
+the command.
 """
 
 import dataclasses
@@ -20,7 +21,6 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import conditions as verdicts
-from holdfast.controllers import drain
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.disruption.marks import Marks
@@ -165,7 +165,7 @@ class Disruption:
         if len(claims) < len(command.candidates) and command.action is not Action.DELETE:
             return RequeueAfter(_AT_ONCE_S, "a node is gone")
         try:
-            await self._check_pods(claims)
+            await self._check_pods(claims, world)
             if command.action is Action.REBOOT:
                 await self._reboot(command, claims)
             else:
@@ -177,17 +177,25 @@ class Disruption:
         said = f"{command.action} {', '.join(command.candidates)} ({command.reason}): {command.why}"
         return RequeueAfter(_AT_ONCE_S, "what else there is", said)
 
-    async def _check_pods(self, claims: tuple[NodeClaim, ...]) -> None:
-        """NotReady when a node has a pod that the decision was made without: the watch of pods is behind."""
+    async def _check_pods(self, claims: tuple[NodeClaim, ...], world: World) -> None:
+        """NotReady when a node has a pod that the decision was made without, or is nominated for one: the watch of pods is
+        behind, or the pod was bound or planned while the decision was made."""
+        known = {node.claim: {pod.uid for pod in node.pods} for node in world.snapshot.nodes}
+        nominated = self._live.nominations.places()
         for claim in claims:
             node = claim.status.node_name
             if not node:
                 continue
-            cached = {pod.metadata.uid for pod in self._pods.get(node)}
+            if node in nominated or claim.metadata.name in nominated:
+                raise errors.NotReady(f"node {node} is nominated for pods, and was not when it was decided")
             for pod in (await self._kube.list(Pod, field_selector=f"spec.nodeName={node}")).items:
-                if pod.metadata.uid not in cached and drain.is_drainable(pod, self._clock.now_s()):
+                is_known = pod.metadata.uid in known.get(claim.metadata.name, ())
+                # Those that tolerate the taint count as well: they are not evicted, and would end with the node.
+                if not is_known and pod_states.is_reschedulable(pod, pod_states.owner(pod)):
                     found = f"{pod.metadata.namespace}/{pod.metadata.name}"
-                    raise errors.NotReady(f"pod {found} is bound to node {node} and not in the cache yet")
+                    raise errors.NotReady(
+                        f"pod {found} is bound to node {node}, and was not when it was decided"
+                    )
 
     async def _reboot(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
         """When it was asked for is on the claim before that it was, and so is whose pods are there: they wait for it. What

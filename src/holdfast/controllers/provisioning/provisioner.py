@@ -195,16 +195,8 @@ class Provisioner:
         return dataclasses.replace(
             seen,
             snapshot=dataclasses.replace(seen.snapshot, pending=pending),
-            rejected=(*seen.rejected, *(Unplaced(pod.uid, (self._not_bound(pod.uid),)) for pod in found)),
+            rejected=(*seen.rejected, *(Unplaced(pod.uid, (_not_bound(),)) for pod in found)),
         )
-
-    def _not_bound(self, uid: str) -> Reason:
-        count = self._live.nominations.unbound(uid)
-        text = (
-            f"{count} nodes were launched for this pod and kube-scheduler bound it to none of them; "
-            "the next one is delayed. Compare the events of kube-scheduler with the labels and taints of the nodes"
-        )
-        return Reason(ReasonCode.NOT_BOUND, text)
 
     async def _decide(self, seen: Seen) -> Plan:
         began_s = self._clock.monotonic_s()
@@ -339,3 +331,11 @@ class Provisioner:
 
     def _pods_by_uid(self, uids: Iterable[str]) -> list[Pod]:
         return [pod for uid in uids for pod in self._by_uid.get(uid)]
+
+
+def _not_bound() -> Reason:
+    text = (
+        "several nodes were launched for this pod, and kube-scheduler bound it to none of them, so the next one is "
+        "delayed; compare the events of kube-scheduler with the labels and taints of the nodes"
+    )
+    return Reason(ReasonCode.NOT_BOUND, text)

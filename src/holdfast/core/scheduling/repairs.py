@@ -17,7 +17,8 @@ from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.run import Outcome, Start
 from holdfast.core.scheduling.world import BOUGHT, RESERVED
 
-_RUNS_MAX, _RUNS_MIN = 32, 2
+_RUNS_MAX, _RUNS_MIN = 32, 1
+_PODS_A_RESERVATION: Final = 10  # what one costs a run, in pods
 _PODS_OF_ALL_RUNS: Final = 5_000
 _FEW_PODS: Final = 100  # that it is worth to look for better zones for, though no slot is left
 _ZONES_MAX: Final = 8  # domains that are tried for one group
@@ -38,9 +39,10 @@ class Repair:
         return replace(candidate, first=self.first, pins=self.pins) if self.first or self.pins else candidate
 
 
-def runs(pods: int) -> int:
-    """How many plans may be tried for so many pods."""
-    return max(_RUNS_MIN, min(_RUNS_MAX, _PODS_OF_ALL_RUNS // max(1, pods)))
+def runs(begin: Start) -> int:
+    """How many plans may be tried: the fewer, the longer one takes."""
+    size = int(begin.world.c_left.sum()) + _PODS_A_RESERVATION * len(begin.world.r_free)
+    return max(_RUNS_MIN, min(_RUNS_MAX, _PODS_OF_ALL_RUNS // max(1, size)))
 
 
 def repairs(begin: Start, before: Repair, outcome: Outcome, nodes: Nodes) -> Iterator[Repair]:

@@ -77,7 +77,7 @@ def _repair(begin: Start, chooser: Chooser, found: list[Packed]) -> Repair:
     as good as the one before is repaired as well: two groups may have to change before one pod gains."""
     at, chosen = found[0], Repair()
     open_, seen = [(at, chosen)], {chosen}
-    runs = repairs.runs(int(begin.world.c_left.sum()))
+    runs = repairs.runs(begin)
     while open_ and runs > 0:
         packed, before = open_.pop(min(range(len(open_)), key=lambda i: open_[i][0].rank))
         for repair in repairs.repairs(begin, before, packed.outcome, packed.nodes):
