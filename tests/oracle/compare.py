@@ -57,7 +57,7 @@ def _judge(found: Found, seed: int, case: Case, plan: Plan) -> None:
     assert price >= best.price - _TINY, f"seed {seed}: the plan costs less than is possible"
     if price > best.price + _TINY:
         found.dearer[seed] = price / best.price - 1 if best.price else 1.0
-        if exact.best(_with_slots_of(case, plan)) != best:
+        if exact.best(_with_slots_of(case, plan)).price > best.price + _TINY:
             found.unused_slots.append(seed)
 
 

@@ -51,7 +51,7 @@ class Rung:
     spreads: tuple[TopologySpread, ...]
     affinity: tuple[PodTerm, ...]
     anti_affinity: tuple[PodTerm, ...]
-    for_group: bool = False  # the node must have room for all pods that must share it
+    group_quarters: int = 0  # the node must have room for so many quarters of the pods that must share it
 
     @property
     def strict(self) -> Requirements:
@@ -136,10 +136,11 @@ def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: b
 
 
 def _with_group(shape: PodShape, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
-    """Pods that must share a node with pods like them: before anything else, a node is tried that has room for all."""
+    """Pods that must share a node with pods like them: first a node is tried that has room for all of them, then for three
+    quarters, and so on; at last one that has room for a pod."""
     if not any(is_of_own_group(term, shape) for term in shape.affinity if term.key == names.HOSTNAME):
         return rungs
-    return (*(replace(rung, for_group=True) for rung in rungs), *rungs)
+    return tuple(replace(rung, group_quarters=share) for share in (4, 3, 2, 1, 0) for rung in rungs)
 
 
 def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:

@@ -116,28 +116,29 @@ def build(p: Problem) -> Variants:
 def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints) -> Ints:
     """[variant, resource] the room that a pod needs: its own, or that of all pods that must share its node."""
     found = np.repeat(requests, repeats, axis=0)
-    is_for_group = np.array([r.for_group for ladder in p.ladders for r in ladder.rungs], dtype=bool)
-    if not is_for_group.any():
+    quarters = np.array([r.group_quarters for ladder in p.ladders for r in ladder.rungs], dtype=np.int64)
+    if not quarters.any():
         return found
-    of_group: dict[int, Ints] = {}
+    of_group: dict[tuple[int, int], Ints] = {}
     class_of = np.repeat(np.arange(len(repeats)), repeats)
-    for v in np.flatnonzero(is_for_group[distinct]).tolist():
-        for group in (row[0] for row in near[distinct[v]] if row[1] and row[3] < 0):
+    for v in np.flatnonzero(quarters[distinct]).tolist():
+        for group in (
+            (row[0], int(quarters[distinct[v]])) for row in near[distinct[v]] if row[1] and row[3] < 0
+        ):
             if group not in of_group:
                 members = {
-                    int(class_of[i]) for i in range(len(distinct)) if _has_group(near[distinct[i]], group)
+                    int(class_of[i]) for i in range(len(distinct)) if _has_group(near[distinct[i]], group[0])
                 }
-                of_group[group] = sum(
-                    (len(p.classes[c].pods) * requests[c] for c in members), 0 * requests[0]
-                )
+                counts = {c: len(p.classes[c].pods) * group[1] // 4 for c in members}
+                of_group[group] = sum((count * requests[c] for c, count in counts.items()), 0 * requests[0])
             found[v] = np.maximum(found[v], of_group[group])
     return found
 
 
 def _levels(ladder: Ladder) -> list[int]:
-    """By rung, how many came before it; rungs for a whole group are counted apart."""
-    of_group = sum(rung.for_group for rung in ladder.rungs)
-    return [*range(of_group), *range(len(ladder.rungs) - of_group)]
+    """By rung, how many came before it; rungs for different shares of a group are counted apart."""
+    alone = sum(rung.group_quarters == 0 for rung in ladder.rungs)
+    return [i % alone for i in range(len(ladder.rungs))]
 
 
 def _has_group(near: Sequence[Row], group: int) -> bool:
