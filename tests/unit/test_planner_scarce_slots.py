@@ -9,7 +9,7 @@ from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements
-from holdfast.model.pods import PodTerm, PodView
+from holdfast.model.pods import PodTerm, PodView, PreferredNodeTerm
 from planner_builders import (
     RESERVATION_ID,
     instance_type,
@@ -85,6 +85,20 @@ def test_the_only_slot_goes_to_the_pod_of_higher_priority(packing: Packing) -> N
     )
     plan = solve(request([reserved_only], one("large", 1800) + one("urgent", 1500, 1000), kept, packing))
     assert slot_of(plan) == {"urgent": "cr-1"}
+
+
+@BOTH_PACKINGS
+def test_a_pod_of_higher_priority_is_placed_before_two_with_preferences(packing: Packing) -> None:
+    kept = [reservation("cr-1", "m5.xlarge")]
+    xlarge = [instance_type("m5.xlarge", 4, 16, 0.1, kept)]
+    reserved_only = pool("slots", xlarge, is_in(names.CAPACITY_TYPE, "reserved"))
+    prefers: dict[str, Any] = {
+        "preferred_terms": (PreferredNodeTerm(1, requirements.of(is_in(names.ZONE, "z1"))),)
+    }
+    waiting = pods(2, shape(1900, **prefers), "large") + one("urgent", 1800, 1000)
+    plan = solve(request([reserved_only], waiting, kept, packing))
+    assert slot_of(plan)["urgent"] == "cr-1"
+    assert [one.pod for one in plan.unplaced] == ["large-000001"]
 
 
 @BOTH_PACKINGS

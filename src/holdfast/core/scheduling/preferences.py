@@ -11,9 +11,9 @@ from holdfast.core.scheduling.world import Ints
 
 
 def respected(variants: Variants, first_fit: Outcome, other: Outcome) -> bool:
-    """Whether another packing places more pods than first fit, or at least as many pods of each class with each number
-    of relaxations or fewer."""
-    if not variants.v_level.any() or other.left.sum() < first_fit.left.sum():
+    """Whether another packing places at least as many pods of each class as first fit does with each number of
+    relaxations or fewer."""
+    if not variants.v_level.any():
         return True
     return bool((_relaxed_so_far(variants, other) >= _relaxed_so_far(variants, first_fit)).all())
 

@@ -46,7 +46,7 @@ class Packed:
         """Most pods placed, those of the highest priority first, then cheapest, then fewest nodes."""
         return self.left, self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
 
-    @property
+    @functools.cached_property
     def left(self) -> tuple[int, ...]:
         """How many pods are left out, from the highest priority to the lowest."""
         by_priority: dict[int, int] = {}
@@ -86,7 +86,7 @@ def _repair(begin: Start, chooser: Chooser, found: list[Packed]) -> Repair:
             seen.add(repair)
             runs -= 1
             other = _pack(begin, chooser, repair.of(Candidate(REPAIRED)))
-            if other.rank <= packed.rank and _is_fair(begin.variants, found[0].outcome, other.outcome):
+            if other.rank <= packed.rank and _is_fair(found[0], other):
                 open_.append((other, repair))
                 at, chosen = min((at, chosen), (other, repair), key=lambda one: one[0].rank)
     if at is not found[0]:
@@ -95,20 +95,22 @@ def _repair(begin: Start, chooser: Chooser, found: list[Packed]) -> Repair:
 
 
 def best(found: list[Packed]) -> Packed:
-    """The best of those that respect weights as first fit does, which was tried first."""
+    """The best of those that keep to weights and preferences as first fit does, which was tried first."""
     return _ranked(found)[0]
 
 
 def _ranked(found: list[Packed]) -> list[Packed]:
-    first_fit = found[0].outcome
-    fair = [packed for packed in found if _is_fair(packed.variants, first_fit, packed.outcome)]
-    return sorted(fair, key=lambda packed: packed.rank)
+    return sorted((one for one in found if _is_fair(found[0], one)), key=lambda packed: packed.rank)
 
 
-def _is_fair(variants: Variants, first_fit: Outcome, other: Outcome) -> bool:
-    """Whether a packing keeps to weights and to preferences as first fit does."""
-    return weights.respected(first_fit.problem, first_fit, other) and preferences.respected(
-        variants, first_fit, other
+def _is_fair(first_fit: Packed, other: Packed) -> bool:
+    """Whether a packing places more pods than first fit, those of the highest priority first, or keeps to weights and to
+    preferences as first fit does."""
+    if other.left < first_fit.left:
+        return True
+    plan, beside = other.outcome, first_fit.outcome
+    return weights.respected(plan.problem, beside, plan) and preferences.respected(
+        other.variants, beside, plan
     )
 
 

@@ -11,11 +11,10 @@ from holdfast.core.scheduling.world import BOUGHT, Ints
 
 
 def respected(p: Problem, first_fit: Outcome, other: Outcome) -> bool:
-    """Whether another packing places more pods than first fit, or puts no more of them on lighter NodePools."""
+    """Whether another packing puts no more pods on lighter NodePools than first fit does."""
     if len({pool.weight for pool in p.pools}) <= 1:  # none is lighter than another
         return True
-    places_more = bool(other.left.sum() < first_fit.left.sum())
-    return places_more or bool((_on_lighter_pools(p, other) <= _on_lighter_pools(p, first_fit)).all())
+    return bool((_on_lighter_pools(p, other) <= _on_lighter_pools(p, first_fit)).all())
 
 
 def _on_lighter_pools(p: Problem, outcome: Outcome) -> Ints:
