@@ -4,10 +4,11 @@ Fails when a plan leaves out pods that could be placed, or buys nodes that slots
 """
 
 import argparse
+import itertools
 import sys
 
 from holdfast.core.scheduling.request import Packing
-from oracle import compare
+from oracle import cases, compare
 
 
 def main() -> int:
@@ -16,9 +17,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     options = parser.parse_args()
     missed = 0
-    for packing in Packing:
-        found = compare.compare(range(options.seed, options.seed + options.count), packing)
-        print(f"packing {packing}: {found.text()}", flush=True)
+    kinds = (("any", cases.case), ("one pod a node", cases.one_per_node))
+    for packing, (name, make) in itertools.product(Packing, kinds):
+        found = compare.compare(range(options.seed, options.seed + options.count), packing, make)
+        print(f"packing {packing}, {name}: {found.text()}", flush=True)
         for what, seeds in (("fewer pods", found.fewer_pods), ("unused slots", found.unused_slots)):
             missed += len(seeds)
             if seeds:

@@ -4,7 +4,7 @@ They are the input of the planner (`request_of`) and of the exact solver (`exact
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast import names
@@ -73,6 +73,20 @@ def case(seed: int) -> Case:
     )
     pools = tuple(_pool(dice, f"pool-{i}", types) for i in range(dice.randint(1, 2)))
     groups = tuple(_group(dice, f"g{i}", types, pools) for i in range(dice.randint(1, 3)))
+    return Case(types, slots, pools, groups)
+
+
+def one_per_node(seed: int) -> Case:
+    """Every pod fills a node, so slots are a matching of pods and reservations across NodePools."""
+    dice = random.Random(seed)
+    types = tuple(Type(f"t{i}", 4, round(dice.uniform(0.15, 0.25), 4)) for i in range(dice.randint(2, 3)))
+    slots = tuple(
+        Slots(f"cr-{i}", dice.choice(types).name, dice.choice(ZONES), dice.randint(1, 2))
+        for i in range(dice.randint(2, 4))
+    )
+    pools = tuple(_pool(dice, f"pool-{i}", types) for i in range(dice.randint(1, 3)))
+    found = [_group(dice, f"g{i}", types, pools) for i in range(dice.randint(2, 4))]
+    groups = tuple(replace(one, cpu_millis=dice.choice((2500, 3500)), relation=None) for one in found)
     return Case(types, slots, pools, groups)
 
 

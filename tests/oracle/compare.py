@@ -1,6 +1,7 @@
 """Plans beside the best plans: how often the planner leaves out pods, leaves slots unused, or costs more."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from holdfast.core.scheduling.plan import Plan
@@ -34,10 +35,10 @@ class Found:
         )
 
 
-def compare(seeds: range, packing: Packing) -> Found:
+def compare(seeds: range, packing: Packing, make: Callable[[int], Case] = cases.case) -> Found:
     found = Found()
     for seed in seeds:
-        case = cases.case(seed)
+        case = make(seed)
         _judge(found, seed, case, solve(cases.request_of(case, packing)))
     return found
 
