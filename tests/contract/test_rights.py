@@ -45,7 +45,6 @@ class Right:
 WHEN_THINGS_GO_WRONG = {
     Right("", "pods", "get"): "a conflict over a uid: is it still that pod?",
     Right("", "pods", "delete"): "the grace period of a node is over",
-    Right("karpenter.sh", "nodeclaims", "get"): "the answer to a creation was lost",
     Right("karpenter.sh", "nodeclaims", "delete"): "a launch failed, a node never came, or a claim expired",
 } | {
     Right(group, resource, verb): "only with a scheduler-config: who made a pod, and what selects it"
@@ -55,6 +54,12 @@ WHEN_THINGS_GO_WRONG = {
     }.items()
     for resource in resources
     for verb in ("list", "watch")
+}
+# After a conflict the object is read again; whether there is one in a life is a matter of timing.
+AFTER_A_CONFLICT = {
+    Right("karpenter.sh", "nodeclaims", "get"),
+    Right("karpenter.sh", "nodepools", "get"),
+    Right("karpenter.k8s.aws", "ec2nodeclasses", "get"),
 }
 UNUSUAL = dataclasses.replace(
     app_world.SETTINGS,
@@ -185,7 +190,7 @@ def test_the_rights_in_kubernetes_are_those_that_a_life_needs(life: LiveWorld) -
     given = rights()
     assert [one for one in sorted(wanted) if not any(allows(right, one) for right in given)] == []
     unused = {right for right in given if not any(allows(right, one) for one in wanted)}
-    assert unused == set(WHEN_THINGS_GO_WRONG)
+    assert unused - AFTER_A_CONFLICT == set(WHEN_THINGS_GO_WRONG)
 
 
 @pytest.fixture(scope="module")
