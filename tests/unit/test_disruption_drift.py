@@ -300,16 +300,16 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
     assert decision.command is None
     assert Code.WAITS_FOR_SLOT in codes(decision, "b")
     bound_s = Settings().slot_wait_s
-    assert holds.overdue(waiting, bound_s) == ()
+    assert holds.overdue(waiting, bound_s, LAG_S) == ()
     later = replace(waiting, snapshot=replace(waiting.snapshot, taken_s=NOW_S + bound_s))
-    (given_up,) = holds.overdue(later, bound_s)
+    (given_up,) = holds.overdue(later, bound_s, LAG_S)
     assert (given_up.claim, given_up.reservation) == ("new", "cr-1")
     unknown = replace(later.snapshot, claims=(replace(stolen, instance_gone_s=None),))
-    assert holds.overdue(replace(later, snapshot=unknown), bound_s) == ()
+    assert holds.overdue(replace(later, snapshot=unknown), bound_s, LAG_S) == ()
     free = replace(later.snapshot, reservations=(replace(FULL, available=1),))
-    assert holds.overdue(replace(later, snapshot=free), bound_s) == ()
+    assert holds.overdue(replace(later, snapshot=free), bound_s, LAG_S) == ()
     in_vain = replace(later, snapshot=replace(free, taken_s=NOW_S + 2 * bound_s))
-    assert [one.claim for one in holds.overdue(in_vain, bound_s)] == ["new"]
+    assert [one.claim for one in holds.overdue(in_vain, bound_s, LAG_S)] == ["new"]
 
 
 def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
@@ -328,7 +328,7 @@ def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
         for one in asked.snapshot.instances
     )
     there = replace(asked, snapshot=replace(asked.snapshot, claims=(waits,), instances=ending))
-    assert holds.overdue(there, 600) == ()
+    assert holds.overdue(there, 600, LAG_S) == ()
 
 
 # --- Mixed pools -------------------------------------------------------------------------------------------
@@ -401,6 +401,7 @@ def test_a_static_pool_is_left_alone() -> None:
 
 # --- What drift is -----------------------------------------------------------------------------------------
 
+LAG_S = 60
 LABELS = CloudLabels(WELL_KNOWN, RESERVATION_ID, frozenset({RESERVATION_ID, "example.com/interruptible"}))
 
 

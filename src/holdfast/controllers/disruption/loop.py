@@ -228,7 +228,8 @@ class Disruption:
                 await self._marks.take_off(claim)
 
     async def _give_up_waiting(self, world: World) -> None:
-        for one in holds.overdue(world, self._settings.slot_wait_s):
+        lag_s = self._settings.solving.ledger_lag_s
+        for one in holds.overdue(world, self._settings.slot_wait_s, lag_s):
             claim = self._claims.get(("", one.claim))
             if claim is not None:
                 self._recorder.event(claim, "SlotTaken", one.why, warning=True)

@@ -9,6 +9,7 @@ waiting and not all; and the wait has a bound.
 
 from dataclasses import dataclass
 
+from holdfast import names
 from holdfast.core.disruption.inputs import World
 from holdfast.model import wording
 from holdfast.model.instances import InstanceState
@@ -70,20 +71,30 @@ def goes_now(snapshot: Snapshot, name: str) -> bool:
     return available > ahead
 
 
-def overdue(world: World, bound_s: int) -> tuple[Overdue, ...]:
+def overdue(world: World, bound_s: int, lag_s: int) -> tuple[Overdue, ...]:
     """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes; that time
     is on the claim, so a restart does not extend the wait. Where the slot came free again the bound is as long once more: a
-    launch may fail for a while."""
+    launch may fail for a while. Where the NodePool may launch something else, the wait ends as soon as a count that shows
+    the machine as gone, which takes it a lag, shows no free slot."""
     found = []
     for claim in freed(world.snapshot):
         if claim.slot is None or claim.instance_gone_s is None:
             continue
         waited_s = world.now_s - claim.instance_gone_s
-        if waited_s < bound_s:
-            continue
         is_taken = taken(world.snapshot, claim.slot) is not None
+        is_counted = world.snapshot.counts_read_s >= claim.instance_gone_s + lag_s
+        is_certain = is_taken and is_counted and _may_launch_otherwise(world.snapshot, claim)
+        if waited_s < bound_s and not is_certain:
+            continue
         if is_taken or waited_s >= 2 * bound_s:
             went = "went to somebody else" if is_taken else "is free, and nothing can be launched into it"
             why = f"the slot of {claim.slot} {went}; it waited {wording.duration(waited_s)}"
             found.append(Overdue(claim.name, claim.slot, why))
     return tuple(found)
+
+
+def _may_launch_otherwise(snapshot: Snapshot, claim: ClaimView) -> bool:
+    """Whether the NodePool of a claim allows more than reserved capacity."""
+    pool = next((one for one in snapshot.node_pools if one.name == claim.node_pool), None)
+    allowed = pool.requirements.get(names.CAPACITY_TYPE) if pool is not None else None
+    return allowed is not None and any(allowed.has(kind) for kind in (names.ON_DEMAND, names.SPOT))
