@@ -10,7 +10,7 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast.api.nodeclaim import NodeClaim
 
-WRITES = 54  # of the story below, when nobody dies
+WRITES = 56  # of the story below, when nobody dies
 KINDS = (
     *("CreateInstanceProfile", "AddRoleToInstanceProfile", "CreateLaunchTemplate", "CreateFleet"),
     *("CreateTags", "TerminateInstances"),

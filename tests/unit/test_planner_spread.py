@@ -188,13 +188,13 @@ def test_a_zone_that_no_pool_allows_does_not() -> None:
 
 
 @pytest.mark.fact("S-75")
-def test_the_zones_of_all_pools_count_also_of_those_the_pod_does_not_select() -> None:
+def test_the_zones_of_nodepools_that_a_pod_does_not_select_do_not_count() -> None:
     pools = [
         pool("a", ONE_POD, is_in(names.ZONE, "z1", "z2")),
         pool("b", ONE_POD, is_in(names.ZONE, "z3")),
     ]
     only_a = spread(node_selector=from_labels({names.NODEPOOL: "a"}))
-    assert zones(solve(request(pools, pods(4, only_a)))) == {"z1": 1, "z2": 1}
+    assert zones(solve(request(pools, pods(4, only_a)))) == {"z1": 2, "z2": 2}
 
 
 @pytest.mark.fact("S-75")
@@ -328,5 +328,17 @@ def test_a_zone_without_the_instance_types_that_a_pod_selects_is_no_domain(packi
     types = [instance_type("tiny", 1, 2, 1.0), instance_type("other", 1, 2, 1.0, zones=("z1", "z2"))]
     chosen = spread(node_selector=of(is_in(names.INSTANCE_TYPE, "other")))
     plan = solve(request([pool("default", types)], pods(5, chosen), packing=packing))
+    assert not plan.unplaced
+    assert sorted(zones(plan).values()) == [2, 3]
+
+
+@BOTH_PACKINGS
+def test_a_zone_that_only_a_nodepool_without_the_selected_label_has_is_no_domain(packing: Packing) -> None:
+    pools = [
+        pool("racks", ONE_POD, is_in("example.com/rack", "r1"), is_in(names.ZONE, "z1", "z2")),
+        pool("plain", ONE_POD),
+    ]
+    chosen = spread(node_selector=of(is_in("example.com/rack", "r1")))
+    plan = solve(request(pools, pods(5, chosen), packing=packing))
     assert not plan.unplaced
     assert sorted(zones(plan).values()) == [2, 3]

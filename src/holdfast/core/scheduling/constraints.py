@@ -40,8 +40,10 @@ class Constraints:
         leaving: Sequence[NodeView],
         pools: Sequence[NodePoolView],
         columns: Sequence[Columns],
+        well_known: frozenset[str],
     ) -> None:
         self.axis = axis
+        self._well_known = well_known
         self.groups = Groups(axis)
         self.filters: list[Op] = []
         self._filter_index: dict[Op, int] = {}
@@ -183,6 +185,8 @@ class Constraints:
         for pool, columns in zip(self._pools, self._columns, strict=True):
             if not first_untolerated(pool.taints, served.tolerations):
                 for wanted in served.alternatives:
+                    if not pool.requirements.compatible(wanted, self._well_known):
+                        continue
                     rows = columns.going_with(pool.requirements.union(wanted))
                     found |= columns.values(key, pool.requirements.get(key), rows)
         return found

@@ -102,7 +102,9 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
         leaving=leaving,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
-        constraints=Constraints(ladders, domains, nodes, leaving, pools, columns),
+        constraints=Constraints(
+            ladders, domains, nodes, leaving, pools, columns, snapshot.cloud_labels.well_known
+        ),
         columns=columns,
     )
 
