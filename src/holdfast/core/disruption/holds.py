@@ -74,8 +74,8 @@ def goes_now(snapshot: Snapshot, name: str) -> bool:
 def overdue(world: World, bound_s: int, lag_s: int) -> tuple[Overdue, ...]:
     """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes; that time
     is on the claim, so a restart does not extend the wait. Where the slot came free again the bound is as long once more: a
-    launch may fail for a while. Where the NodePool may launch something else, the wait ends as soon as a count that shows
-    the machine as gone, which takes it a lag, shows no free slot."""
+    launch may fail for a while. Where the NodePool may launch something else, the wait ends as soon as a count that was
+    read a lag after the instance was gone shows no free slot."""
     found = []
     for claim in freed(world.snapshot):
         if claim.slot is None or claim.instance_gone_s is None:
