@@ -67,6 +67,9 @@ SLOT: Final = "holdfast.dev/slot"
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
 INSTANCE_GONE: Final = "holdfast.dev/instance-gone"  # since when the instance that a claim waits for is gone
 HELD_FOR: Final = "holdfast.dev/held-for"
+PREFERRED_ZONE: Final = (
+    "holdfast.dev/preferred-zone"  # of a claim: among zones of equal cost, the one to launch in
+)
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
 ORDER: Final = "holdfast.dev/order"

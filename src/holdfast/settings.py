@@ -274,6 +274,8 @@ TABLE: Final = (
     Setting("feature-gates", "ReservedCapacity=true", "Name=true,Other=false; the names are in the manual.", gates),
     Setting("packing", "cost", "How nodes are filled.", _words(Packing), ours=True),
     Setting("packing-candidates", "16", "How many other packings are tried.", _number(0, _CANDIDATES_MAX), ours=True),
+    Setting("node-cost", "0.02", "USD an hour that each node costs beside its instance.", _price, ours=True),
+    Setting("burstable-cpu-percent", "100", "How much of burstable types' vCPUs pods use.", _number(0, 100), ours=True),
     Setting("reserved-before-weight", "true", "A free slot comes before a heavier NodePool.", _flag, ours=True),
     Setting("reservation-wait", "0s", "How long a pod waits for a slot that frees.", _seconds, ours=True),
     Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
@@ -380,6 +382,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         planning=PlanSettings(
             packing=found["packing"],
             packing_candidates=found["packing-candidates"],
+            node_cost_nano=found["node-cost"],
             reserved_capacity=reserved,
             reserved_before_weight=found["reserved-before-weight"],
             reservation_wait_s=found["reservation-wait"],
@@ -400,6 +403,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         capacity=CapacitySettings(
             vm_memory_overhead_percent=found["vm-memory-overhead-percent"],
             reserved_enis=found["reserved-enis"],
+            burstable_cpu_percent=found["burstable-cpu-percent"],
             reserved_capacity=reserved,
         ),
         client=ClientSettings(per_second=found["kube-client-qps"], burst=found["kube-client-burst"]),

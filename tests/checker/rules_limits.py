@@ -62,8 +62,13 @@ def cost(case: Case) -> Iterator[Violation]:
     without = len(case.plan["unplaced"]) + len(case.plan["waiting"])
     comparable = bill["baselineUnplaced"] <= without and not _unpriced(case)
     if case.world.settings.get("packing", "cost") == "cost" and comparable:
-        baseline = quantities.price(bill["baselinePerHour"])
-        if baseline is None or baseline < (quantities.price(bill["perHour"]) or 0):
+        baseline, node = (
+            quantities.price(bill["baselinePerHour"]),
+            quantities.price(bill["nodeCostPerHour"]) or 0,
+        )
+        bought = sum(claim.get("slot") is None for claim in case.plan["claims"])
+        cost = (quantities.price(bill["perHour"]) or 0) + bought * node
+        if baseline is None or baseline + bill["baselineNodes"] * node < cost:
             yield Violation("cost-baseline", f"{bill['perHour']} is dearer than {bill['baselinePerHour']}")
 
 

@@ -139,7 +139,14 @@ def plan(*claims: Document, **more: Any) -> Document:
         "unplaced": [],
         "waiting": [],
         "notReserved": [],
-        "cost": {"perHour": text, "baselinePerHour": text, "baselineUnplaced": 0, "packing": "first-fit"},
+        "cost": {
+            "perHour": text,
+            "baselinePerHour": text,
+            "baselineUnplaced": 0,
+            "baselineNodes": 0,
+            "nodeCostPerHour": "0",
+            "packing": "first-fit",
+        },
         "slotsLeft": {},
     }
     return found | more

@@ -59,4 +59,11 @@ def slots_left(case: Case) -> dict[str, int]:
 def cost(claims: Iterable[Mapping[str, Any]]) -> dict[str, str | int]:
     prices = [quantities.price(one["pricePerHour"]) for one in claims]
     bill = quantities.decimal(sum((price for price in prices if price is not None), Fraction(0)))
-    return {"perHour": bill, "baselinePerHour": bill, "baselineUnplaced": 0, "packing": "naive"}
+    return {
+        "perHour": bill,
+        "baselinePerHour": bill,
+        "baselineUnplaced": 0,
+        "baselineNodes": 0,
+        "nodeCostPerHour": "0",
+        "packing": "naive",
+    }

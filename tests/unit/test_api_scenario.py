@@ -86,7 +86,7 @@ def test_settings_are_the_planners() -> None:
     assert schema["reservedMode"]["enum"] == [m.value for m in request.ReservedMode]
     assert schema["preferencePolicy"]["enum"] == [p.value for p in request.PreferencePolicy]
     assert schema["minValuesPolicy"]["enum"] == [p.value for p in request.MinValuesPolicy]
-    known = {name.removesuffix("_s") for name in request.Settings.__slots__}
+    known = {name.removesuffix("_s").removesuffix("_nano") for name in request.Settings.__slots__}
     assert set(scenario.Settings.__struct_fields__) == known
 
 

@@ -217,3 +217,19 @@ def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked(
     many = requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=61)
     with pytest.raises(errors.InsufficientCapacity, match="too few different"):
         choose(offered, many)
+
+
+def test_the_zone_that_is_preferred_comes_first_of_those_that_cost_the_same() -> None:
+    chosen = choose(types(), capacity_types("on-demand"), zone="us-west-2b")
+    assert [(pick.instance_type.name, pick.offering.zone) for pick in chosen.picks] == [
+        ("m5.large", "us-west-2b"),
+        ("m5.large", "us-west-2a"),
+        ("m5.xlarge", "us-west-2b"),
+        ("m5.xlarge", "us-west-2a"),
+    ]
+
+
+def test_a_zone_that_is_preferred_does_not_come_before_a_cheaper_one() -> None:
+    spot = {("m5.large", "us-west-2a"): 1, ("m5.large", "us-west-2b"): 2}
+    chosen = choose(types(infos=("m5.large",), spot=spot), capacity_types("spot"), zone="us-west-2b")
+    assert [pick.offering.zone for pick in chosen.picks] == ["us-west-2a", "us-west-2b"]

@@ -13,11 +13,13 @@ from holdfast.cloud.aws.fleets import Failure, Launched
 RESERVED = capacity_type("reserved")
 
 
+def overrides_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for config in request["LaunchTemplateConfigs"] for each in config["Overrides"]]
+
+
 def overrides(request: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [
-        (each["InstanceType"], each["AvailabilityZone"], each["SubnetId"])
-        for config in request["LaunchTemplateConfigs"]
-        for each in config["Overrides"]
+        (each["InstanceType"], each["AvailabilityZone"], each["SubnetId"]) for each in overrides_of(request)
     ]
 
 
@@ -91,6 +93,12 @@ def test_on_demand_offers_every_type_in_every_zone_cheapest_first() -> None:
         ("m5.xlarge", "us-west-2a", "subnet-a"),
         ("m5.xlarge", "us-west-2b", "subnet-b"),
     ]
+
+
+def test_on_demand_is_launched_in_the_order_of_the_choice_and_not_by_ec2s_price() -> None:
+    request = fleet(claim(capacity_type("on-demand")), resolved())
+    assert request["OnDemandOptions"] == {"AllocationStrategy": "prioritized"}
+    assert [each["Priority"] for each in overrides_of(request)] == [0, 1, 2, 3]
 
 
 def test_spot_leaves_the_choice_to_ec2s_price_and_capacity() -> None:

@@ -1,5 +1,7 @@
 """The checker's rules about claims, limits and money."""
 
+from typing import Any
+
 import pytest
 
 from checker import check, samples
@@ -169,16 +171,23 @@ def test_limits_hold_whatever_listed_type_is_launched() -> None:
     assert rules(documents, plan(claim("p", instanceTypes=["small", "large"]))) == {"limits-strict"}
 
 
+def cost(price: str, baseline: str) -> dict[str, Any]:
+    nodes = {"baselineNodes": 1, "nodeCostPerHour": "0"}
+    return {"perHour": price, "baselinePerHour": baseline, "baselineUnplaced": 0, **nodes, "packing": "x"}
+
+
 def test_the_bill_is_the_sum_of_the_claims() -> None:
     documents = [*BASIC, pod("p"), pod("q")]
-    bill = {"perHour": "0.2", "baselinePerHour": "0.3", "baselineUnplaced": 0, "packing": "x"}
+    bill = cost("0.2", "0.3")
     assert rules(documents, plan(claim("p"), claim("q"), cost=bill)) == set()
     assert rules(documents, plan(claim("p"), claim("q"), cost=bill | {"perHour": "0.1"})) == {"cost-sum"}
 
 
 def test_looking_for_a_cheaper_plan_finds_no_dearer_one() -> None:
-    bill = {"perHour": "0.1", "baselinePerHour": "0.09", "baselineUnplaced": 0, "packing": "x"}
+    bill = cost("0.1", "0.09")
     assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill)) == {"cost-baseline"}
+    more_nodes = {"baselineNodes": 2, "nodeCostPerHour": "0.01"}
+    assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill | more_nodes)) == set()
     plain = [catalog(packing="karpenter"), pool(), node_class(), pod("p")]
     assert rules(plain, plan(claim("p"), cost=bill)) == set()
     unpriced = catalog(small(), instance_type("other", 8, None))

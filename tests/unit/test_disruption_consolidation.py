@@ -520,3 +520,31 @@ def test_every_node_is_in_the_decision_once() -> None:
     named = sorted([*decision.command.candidates, *(kept.node for kept in decision.kept)])
     assert named == ["n1", "n2", "n3", "n4", "z"]
     assert all(kept.whys for kept in decision.kept)
+
+
+# --- Types whose use costs more than their price ------------------------------------------------------
+
+
+def burstable_beside(plain_usd: float) -> list[Any]:
+    """`small` at 0.1 an hour and 0.08 more in use, beside a type of the same size without a surcharge."""
+    small = instance_type(SMALL, 2, 8, 0.10)
+    offerings = tuple(replace(one, surcharge_nano_usd_per_hour=80_000_000) for one in small.offerings)
+    plain = instance_type(MEDIUM, 2, 8, plain_usd)
+    return [pool("default", [replace(small, offerings=offerings), plain], ON_DEMAND_ONLY)]
+
+
+def test_a_burstable_node_is_not_left_for_one_that_adds_more_to_the_bill() -> None:
+    node = machine("n1", SMALL, load("p", WEB))
+    assert decided(node, pools=burstable_beside(0.15)).command is None
+
+
+def test_a_burstable_node_is_left_for_one_with_a_lower_price() -> None:
+    found = command(machine("n1", SMALL, load("p", WEB)), pools=burstable_beside(0.09))
+    assert [one.claim.instance_type for one in found.replacements] == [MEDIUM]
+
+
+def test_no_node_is_left_for_a_burstable_one_that_costs_more_in_use() -> None:
+    node = replace(machine("n1", MEDIUM, load("p", WEB)), allocatable=machine("n2", SMALL).allocatable)
+    assert decided(node, pools=burstable_beside(0.15)).command is None
+    found = command(node, pools=burstable_beside(0.19))
+    assert [one.claim.instance_type for one in found.replacements] == [SMALL]

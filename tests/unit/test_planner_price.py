@@ -99,6 +99,7 @@ def test_no_packing_is_ever_dearer_than_first_fit(candidates: int) -> None:
             kept,
             Packing.COST,
             packing_candidates=candidates,
+            node_cost_nano=0,
         )
     )
     assert plan.price_nano_usd_per_hour <= plan.baseline_nano_usd_per_hour
@@ -108,7 +109,9 @@ def test_no_packing_is_ever_dearer_than_first_fit(candidates: int) -> None:
 
 def test_who_is_hurried_gets_the_best_of_what_was_tried_by_then() -> None:
     types = [instance_type("small", 2, 4, 0.08), instance_type("large", 16, 32, 0.8)]
-    asked = request([pool("default", types)], pods(30, shape(900, 1024)), packing=Packing.COST)
+    asked = request(
+        [pool("default", types)], pods(30, shape(900, 1024)), packing=Packing.COST, node_cost_nano=0
+    )
     whole = solve(asked)
     at_once = solve(asked, hurried=lambda: True)
     assert whole.packing != "first-fit"

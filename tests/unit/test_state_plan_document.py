@@ -54,6 +54,7 @@ def plan(*claims: PlannedClaim, **more: Any) -> Plan:
         "price_nano_usd_per_hour": 0,
         "baseline_nano_usd_per_hour": 0,
         "baseline_unplaced": 0,
+        "node_cost_nano": 20_000_000,
         "packing": "first-fit",
         "slots_left": (),
     }

@@ -47,6 +47,9 @@ class Settings(Wire, frozen=True, kw_only=True):
     packing_candidates: Annotated[
         int | None, about("How many other packings are tried.", minimum=0, maximum=1000)
     ] = None
+    node_cost: Annotated[
+        str | None, about("USD an hour that each node costs beside its instance.", pattern=patterns.PRICE)
+    ] = None
     reserved_capacity: Annotated[bool | None, about("Whether reservations are used at all.")] = None
     reserved_before_weight: Annotated[
         bool | None, about("Whether a free slot comes before a NodePool with more weight.")

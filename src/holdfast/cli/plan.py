@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from holdfast import errors
 from holdfast.cli import options, plan_table, scenarios
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
+from holdfast.model import prices
 from holdfast.state import plan_document, times
 from holdfast.state.scenario import Scenario
 
@@ -26,6 +28,14 @@ def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 def _duration(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     if value is not None and times.duration_s(value) is None:
         raise click.BadParameter(f"{value!r} is not a duration such as 30s or 1h30m")
+    return value
+
+
+def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    try:
+        prices.parse(value or "0")
+    except errors.InvalidInput as error:
+        raise click.BadParameter(str(error)) from error
     return value
 
 
@@ -44,6 +54,9 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
 )
 @click.option("--packing", type=_words(Packing), help="How nodes are filled.")
 @click.option("--packing-candidates", type=click.IntRange(0, 1000), help="How many other packings are tried.")
+@click.option(
+    "--node-cost", callback=_price, metavar="USD", help="What each node costs an hour beside its instance."
+)
 @click.option(
     "--reserved-capacity/--no-reserved-capacity", default=None, help="Whether reservations are used."
 )

@@ -78,10 +78,13 @@ def _sentence(reasons: Iterable[dict[str, Any]]) -> str:
     return "; ".join(sentence(r["text"], r["subjects"], r["kind"], r["more"]) for r in reasons) or _NOTHING
 
 
-def _cost(cost: dict[str, str], claims: int) -> str:
+def _cost(cost: dict[str, Any], claims: int) -> str:
     price, baseline = Fraction(cost["perHour"]), Fraction(cost["baselinePerHour"])
     line = f"Cost: ${cost['perHour']} an hour for {wording.count(claims, 'new node')}"
     if baseline > price:
         saved = round((baseline - price) / baseline * _PERCENT)
         line += f", {saved}% less than first fit alone (${cost['baselinePerHour']})"
+    elif baseline < price:
+        line += f" beside ${cost['baselinePerHour']} for {wording.count(cost['baselineNodes'], 'node')} by first fit alone"
+        line += f", where each node costs ${cost['nodeCostPerHour']} more than its price"
     return f"{line}; packing: {cost['packing']}"

@@ -28,10 +28,10 @@ class Offering:
     requirements: Requirements  # has capacity type and zone, and all labels the cloud keeps for reservations
     capacity_type: str
     zone: str
-    # What orders it among offerings of its tier: the spot price, or the on-demand price; also of a reserved
-    # offering, whose own price is derived (prices.near_zero). None: unknown.
+    # What it adds to the bill: the spot price, or the on-demand price; of a reserved offering the on-demand price of its
+    # type, which orders slots (its own price is derived, see prices.near_zero). None: unknown.
     price_nano_usd_per_hour: int | None
-    list_price_nano_usd_per_hour: int | None = None  # what it costs without any discount, for reports
+    surcharge_nano_usd_per_hour: int = 0  # what sustained use adds: the CPU credits of a burstable type
     healthy: bool = True  # selected, compatible, active, not about to end, zone usable
     count: int = UNLIMITED  # how many more can be launched
     reservation_id: str | None = None
@@ -50,6 +50,12 @@ class Offering:
     @property
     def launchable(self) -> bool:
         return self.healthy and self.count > 0
+
+    @property
+    def cost_nano_usd_per_hour(self) -> int | None:
+        """The price and the surcharge: what offerings are compared by."""
+        price = self.price_nano_usd_per_hour
+        return price and min(prices.MAX, price + self.surcharge_nano_usd_per_hour)
 
     @property
     def available(self) -> int:
@@ -84,9 +90,9 @@ class InstanceType:
 
     def order_key(self, offering: Offering) -> prices.OrderKey:
         """Where an offering of this type stands among all offerings of all types, cheapest first."""
-        price = offering.price_nano_usd_per_hour
+        cost = offering.cost_nano_usd_per_hour
         cpu, memory = self.capacity[resources.CPU], self.capacity[resources.MEMORY]
-        return prices.order_key(offering.capacity_type, price, cpu, memory)
+        return prices.order_key(offering.capacity_type, cost, cpu, memory)
 
     def cheapest(self, wanted: Requirements, well_known: AbstractSet[str]) -> Offering | None:
         """The launchable offering that comes first; None where Karpenter says infinity (R-33, R-34)."""

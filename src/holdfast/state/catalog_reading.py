@@ -216,7 +216,6 @@ class _Reading:
             capacity_type=written.capacity_type,
             zone=written.zone,
             price_nano_usd_per_hour=price,
-            list_price_nano_usd_per_hour=price if written.capacity_type == names.ON_DEMAND else None,
             healthy=written.healthy,
             count=count,
         )

@@ -43,6 +43,8 @@ def document(
             "perHour": prices.text(plan.price_nano_usd_per_hour),
             "baselinePerHour": prices.text(plan.baseline_nano_usd_per_hour),
             "baselineUnplaced": plan.baseline_unplaced + len(rejected),
+            "baselineNodes": plan.baseline_nodes,
+            "nodeCostPerHour": prices.text(plan.node_cost_nano),
             "packing": plan.packing,
         },
         "slotsLeft": dict(sorted(plan.slots_left)),

@@ -26,6 +26,7 @@ from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.scheduling.plan import Unplaced
 from holdfast.core.scheduling.request import Settings, SolveRequest
+from holdfast.model import prices
 from holdfast.model.offerings import InstanceType
 from holdfast.state import (
     catalog,
@@ -80,6 +81,8 @@ def settings(written: wire.Settings, flags: Mapping[str, Any]) -> Settings:
     for name, value in given.items():
         if name in ("reservation_wait", "ledger_lag"):
             values[f"{name}_s"] = times.duration_s(value)
+        elif name == "node_cost":
+            values["node_cost_nano"] = prices.parse(value)
         else:
             # An enumeration takes its word, a number or a flag itself.
             values[name] = type(getattr(plain, name))(value)

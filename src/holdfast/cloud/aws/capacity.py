@@ -38,6 +38,7 @@ class Settings:
     vm_memory_overhead_percent: float = 0.075  # a part of 1, whatever its name says
     reserved_enis: int = 0
     reserved_capacity: bool = True  # the feature gate: off, no reserved offering exists
+    burstable_cpu_percent: int = 100  # of the vCPUs of a burstable type that pods are taken to use
 
 
 def capacity(

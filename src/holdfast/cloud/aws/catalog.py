@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
-from holdfast.cloud.aws import compatibility, node_shape, offerings, reservations
+from holdfast.cloud.aws import burstable, compatibility, node_shape, offerings, reservations
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.instance_types import Availability, instance_type
 from holdfast.cloud.aws.node_shape import NodeShape
@@ -213,6 +213,7 @@ class _View:
 
     def offerings(self, makings: _Makings) -> Iterator[Offering]:
         compatible = compatibility.compatible(makings.info, self.node_class)
+        surcharge = burstable.surcharge_nano_usd_per_hour(makings.info, self.settings.burstable_cpu_percent)
         for zone, spot in zip(makings.zones, makings.spot, strict=True):
             for capacity_type in self.buys:
                 if capacity_type in makings.info.usage_classes:
@@ -223,7 +224,7 @@ class _View:
                         zone,
                         self.zone(zone).id,
                         price_nano_usd_per_hour=price,
-                        list_price_nano_usd_per_hour=makings.on_demand,
+                        surcharge_nano_usd_per_hour=surcharge,
                         healthy=compatible
                         and not exhausted
                         and capacity_type not in self.forbidden
@@ -231,9 +232,9 @@ class _View:
                         and self.has_addresses(zone),
                     )
         for slots in makings.slots:
-            yield self.reserved(slots, makings.on_demand, compatible=compatible)
+            yield self.reserved(slots, makings.on_demand, surcharge, compatible=compatible)
 
-    def reserved(self, slots: _Slots, on_demand: int | None, *, compatible: bool) -> Offering:
+    def reserved(self, slots: _Slots, on_demand: int | None, surcharge: int, *, compatible: bool) -> Offering:
         """Neither a price nor what EC2 has run out of matters: the slot is ours. That the type is offered
         in its zone needs no list, the reservation proves it."""
         zone = slots.reservation.zone
@@ -242,6 +243,7 @@ class _View:
             self.zone(zone).id,
             tenancy=slots.tenancy,
             on_demand_nano_usd_per_hour=on_demand,
+            surcharge_nano_usd_per_hour=surcharge,
             healthy=compatible and slots.open and self.has_addresses(zone),
         )
 

@@ -61,6 +61,7 @@ class Wanted:
     requirements: Requirements
     requests: Resources = NOTHING
     slot: str | None = None  # the one reservation it holds a slot of
+    zone: str | None = None  # that comes first where the cost is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,10 @@ def _suitable(
                 and wanted.requests.fits(instance_type.allocatable_of(offering))
             ):
                 found.append(Pick(instance_type, offering))
-    return sorted(found, key=lambda p: (p.order_key, p.instance_type.name, p.offering.zone))
+    return sorted(
+        found,
+        key=lambda p: (p.order_key, p.instance_type.name, p.offering.zone != wanted.zone, p.offering.zone),
+    )
 
 
 def _recounted(offering: Offering, free: Mapping[str, int]) -> Offering:

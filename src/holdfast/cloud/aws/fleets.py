@@ -1,7 +1,7 @@
 """CreateFleet: its request from a choice and its templates, and what its answer means. Pure.
 
-Called by `launching`. The rules: an `instant` fleet with `lowest-price` and never a usage strategy, so that
-EC2 never falls back behind our back (Q-23); only templates of one market (Q-36); an answer with fewer
+Called by `launching`. The rules: an `instant` fleet and never a usage strategy, so that EC2 never falls back behind our
+back (Q-23); reservations by `lowest-price`, on-demand in the order of the choice, since EC2 knows list prices only; only templates of one market (Q-36); an answer with fewer
 instances than asked for and no error is survived, and tried again.
 """
 
@@ -13,7 +13,7 @@ from holdfast import errors, names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import answers, error_codes, template_data
-from holdfast.cloud.aws.choice import Choice, Market, Pick
+from holdfast.cloud.aws.choice import Choice, Market
 from holdfast.cloud.aws.error_codes import Meaning
 from holdfast.cloud.aws.templates import Template
 
@@ -24,7 +24,7 @@ _SPOT_STRATEGY: Final = "price-capacity-optimized"
 _LOWEST_PRICE: Final = {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
 # What EC2 calls what is launched, and the options that go with it.
 _MARKETS: Final[dict[Market, tuple[str, dict[str, Any]]]] = {
-    Market.ON_DEMAND: ("on-demand", _LOWEST_PRICE),
+    Market.ON_DEMAND: ("on-demand", {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}),
     Market.RESERVATION: ("on-demand", _LOWEST_PRICE),
     Market.SPOT: ("spot", {"SpotOptions": {"AllocationStrategy": _SPOT_STRATEGY}}),
     Market.BLOCK: ("capacity-block", {}),
@@ -87,7 +87,7 @@ def request(
             "Overrides": overrides,
         }
         for template in templates
-        if (overrides := _overrides(template, subnets))
+        if (overrides := _overrides(choice, template, subnets))
     ]
     if not configs:
         raise errors.InsufficientCapacity("no subnet is left in the zones of what could be launched")
@@ -106,23 +106,32 @@ def request(
     }
 
 
-def _overrides(template: Template, subnets: Mapping[str, str]) -> list[dict[str, Any]]:
+def _overrides(choice: Choice, template: Template, subnets: Mapping[str, str]) -> list[dict[str, Any]]:
+    priorities = _priorities(choice)
     return [
         {
             "InstanceType": pick.instance_type.name,
             "SubnetId": subnets[pick.offering.zone],
             "AvailabilityZone": pick.offering.zone,
             "ImageId": template.image_id,
-            **_priority(pick),
+            **priorities.get((pick.instance_type.name, pick.offering.zone), {}),
         }
         for pick in template.picks
         if pick.offering.zone in subnets
     ]
 
 
-def _priority(pick: Pick) -> dict[str, float]:
-    price = pick.offering.price_nano_usd_per_hour
-    return {"Priority": price / _NANO} if price else {}
+def _priorities(choice: Choice) -> dict[tuple[str, str], dict[str, float]]:
+    """By type and zone; the lowest is launched first. On demand it is the place in the choice, else the price, if known,
+    which EC2 looks at in none of the other markets."""
+    found = {}
+    for place, pick in enumerate(choice.picks):
+        price = pick.offering.price_nano_usd_per_hour
+        priority = float(place) if choice.market is Market.ON_DEMAND else price and price / _NANO
+        found[pick.instance_type.name, pick.offering.zone] = (
+            {"Priority": priority} if priority is not None else {}
+        )
+    return found
 
 
 def zonal_subnets(

@@ -48,6 +48,7 @@ class Member:
             requirements=templates.claim_requirements(self.claim),
             requests=templates.claim_requests(self.claim),
             slot=self.request.slot,
+            zone=self.claim.metadata.annotations.get(names.PREFERRED_ZONE),
         )
 
 
@@ -133,6 +134,7 @@ def _key(one: Member) -> str:
         claim.metadata.labels.get(names.NODEPOOL, ""),
         msgspec.json.encode(labels, order="deterministic").decode(),
         claim.metadata.annotations.get(names.MIN_VALUES_RELAXED, ""),
+        claim.metadata.annotations.get(names.PREFERRED_ZONE, ""),
         *(known.name for known in one.request.instance_types),
     )
 

@@ -23,7 +23,7 @@ def bought(
     zone_id: str | None,
     *,
     price_nano_usd_per_hour: int | None,
-    list_price_nano_usd_per_hour: int | None,
+    surcharge_nano_usd_per_hour: int = 0,
     healthy: bool = True,
 ) -> Offering:
     """An on-demand or spot offering."""
@@ -32,7 +32,7 @@ def bought(
         capacity_type,
         zone,
         price_nano_usd_per_hour,
-        list_price_nano_usd_per_hour,
+        surcharge_nano_usd_per_hour,
         healthy=healthy,
     )
 
@@ -42,6 +42,7 @@ def reserved(
     zone_id: str | None,
     *,
     on_demand_nano_usd_per_hour: int | None,
+    surcharge_nano_usd_per_hour: int = 0,
     tenancy: str = "default",
     healthy: bool = True,
 ) -> Offering:
@@ -58,7 +59,7 @@ def reserved(
         names.RESERVED,
         reservation.zone,
         on_demand_nano_usd_per_hour,
-        on_demand_nano_usd_per_hour,
+        surcharge_nano_usd_per_hour,
         healthy=healthy,
         count=reservation.available,
         reservation_id=reservation.id,

@@ -77,7 +77,7 @@ class Hope:
     def __init__(self, survey: Survey, targets: Targets, settings: Settings) -> None:
         self._targets = targets
         self._slots = Slots(survey, settings)
-        self._price, self._rooms = _bought(survey)
+        self._cost, self._rooms = _bought(survey)
         self._known: dict[tuple[Resources, int], bool] = {}
 
     def why_not(self, one: Candidate) -> Why | None:
@@ -111,22 +111,22 @@ class Hope:
         )
 
     def _is_sold(self, load: Resources, limit_nano: int) -> bool:
-        fits: NDArray[np.bool_] = (self._price > 0) & (self._price < limit_nano)
+        fits: NDArray[np.bool_] = (self._cost > 0) & (self._cost < limit_nano)
         for name, amount in load.amounts:
             fits = fits & (self._rooms[name] >= amount) if name in self._rooms else fits & (amount <= 0)
         return bool(fits.any())
 
 
 def _bought(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-    """[offering] the price of everything that is sold, and what each has of every resource."""
+    """[offering] the cost of everything that is sold, and what each has of every resource."""
     found = list(_sold(survey))
-    price = np.array([o.price_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
+    cost = np.array([o.cost_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
     known = {name for t, _ in found for name in t.allocatable}
     rooms = {
         name: np.array(bounded(t.allocatable_of(o)[name] for t, o in found), dtype=np.int64)
         for name in sorted(known)
     }
-    return price, rooms
+    return cost, rooms
 
 
 def _sold(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
@@ -138,11 +138,11 @@ def _sold(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
             # Of offerings with the same room the cheapest stands for all.
             cheapest: dict[tuple[Resources, Resources], Offering] = {}
             for one in known.offerings:
-                price = one.price_nano_usd_per_hour
-                if not price or not one.launchable or one.capacity_type == names.RESERVED:
+                cost = one.cost_nano_usd_per_hour
+                if not cost or not one.launchable or one.capacity_type == names.RESERVED:
                     continue
                 if kinds.has(one.capacity_type) and zones.has(one.zone):
                     best = cheapest.setdefault((one.capacity_override, one.overhead_override), one)
-                    if price < (best.price_nano_usd_per_hour or 0):
+                    if cost < (best.cost_nano_usd_per_hour or 0):
                         cheapest[one.capacity_override, one.overhead_override] = one
             yield from ((known, one) for one in cheapest.values())

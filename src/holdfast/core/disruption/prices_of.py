@@ -42,7 +42,7 @@ def cheaper(
         return None
     types = {t.name: t for t in pool.instance_types}
     worst = {name: types[name].worst_launch(claim.requirements, well_known) for name in claim.instance_types}
-    kept = [name for name, offering in worst.items() if 0 < _price(offering) < limit_nano]
+    kept = [name for name, offering in worst.items() if 0 < _cost(offering) < limit_nano]
     return _only(claim, kept, types, well_known) if kept else None
 
 
@@ -135,5 +135,5 @@ def _listing(claim: PlannedClaim, kept: Sequence[str]) -> PlannedClaim:
     return replace(claim, requirements=claim.requirements.add(listed), instance_types=tuple(kept))
 
 
-def _price(offering: Offering | None) -> int:
-    return (offering.price_nano_usd_per_hour or 0) if offering is not None else 0
+def _cost(offering: Offering | None) -> int:
+    return (offering.cost_nano_usd_per_hour or 0) if offering is not None else 0

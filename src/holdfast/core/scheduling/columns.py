@@ -23,7 +23,7 @@ from holdfast.model.resources import Resources
 
 Mask = NDArray[np.bool_]
 
-UNKNOWN_PRICE: Final = 0
+UNKNOWN_COST: Final = 0
 _REMEMBERED_MAX: Final = 64  # catalogs: one a node class
 
 
@@ -74,7 +74,8 @@ class Columns:
     healthy: Mask
     launchable: Mask
     rank: Ints  # [offering] cheapest first, no two alike
-    price: Ints  # [offering] nano-USD an hour, or UNKNOWN_PRICE
+    price: Ints  # [offering] what it adds to the bill, in nano-USD an hour; 0: unknown
+    cost: Ints  # [offering] what it is compared by, its surcharge included, or UNKNOWN_COST
     capacity_type: Ints  # [offering] index in names.CAPACITY_TYPES
     room_type: Ints  # [room] index in `types`
     _rooms: tuple[Resources, ...]  # allocatable; offerings of a type share one unless they override it
@@ -182,7 +183,8 @@ def columns(types: tuple[InstanceType, ...]) -> Columns:
         healthy=np.array([o.healthy for o in offerings], dtype=bool),
         launchable=np.array([o.launchable for o in offerings], dtype=bool),
         rank=rank,
-        price=np.array([o.price_nano_usd_per_hour or UNKNOWN_PRICE for o in offerings], dtype=np.int64),
+        price=np.array([o.price_nano_usd_per_hour or 0 for o in offerings], dtype=np.int64),
+        cost=np.array([o.cost_nano_usd_per_hour or UNKNOWN_COST for o in offerings], dtype=np.int64),
         capacity_type=np.array(
             [names.CAPACITY_TYPES.index(o.capacity_type) for o in offerings], dtype=np.int64
         ),

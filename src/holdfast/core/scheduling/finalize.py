@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.core.scheduling import pins, types_left
-from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
+from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
@@ -30,7 +30,8 @@ class Nodes:
     row: list[int]  # in the rows of its template
     rows: list[tuple[int, ...]]  # every row that will do, cheapest first
     free: Ints  # slots left, by reservation
-    price_nano: int  # of all that is bought at a known price
+    price_nano: int  # what is bought at a known price adds to the bill
+    cost_nano: int  # what packings are compared by: the same with surcharges and the cost of each node
     unpriced: int  # nodes without a known price
 
     def largest_millis(self, p: Problem) -> int:
@@ -40,6 +41,10 @@ class Nodes:
             sizes = rows.columns.capacity(resources.CPU)[rows.row_type[found]]
             largest = max(largest, int(sizes.max(initial=0)))
         return largest
+
+    def bought(self, p: Problem) -> int:
+        """How many of them are in no slot."""
+        return sum(p.templates[t].kind == BOUGHT for t in self.template)
 
     def by_template(self, p: Problem) -> Iterator[tuple[Rows, Ints]]:
         """The rows of each template, and which of them nodes are counted on."""
@@ -122,7 +127,7 @@ def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
     found = chooser.rows_of_all(outcome)
     assert all(found), "a node that was packed has a row that fits"
     row = [rows[0] for rows in found]
-    nodes = Nodes(template, row, found, free, 0, 0)
+    nodes = Nodes(template, row, found, free, 0, 0, 0)
     _settle_slots(p, outcome, nodes)
     _use_left_over_slots(p, outcome, nodes, chooser)
     _add_up(p, nodes)
@@ -161,7 +166,7 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
         return
     slots_of = {t.pool: i for i, t in enumerate(p.templates) if t.kind == RESERVED}
     bought = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == BOUGHT]
-    for i in sorted(bought, key=lambda i: (-_price(p, nodes, i), i)):
+    for i in sorted(bought, key=lambda i: (-_cost(p, nodes, i), i)):
         slots = slots_of.get(p.templates[nodes.template[i]].pool)
         if slots is None:
             continue
@@ -180,10 +185,11 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
 def _add_up(p: Problem, nodes: Nodes) -> None:
     for template, (rows, found) in zip(p.templates, nodes.by_template(p), strict=True):
         if template.kind == BOUGHT:
-            prices = rows.price[found]
-            nodes.price_nano += sum(prices.tolist())  # exact, where int64 would wrap around
-            nodes.unpriced += int((prices == UNKNOWN_PRICE).sum())
+            costs = rows.cost[found]
+            nodes.price_nano += sum(rows.price[found].tolist())  # exact, where int64 would wrap around
+            nodes.cost_nano += sum(costs.tolist())
+            nodes.unpriced += int((costs == UNKNOWN_COST).sum())
 
 
-def _price(p: Problem, nodes: Nodes, i: int) -> int:
-    return int(p.templates[nodes.template[i]].rows.price[nodes.row[i]])
+def _cost(p: Problem, nodes: Nodes, i: int) -> int:
+    return int(p.templates[nodes.template[i]].rows.cost[nodes.row[i]])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis, bounded
-from holdfast.core.scheduling.columns import Columns, Mask
+from holdfast.core.scheduling.columns import UNKNOWN_COST, Columns, Mask
 from holdfast.core.scheduling.world import Ints
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
@@ -32,7 +32,8 @@ class Rows:
     room_of: Ints  # [row] index in `rooms`
     reservation: Ints  # index, or -1
     rank: Ints  # cheapest first, no two alike
-    price: Ints  # nano-USD an hour, or UNKNOWN_PRICE
+    price: Ints  # what it adds to the bill, in nano-USD an hour; 0: unknown
+    cost: Ints  # what packings are compared by: with its surcharge and the cost of a node, or UNKNOWN_COST
     capacity: Ints  # [row, limited resource]
     _masks: dict[Requirement, Mask] = field(default_factory=dict)
     _domains: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
@@ -108,6 +109,7 @@ class Measures:
     axis: ResourceAxis
     reservations: Mapping[str, int]  # index of each that has a free slot
     limited: Sequence[str]  # resources that some pool limits
+    node_cost_nano: int = 0  # what each node costs beside its instance, in nano-USD an hour
 
 
 def rows(
@@ -133,8 +135,14 @@ def rows(
         ),
         rank=columns.rank[picked],
         price=columns.price[picked],
+        cost=_costs(columns.cost[picked], measures.node_cost_nano),
         capacity=np.array(capacity, dtype=np.int64).reshape(len(limited), len(picked)).T,
     )
+
+
+def _costs(costs: Ints, node_cost_nano: int) -> Ints:
+    most = np.iinfo(np.int64).max - node_cost_nano
+    return np.where(costs == UNKNOWN_COST, UNKNOWN_COST, np.minimum(costs, most) + node_cost_nano)
 
 
 def _rooms(

@@ -88,7 +88,7 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
     assert mask is not None
     best: dict[int, tuple[int, int]] = {}
     for row in np.flatnonzero(mask).tolist():
-        price, room = int(rows.price[row]), int(rows.room_of[row])
+        price, room = int(rows.cost[row]), int(rows.room_of[row])
         if price and (room not in best or (price, row) < best[room]):
             best[room] = (price, row)
     order = sorted(best, key=lambda room: (best[room][0], *(-rows.rooms[room]).tolist()))
@@ -101,7 +101,7 @@ def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> 
     """The shape with what costs no more: whatever else fits on the node later must not make it dearer."""
     mask = shapes.all[shape].mask
     assert mask is not None
-    prices = p.templates[t].rows.price
+    prices = p.templates[t].rows.cost
     return shapes.of(t, shapes.all[shape].requirements, mask & (prices > 0) & (prices <= price))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from holdfast.core.scheduling import duals
-from holdfast.core.scheduling.columns import UNKNOWN_PRICE, Mask
+from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.duals import Floats
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
@@ -82,7 +82,7 @@ def _lowest_price(rows: Rows, mask: Mask, worth: Floats) -> float:
     """The least that is paid for what is worth 1."""
     kept = _cheapest(rows, mask)
     worths = rows.rooms[rows.room_of[kept]] @ worth
-    return float(np.min(rows.price[kept] / np.maximum(worths, _TINY), initial=np.inf))
+    return float(np.min(rows.cost[kept] / np.maximum(worths, _TINY), initial=np.inf))
 
 
 def candidates(
@@ -129,14 +129,14 @@ def _worth_of_resources(p: Problem, variants: Variants, masks: list[Mask]) -> Fl
             [float(name == resources.PODS) for name in p.resources.names] + [0.0] * len(p.resources.drivers)
         )
     rooms = np.vstack([rows.rooms[rows.room_of[kept]] for rows, kept in bought]).astype(float)
-    prices = np.concatenate([rows.price[kept] for rows, kept in bought]).astype(float)
+    prices = np.concatenate([rows.cost[kept] for rows, kept in bought]).astype(float)
     return duals.worth(rooms, prices, variants.demand)
 
 
 def _cheapest(rows: Rows, mask: Mask) -> Ints:
     """The cheapest row of each room, of those with a price."""
-    known = np.flatnonzero(mask & (rows.price > UNKNOWN_PRICE))
-    by_price = known[np.argsort(rows.price[known], kind="stable")]
+    known = np.flatnonzero(mask & (rows.cost > UNKNOWN_COST))
+    by_price = known[np.argsort(rows.cost[known], kind="stable")]
     _, first = np.unique(rows.room_of[by_price], return_index=True)
     return np.sort(by_price[first])
 

@@ -117,9 +117,11 @@ class PlannedClaim:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """What the plan has to say on the claim itself: whether minValues were lowered, and the slot it holds."""
+        """What is written on the claim itself: whether minValues were lowered, and the slot it holds or the zone that is
+        preferred for it."""
         relaxed = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
-        return relaxed | ({names.SLOT: self.slot} if self.slot is not None else {})
+        where = {names.PREFERRED_ZONE: self.zone} if self.slot is None else {names.SLOT: self.slot}
+        return relaxed | where
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +160,6 @@ class Plan:
     baseline_unplaced: int  # and how many pods it would leave without a place
     packing: str  # which packing was kept
     slots_left: tuple[tuple[str, int], ...]  # free slots that nobody needed, by reservation
-    not_reserved: tuple[NotReserved, ...] = ()  # only when asked for
+    not_reserved: tuple[NotReserved, ...] = ()
+    baseline_nodes: int = 0  # how many nodes first fit alone would buy
+    node_cost_nano: int = 0  # what each of them counts beside its price, an hour  # only when asked for

@@ -78,7 +78,7 @@ def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Pr
         else ()
     )
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
-    measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited)
+    measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited, settings.node_cost_nano)
     columns = [memory.columns(pool.instance_types) for pool in pools]
     templates = _templates(pools, columns, snapshot, ledger, measures)
     if settings.reserved_before_weight:

@@ -41,6 +41,7 @@ class Settings:
     reservation_wait_s: int = 0  # how long a pod waits for a slot that is held or being released
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
+    node_cost_nano: int = 20_000_000  # what each node costs beside its instance
     max_instance_types: int = 600  # that one claim lists, cheapest first
     ledger_lag_s: int = 120  # how long after a launch a count may not show it yet
 

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling import claims, problem, reasons, run, trials, variants
+from holdfast.core.scheduling import claims, problem, reasons, run, trials, variants, zones
 from holdfast.core.scheduling import waiting as waits
 from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.finalize import Chooser, Nodes
@@ -33,6 +33,7 @@ def solve(
     begin = run.start(p, of_pods, waits.flags(p, waiting))
     tried = trials.tried(begin, Chooser(p, begin.shapes), hurried)
     best = trials.best(tried)
+    zones.spread(p, best.nodes)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
         claims=claims.planned(p, best.outcome, best.nodes, pods),
@@ -43,6 +44,8 @@ def solve(
         baseline_unplaced=int(tried[0].outcome.left.sum()),
         packing=best.candidate.name,
         slots_left=_slots_left(p, best.nodes),
+        baseline_nodes=tried[0].nodes.bought(p),
+        node_cost_nano=p.settings.node_cost_nano,
     )
     if request.explain_slots:
         told = Suitability(p).not_reserved(plan, best.outcome, best.nodes.free)

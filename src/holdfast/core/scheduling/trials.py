@@ -44,7 +44,7 @@ class Packed:
     @functools.cached_property
     def rank(self) -> tuple[tuple[int, ...], int, int, int]:
         """Most pods placed, those of the highest priority first, then cheapest, then fewest nodes."""
-        return self.left, self.nodes.unpriced, self.nodes.price_nano, len(self.nodes.row)
+        return self.left, self.nodes.unpriced, self.nodes.cost_nano, len(self.nodes.row)
 
     @functools.cached_property
     def left(self) -> tuple[int, ...]:
@@ -159,11 +159,11 @@ def _by_sample(
 ) -> Iterator[Candidate]:
     """The best on a sample and who is near; then, until one is as good as promised there, the others, and the best of
     all in one more way."""
-    lowest = best(on_sample).nodes.price_nano
+    lowest = best(on_sample).nodes.cost_nano
     ranks = set()
     for packed in sorted(on_sample[1:], key=lambda packed: packed.rank):
-        is_near = packed.nodes.price_nano <= NEAR * lowest
-        if best(found).nodes.price_nano <= KEPT * lowest / share:
+        is_near = packed.nodes.cost_nano <= NEAR * lowest
+        if best(found).nodes.cost_nano <= KEPT * lowest / share:
             if not is_near:
                 return
             if packed.rank in ranks:  # the same plan, most likely

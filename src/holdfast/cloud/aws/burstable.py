@@ -1,0 +1,37 @@
+"""What burstable instance types cost when pods use their vCPUs: the list price covers a baseline only.
+
+Called by `catalog`. A burstable type (T2, T3, T3a, T4g) earns CPU credits for a share of its vCPUs, its baseline. In
+unlimited mode, the default of T3, T3a and T4g, EC2 charges each vCPU-hour above the baseline. A node that is filled with
+pods is used, so a burstable type is compared with others at its list price and these credits.
+"""
+
+from typing import Final
+
+from holdfast.data.ec2 import InstanceTypeInfo
+
+_VCPU_HOUR_NANO_USD: Final = 50_000_000  # Linux
+_VCPU_HOUR_GRAVITON_NANO_USD: Final = 40_000_000
+_GRAVITON: Final = "t4g"
+_BASELINE_PERMILLE: Final = {  # of each vCPU, by size
+    "nano": 50,
+    "micro": 100,
+    "small": 200,
+    "medium": 200,
+    "large": 300,
+    "xlarge": 400,
+    "2xlarge": 400,
+}
+_BASELINE_T2_PERMILLE: Final = {**_BASELINE_PERMILLE, "xlarge": 225, "2xlarge": 168}
+_T2: Final = "t2"
+
+
+def surcharge_nano_usd_per_hour(info: InstanceTypeInfo, cpu_percent: int) -> int:
+    """The CPU credits that an hour costs when this share of the vCPUs is used; 0 of types that are not burstable. A size
+    that is not known here has no baseline."""
+    if not info.burstable:
+        return 0
+    family, _, size = info.name.partition(".")
+    baselines = _BASELINE_T2_PERMILLE if family == _T2 else _BASELINE_PERMILLE
+    above_permille = max(0, cpu_percent * 10 - baselines.get(size, 0))
+    vcpu_hour = _VCPU_HOUR_GRAVITON_NANO_USD if family == _GRAVITON else _VCPU_HOUR_NANO_USD
+    return info.vcpus * above_permille * vcpu_hour // 1000

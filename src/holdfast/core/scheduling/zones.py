@@ -1,0 +1,56 @@
+"""Nodes over zones: where a node costs the same in several zones, the zone with the fewest nodes of its NodePool is taken.
+
+Called by `solve` for the plan that is kept. A claim still lists every zone that will do. The zone that the plan counts on
+is the one that is launched first among those of equal cost, so a zone that fails does not take a whole NodePool with it.
+"""
+
+import heapq
+import itertools
+from collections import Counter, defaultdict
+
+from holdfast import names
+from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.world import BOUGHT
+
+
+def spread(p: Problem, nodes: Nodes) -> None:
+    """Changes the offering that each new node is counted on, never what it costs."""
+    there = _nodes_by_zone(p)
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)  # nodes with the same template and rows
+    for i, (t, rows) in enumerate(zip(nodes.template, nodes.rows, strict=True)):
+        if p.templates[t].kind == BOUGHT:
+            alike[t, id(rows)].append(i)
+    for (t, _), found in alike.items():
+        template = p.templates[t]
+        tied = _tied(template.rows, nodes.rows[found[0]])
+        if len(tied) == 1:
+            continue
+        counts = there[p.pools[template.pool].name]
+        fewest = [(counts[zone], k, zone, row) for k, (zone, row) in enumerate(tied.items())]
+        heapq.heapify(fewest)
+        for i in found:
+            count, k, zone, nodes.row[i] = fewest[0]
+            heapq.heapreplace(fewest, (count + 1, k, zone, nodes.row[i]))
+            counts[zone] += 1
+
+
+def _nodes_by_zone(p: Problem) -> defaultdict[str, Counter[str]]:
+    """How many nodes each NodePool has in each zone."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for node in p.nodes:
+        if node.node_pool is not None:
+            found[node.node_pool][dict(node.labels).get(names.ZONE, "")] += 1
+    return found
+
+
+def _tied(rows: Rows, ordered: tuple[int, ...]) -> dict[str, int]:
+    """By zone, the rows at the cost of the first one, of its instance type and capacity type."""
+    first = ordered[0]
+    kinds = rows.columns.capacity_type[rows.picked]
+    found: dict[str, int] = {}
+    for row in itertools.takewhile(lambda row: rows.cost[row] == rows.cost[first], ordered):
+        if rows.row_type[row] == rows.row_type[first] and kinds[row] == kinds[first]:
+            found.setdefault(rows.offering(row).zone, row)
+    return found
