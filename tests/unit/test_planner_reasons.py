@@ -210,7 +210,7 @@ UNHEALTHY = tuple(
 HEAVY = pool("heavy", fake_types(9), ON_DEMAND, weight=100)
 
 FREE_BUT = "reservation cr-1 has a free slot, and"
-NOT_REQUIRED = "reservation cr-1 is not what the pod requires:"
+NOT_REQUIRED = "reservation cr-1 does not match what the pod requires:"
 PREFERS_Z2 = shape(preferred_terms=(PreferredNodeTerm(1, of(is_in(names.ZONE, "z2"))),))
 PREFERS_TEAM = shape(preferred_terms=(PreferredNodeTerm(1, of(is_in("team", "ml"))),))
 PREFERRED_TAINT = Taint("old", Effect.PREFER_NO_SCHEDULE)

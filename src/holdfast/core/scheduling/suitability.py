@@ -158,7 +158,7 @@ class _NotInSlot:
         else:
             asked = checks.asked(c, one.term)
             what = str(asked.by_key.get(key, asked))
-        return _CODES.get(key, ReasonCode.WRONG_RESERVATION), f"is not what the pod requires: {what}"
+        return _CODES.get(key, ReasonCode.WRONG_RESERVATION), f"does not match what the pod requires: {what}"
 
     def _wrong_key(self, c: int, one: _Best) -> str:
         """The label of a slot that does not go together with what the pod requires."""
