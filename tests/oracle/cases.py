@@ -128,7 +128,8 @@ def request_of(found: Case, packing: Packing) -> SolveRequest:
         )
         for one in found.pools
     ]
-    return request(pools, [pod for group in found.groups for pod in _pods(group)], kept, packing)
+    pending = [pod for group in found.groups for pod in _pods(group)]
+    return request(pools, pending, kept, packing, node_cost_nano=20_000_000)
 
 
 def _pods(group: Group) -> list[PodView]:

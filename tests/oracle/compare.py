@@ -21,17 +21,17 @@ class Found:
     cases: int = 0
     fewer_pods: list[int] = field(default_factory=list)  # seeds
     unused_slots: list[int] = field(default_factory=list)  # dearer, and with no more slots no plan is cheaper
-    dearer: dict[int, float] = field(default_factory=dict)  # by seed, by how much of the best price
-    best_price: float = 0.0
-    price: float = 0.0
+    dearer: dict[int, float] = field(default_factory=dict)  # by seed, by how much of the least cost
+    least: float = 0.0
+    cost: float = 0.0
 
     def text(self) -> str:
         placed, slots = self.cases - len(self.fewer_pods), self.cases - len(self.unused_slots)
         cheapest = self.cases - len(self.dearer)
-        above = 100 * (self.price / self.best_price - 1) if self.best_price else 0.0
+        above = 100 * (self.cost / self.least - 1) if self.least else 0.0
         return (
             f"{self.cases} cases: {placed} with the most pods, {slots} with the best use of slots, {cheapest} at the"
-            f" least price; {above:.2f} % above the least price over all"
+            f" least cost; {above:.2f} % above the least cost over all"
         )
 
 
@@ -46,20 +46,25 @@ def compare(seeds: range, packing: Packing, make: Callable[[int], Case] = cases.
 def _judge(found: Found, seed: int, case: Case, plan: Plan) -> None:
     found.cases += 1
     best = exact.best(case)
-    placed, price = _placed(case, plan), plan.price_nano_usd_per_hour / _NANO
+    placed, cost = _placed(case, plan), _cost(plan)
     assert placed <= best.placed, (
         f"seed {seed}: the planner places more than is possible: {placed}, {best.placed}"
     )
     if placed < best.placed:
         found.fewer_pods.append(seed)
         return
-    found.best_price += best.price
-    found.price += price
-    assert price >= best.price - _TINY, f"seed {seed}: the plan costs less than is possible"
-    if price > best.price + _TINY:
-        found.dearer[seed] = price / best.price - 1 if best.price else 1.0
-        if exact.best(_with_slots_of(case, plan)).price > best.price + _TINY:
+    found.least += best.cost
+    found.cost += cost
+    assert cost >= best.cost - _TINY, f"seed {seed}: the plan costs less than is possible"
+    if cost > best.cost + _TINY:
+        found.dearer[seed] = cost / best.cost - 1 if best.cost else 1.0
+        if exact.best(_with_slots_of(case, plan)).cost > best.cost + _TINY:
             found.unused_slots.append(seed)
+
+
+def _cost(plan: Plan) -> float:
+    bought = sum(claim.slot is None for claim in plan.claims)
+    return plan.price_nano_usd_per_hour / _NANO + bought * exact.NODE_COST
 
 
 def _with_slots_of(case: Case, plan: Plan) -> Case:

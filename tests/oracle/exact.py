@@ -1,7 +1,8 @@
 """The best plan for a small case, by an integer program that HiGHS solves.
 
 It shares nothing with the planner: nodes are bins, pods are put into bins, and the solver finds first the most pods,
-those of the highest priority before the others, and then the least price. Slots cost nothing.
+those of the highest priority before the others, and then the least cost: prices, and `NODE_COST` for each node that is
+bought. Slots cost nothing.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from holdfast import names
 from oracle.cases import APART, OVERHEAD_MILLIS, SHARE_NODE, SHARE_ZONE, ZONES, Case, Group, Pool
 
 
+NODE_COST = 0.02  # USD an hour
+
+
 @dataclass(frozen=True)
 class Bin:
     """A node that could be launched."""
@@ -22,14 +26,14 @@ class Bin:
     zone: str
     capacity_type: str
     room_millis: int
-    price: float
+    cost: float
     unit: tuple[str, int]  # of a reservation, or which of several equal nodes that are bought
 
 
 @dataclass(frozen=True)
 class Best:
     placed: tuple[int, ...]  # pods, from the highest priority to the lowest
-    price: float
+    cost: float
 
 
 @dataclass
@@ -86,8 +90,8 @@ def best(case: Case) -> Best:
         count = -program.best(dict.fromkeys(those, -1.0)) if those else 0.0
         placed.append(round(count))
         program.at_most(dict.fromkeys(those, -1.0), -round(count))
-    price = program.best({used[b]: one.price for b, one in enumerate(bins)}) if bins else 0.0
-    return Best(tuple(placed), price)
+    cost = program.best({used[b]: one.cost for b, one in enumerate(bins)}) if bins else 0.0
+    return Best(tuple(placed), cost)
 
 
 def _bins(case: Case) -> list[Bin]:
@@ -100,7 +104,15 @@ def _bins(case: Case) -> list[Bin]:
             for zone in pool.zones:
                 if names.ON_DEMAND in pool.capacity_types:
                     found += [
-                        Bin(pool.name, name, zone, names.ON_DEMAND, room, cpus[name].price, ("", i))
+                        Bin(
+                            pool.name,
+                            name,
+                            zone,
+                            names.ON_DEMAND,
+                            room,
+                            cpus[name].price + NODE_COST,
+                            ("", i),
+                        )
                         for i in range(pods)
                     ]
                 found += [
