@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-live bench-peer demo e2e faults format fuzz fuzz-api fuzz-hostile oracle sim peers test data generate lock clean
+.PHONY: help setup check bench bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile oracle sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -85,6 +85,10 @@ bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs 
 bench-live: $(STAMP) ## two hundred nodes on a real control plane: seconds, processor time, memory (needs Go)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_live.py
+
+bench-story: $(STAMP) ## the same story with Holdfast and with Karpenter: restarts, cost, slots (needs Go; 20 minutes)
+	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
+	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_story.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format
