@@ -34,6 +34,7 @@ class World:
     elsewhere: int
     now_s: int = 1000
     machines: list[ClaimView] = field(default_factory=list)  # in a slot
+    gone: list[tuple[ClaimView, int]] = field(default_factory=list)  # that left a slot, and when
     taken: int = 0  # by others, since the beginning
     made: int = 0
 
@@ -77,10 +78,9 @@ class World:
             )
 
     def end(self, index: int) -> None:
-        """A machine is gone, and its claim with it; it lived for a while."""
-        old = [one for one in self.machines if (one.launched_s or 0) <= self.now_s - LAG_S]
-        if index < len(old):
-            self.machines.remove(old[index])
+        """A machine is gone, and its claim with it."""
+        if index < len(self.machines):
+            self.gone.append((self.machines.pop(index), self.now_s))
 
     def give(self, count: int) -> None:
         self.elsewhere -= min(count, self.elsewhere)
@@ -91,14 +91,19 @@ class World:
         self.taken += count
 
     def snapshot(self) -> Snapshot:
-        instances = tuple(
-            Instance(one.name, "m5.large", "z1", "reserved", InstanceState.RUNNING, 0, reservation_id="cr-1")
-            for one in self.machines
-        )
-        return replace(self.seen, taken_s=self.now_s, claims=tuple(self.machines), instances=instances)
+        """Instances that are gone are listed as such until a count can show it."""
+        gone = [one for one, at_s in self.gone if self.seen.counts_read_s < at_s + LAG_S]
+        instances = [instance(one, InstanceState.RUNNING) for one in self.machines]
+        instances += [instance(one, InstanceState.GONE) for one in gone]
+        return replace(self.seen, taken_s=self.now_s, claims=tuple(self.machines), instances=tuple(instances))
 
     def entry(self) -> ledger.Entry:
         return ledger.ledger(self.snapshot(), LAG_S)["cr-1"]
+
+
+def instance(one: ClaimView, state: InstanceState) -> Instance:
+    launched_s = one.launched_s or 0
+    return Instance(one.name, "m5.large", "z1", "reserved", state, launched_s, reservation_id="cr-1")
 
 
 @given(elsewhere=st.integers(0, TOTAL), steps=st.lists(STEPS, max_size=40))
@@ -119,13 +124,23 @@ def test_it_is_wrong_by_no_more_than_others_took(elsewhere: int, steps: list[tup
         assert world.entry().free <= world.free + world.taken
 
 
-@given(wanted=st.lists(st.integers(1, 3), min_size=1, max_size=4), pause_s=st.integers(1, LAG_S))
+@given(
+    elsewhere=st.integers(0, TOTAL),
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, LAG_S)), min_size=1, max_size=6
+    ),
+)
 def test_with_counts_that_are_up_to_date_every_free_slot_can_be_used_at_once(
-    wanted: list[int], pause_s: int
+    elsewhere: int, steps: list[tuple[int, int, int]]
 ) -> None:
-    world = World(0)
-    for number in wanted:
-        world.step("launch", number)
+    """Slots that our own instances left included, as when a reservation is rolled."""
+    world = World(elsewhere)
+    for ended, launched, pause_s in steps:
+        for _ in range(ended):
+            world.step("end", 0)
+        world.step("wait", 1)
+        world.step("read", 0)
+        world.step("launch", launched)
         world.step("wait", pause_s)
         world.step("read", 0)
         assert world.entry().free == world.free

@@ -163,6 +163,7 @@ class CountBefore:
 
     read_s: int  # when it began
     free: Mapping[str, int]  # by reservation: slots that certainly were free then
+    elsewhere: Mapping[str, int]  # by reservation: the most slots that other clusters and accounts used then
 
 
 @dataclass(frozen=True, slots=True)

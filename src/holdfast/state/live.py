@@ -156,7 +156,7 @@ class Live:
         """What counts are good for once there are newer ones."""
         if not counts.reservations:
             return None
-        return ledger.count_before(self._bare(counts, self._machines), self._ledger_lag_s)
+        return ledger.count_before(self._bare(counts, (*self._machines, *self._gone)), self._ledger_lag_s)
 
     async def ledger(self) -> dict[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""

@@ -4,12 +4,15 @@ Called by the planner, by disruption and by reports; all count the same slots. A
 counts, our NodeClaims and our instances, so a restart loses nothing. The rules: a slot is never free before the
 cloud's count says so; and a launch of ours counts against every count that was read less than a lag after it, unless
 that count shows it. A count names no instances, so this is how it is known: what was free when the count before was
-read, less what we launched since, is still free; if the new count shows no more than that, it shows our launches.
+read, less what we launched since, is still free; and of all slots, those that neither our instances nor other clusters
+used are free. If the new count shows no more than that, it shows our launches. The second also holds where our own
+instances left slots since the count before, as when a reservation is rolled.
 
-That holds as long as nobody else takes a slot between two counts. Where somebody does, the same slot may be counted on
-once too often until a count is a lag old; the cloud refuses that launch, as it does when somebody is quicker anyway.
+Both hold as long as no other cluster takes a slot between two counts. Where one does, the same slot may be counted on
+once too often until a count is a lag old; the cloud refuses that launch, as it does when another cluster is quicker.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,51 +40,92 @@ class Entry:
 
 def ledger(snapshot: Snapshot, lag_s: int) -> dict[str, Entry]:
     """An entry a reservation, by id."""
-    return {
-        reservation.id: _entry(reservation, snapshot, lag_s)
-        for reservation in sorted(snapshot.reservations, key=lambda r: r.id)
-    }
+    counting = _Counting(snapshot, lag_s)
+    return {one.id: counting.entry(one) for one in sorted(snapshot.reservations, key=lambda r: r.id)}
 
 
 def count_before(snapshot: Snapshot, lag_s: int) -> CountBefore:
     """What this snapshot's count leaves for the next one. Claims that may be launching right now are taken off: which
     of the two counts shows them is not known."""
+    counting = _Counting(snapshot, lag_s)
     free = {
-        one.id: _free_when_counted(one, snapshot, lag_s)
-        - sum(claim.slot == one.id and _waits_to_be_launched(claim, snapshot) for claim in snapshot.claims)
+        one.id: counting.free_when_counted(one)
+        - sum(_waits_to_be_launched(claim, snapshot) for claim in counting.claims[one.id])
         for one in snapshot.reservations
     }
-    return CountBefore(snapshot.counts_read_s, free)
+    elsewhere = {one.id: counting.elsewhere(one) for one in snapshot.reservations}
+    return CountBefore(snapshot.counts_read_s, free, elsewhere)
 
 
-def _free_when_counted(one: Reservation, snapshot: Snapshot, lag_s: int) -> int:
-    """How many slots certainly were free when the count was read, whatever of our launches it shows."""
-    read_s, before = snapshot.counts_read_s, snapshot.count_before
-    launches = [c.launched_s for c in snapshot.claims if c.slot == one.id and c.launched_s is not None]
-    certain = one.available - sum(read_s - lag_s < at_s < read_s for at_s in launches)
-    if before is not None and one.id in before.free:
-        kept = before.free[one.id] - sum(before.read_s <= at_s < read_s for at_s in launches)
-        certain = max(certain, kept)
-    return min(certain, one.available)
+class _Counting:
+    """Claims and instances by reservation, and what a count is worth with them."""
 
+    def __init__(self, snapshot: Snapshot, lag_s: int) -> None:
+        self._snapshot = snapshot
+        self._lag_s = lag_s
+        self.claims: defaultdict[str | None, list[ClaimView]] = defaultdict(list)
+        self.instances: defaultdict[str | None, list[Instance]] = defaultdict(list)
+        self._launched_s: defaultdict[str | None, list[int]] = defaultdict(list)  # of those that are not gone
+        by_claims = {c.provider_id: c.launched_s for c in snapshot.claims if c.launched_s is not None}
+        for one in snapshot.instances:
+            self.instances[one.reservation_id].append(one)
+            if one.state is not InstanceState.GONE:
+                at_s = by_claims.get(one.provider_id, one.launched_s)
+                self._launched_s[one.reservation_id].append(at_s)
+        listed = {one.provider_id for one in snapshot.instances}
+        for claim in snapshot.claims:
+            self.claims[claim.slot].append(claim)
+            if claim.launched_s is not None and claim.provider_id not in listed:
+                self._launched_s[claim.slot].append(claim.launched_s)
 
-def _entry(reservation: Reservation, snapshot: Snapshot, lag_s: int) -> Entry:
-    ours = [one for one in snapshot.instances if one.reservation_id == reservation.id]
-    here = [one for one in ours if one.state is not InstanceState.GONE]
-    held = sum(_holds(claim, snapshot) for claim in snapshot.claims if claim.slot == reservation.id)
-    held += reservation.available - _free_when_counted(reservation, snapshot, lag_s)
-    usable = reservations.launches_into(reservation, snapshot.taken_s)
-    window = reservations.window(reservation, snapshot.taken_s)
-    return Entry(
-        reservation=reservation,
-        usable=usable,
-        used_here=len(here),
-        used_elsewhere=max(0, reservation.total - reservation.available - len(here)),
-        releasing=sum(one.state in _LEAVING for one in ours),
-        held=held,
-        free=max(0, reservation.available - held) if usable else 0,
-        upcoming=reservation.total if isinstance(window, reservations.Upcoming) else 0,
-    )
+    def entry(self, one: Reservation) -> Entry:
+        snapshot, ours = self._snapshot, self.instances[one.id]
+        here = sum(instance.state is not InstanceState.GONE for instance in ours)
+        held = sum(_holds(claim, snapshot) for claim in self.claims[one.id])
+        held += one.available - self.free_when_counted(one)
+        usable = reservations.launches_into(one, snapshot.taken_s)
+        window = reservations.window(one, snapshot.taken_s)
+        return Entry(
+            reservation=one,
+            usable=usable,
+            used_here=here,
+            used_elsewhere=max(0, one.total - one.available - here),
+            releasing=sum(instance.state in _LEAVING for instance in ours),
+            held=held,
+            free=max(0, one.available - held) if usable else 0,
+            upcoming=one.total if isinstance(window, reservations.Upcoming) else 0,
+        )
+
+    def free_when_counted(self, one: Reservation) -> int:
+        """How many slots certainly were free when the count was read, whatever of our launches it shows."""
+        read_s, before = self._snapshot.counts_read_s, self._snapshot.count_before
+        launches = [claim.launched_s for claim in self.claims[one.id] if claim.launched_s is not None]
+        certain = one.available - sum(read_s - self._lag_s < at_s < read_s for at_s in launches)
+        if before is not None and one.id in before.free:
+            kept = before.free[one.id] - sum(before.read_s <= at_s < read_s for at_s in launches)
+            certain = max(certain, kept)
+        unused = one.total - self.elsewhere(one) - self._ours(one, until_s=read_s)
+        return min(max(certain, unused), one.available)
+
+    def elsewhere(self, one: Reservation) -> int:
+        """The most slots that others used when the count was read: those in use that are not surely ours; or what it was
+        at the count before, as far as this one does not show more."""
+        used, read_s, before = (
+            one.total - one.available,
+            self._snapshot.counts_read_s,
+            self._snapshot.count_before,
+        )
+        certain = used - self._ours(one, until_s=read_s - self._lag_s + 1)
+        if before is None or one.id not in before.elsewhere:
+            return max(0, certain)
+        gone = sum(instance.state is InstanceState.GONE for instance in self.instances[one.id])
+        shown = used - gone - self._ours(one, until_s=read_s)
+        return max(0, shown, min(certain, before.elsewhere[one.id]))
+
+    def _ours(self, one: Reservation, until_s: int) -> int:
+        """How many of our instances in a reservation were launched before, those of claims that are not listed yet
+        included."""
+        return sum(at_s < until_s for at_s in self._launched_s[one.id])
 
 
 def _holds(claim: ClaimView, snapshot: Snapshot) -> bool:
