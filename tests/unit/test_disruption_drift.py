@@ -354,6 +354,36 @@ def test_a_setting_chooses_between_one_move_and_two_where_the_pool_could_also_bu
     assert [r.claim.capacity_type for r in two.replacements] == [names.ON_DEMAND]
 
 
+def test_a_mixed_pool_waits_for_its_budget_rather_than_leave_a_slot_for_what_is_bought() -> None:
+    """One node is away, its slot is held for its replacement, and the budget allows one."""
+    both = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
+    node, gone = (machine(name, MEDIUM, load(name, BIG), slot="cr-1") for name in ("a", "b"))
+    replacement = ClaimView(
+        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot="cr-1", waits_for_instance="id-b"
+    )
+    ending = (*instances(node), *(replace(one, state=InstanceState.ENDING) for one in instances(gone)))
+
+    def asked(nodes: str) -> Decision:
+        return decide(
+            world(
+                node,
+                facts={"a": DRIFTED},
+                reservations=[FULL],
+                pools=[both],
+                rules=at_most(nodes),
+                claims=(replacement,),
+                instances=ending,
+            )
+        )
+
+    waiting = asked("1")
+    assert waiting.command is None
+    assert Code.BUDGET in codes(waiting, "a")
+    found = asked("2").command
+    assert found is not None
+    assert found.action is Action.TERMINATE_FIRST
+
+
 def test_where_the_drain_could_never_end_a_mixed_pool_buys() -> None:
     found = mixed(Settings(), budgets=(pdb(allowed=1), pdb("other", allowed=0))).command
     assert found is not None

@@ -8,6 +8,7 @@ the drain can end, and nobody stole the slot of the node before (D-17 to D-19c, 
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Final
 
 from holdfast.core.disruption import budgets, holds, prices_of
 from holdfast.core.disruption.budgets import Purse
@@ -18,6 +19,9 @@ from holdfast.core.disruption.simulator import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import displaced
 from holdfast.model import wording
+
+# Why a node does not terminate first now, and will in a while: nothing is launched on demand in its stead meanwhile.
+_PASSING: Final = (Code.BUDGET, Code.WAITS_FOR_SLOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class Rolling:
         if answer.stuck is not None:
             stuck = replace(answer.stuck, method=need.method)
             return why if why is not None and why.code is not Code.PODS_WITHOUT_PLACE else stuck
+        if why is not None and why.code in _PASSING:
+            return why
         return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
 
     def held(self, one: Candidate) -> Replacement | None:
