@@ -13,7 +13,6 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from holdfast import names
 from oracle.cases import APART, OVERHEAD_MILLIS, SHARE_NODE, SHARE_ZONE, ZONES, Case, Group, Pool
 
-
 NODE_COST = 0.02  # USD an hour
 
 

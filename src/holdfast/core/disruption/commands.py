@@ -146,10 +146,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Pods of these shapes were moved by consolidation then: their successors are left alone for a while."""
+    """Consolidation evicted so many pods of each shape then: the pods that were created for them stay for a while."""
 
     at_s: int
-    shapes: frozenset[PodShape]
+    pods: Mapping[PodShape, int]
 
 
 @dataclass(frozen=True, slots=True)
