@@ -1,4 +1,4 @@
-"""docs/parity.md as text: a summary, then every fact with its tests, its reason or *not yet*.
+"""docs/parity.md as text: a summary, then every fact with its tests, its reason or *unchecked*.
 
 Called by `scripts/generate_parity.py`. The same facts, tests and reasons give the same page to the byte.
 """
@@ -21,7 +21,14 @@ HEADER: Final = """\
 <!-- Written by scripts/generate_parity.py from docs/spec, docs/parity.toml and the tests: run `make generate`. -->
 # Parity with Karpenter
 
-For users who come from Karpenter: what Holdfast does as Karpenter does it, what it does differently and why, and what it does not do yet. Each fact about Karpenter's behaviour has an id and is written out in [docs/spec](spec/README.md). A fact is *shown* when a test of this project names it and passes, *different* when Holdfast differs on purpose or the fact does not apply to it, and *not yet* otherwise. Ids that begin with `W-` or `AW-` are weaknesses of Karpenter: a test that shows one shows that Holdfast does better.
+For users who come from Karpenter: what Holdfast does as Karpenter does it, what it does differently and why, and what it does not do. Each fact about Karpenter's behaviour has an id and is written out in [docs/spec](spec/README.md).
+
+- *shown*: a test of this project names the fact and passes.
+- *different*: Holdfast does something else on purpose; the tests show what it does instead.
+- *missing*: Karpenter does it and Holdfast does not, in whole or in the part that the reason names. Tests, if any, show how it is refused.
+- *unchecked*: no test names the fact. Holdfast may behave as Karpenter does; nothing shows it.
+
+Ids that begin with `W-` or `AW-` are weaknesses of Karpenter: a test that shows one shows that Holdfast does better.
 """
 _WORDS_MAX: Final = 100  # characters
 
@@ -56,8 +63,8 @@ def escape(text: str) -> str:
 
 
 def _summary(parity: Parity) -> Iterator[str]:
-    yield "| area | facts | shown | different | not yet |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    yield "| area | facts | shown | different | missing | unchecked |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for (page, chapter), in_chapter in groupby(
         parity.facts.values(), key=lambda fact: (fact.page, fact.chapter)
     ):
@@ -68,8 +75,9 @@ def _summary(parity: Parity) -> Iterator[str]:
 
 def _summary_row(name: str, of_area: list[Fact], parity: Parity) -> str:
     different = sum(fact.id in parity.different for fact in of_area)
+    missing = sum(fact.id in parity.missing for fact in of_area)
     settled = sum(parity.is_settled(fact) for fact in of_area)
-    numbers = (len(of_area), settled - different, different, len(of_area) - settled)
+    numbers = (len(of_area), settled - different - missing, different, missing, len(of_area) - settled)
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
@@ -89,8 +97,9 @@ def _section(heading: str, in_section: Iterable[Fact], parity: Parity) -> Iterat
 
 def _shown_by(fact: Fact, parity: Parity) -> str:
     if not parity.is_settled(fact):
-        return "*not yet*"
-    parts = [f"*different: {escape(parity.different[fact.id])}*"] if fact.id in parity.different else []
+        return "*unchecked*"
+    kinds = {"different": parity.different, "missing": parity.missing}
+    parts = [f"*{kind}: {escape(whys[fact.id])}*" for kind, whys in kinds.items() if fact.id in whys]
     parts += [f"`{test}`" for test in parity.tests.get(fact.id, ())]
     if to_come := parity.areas_to_come(fact):
         parts.append(f"*partly; to come: {', '.join(facts.AREAS[area] for area in to_come)}*")

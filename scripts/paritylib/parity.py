@@ -1,8 +1,8 @@
 """Facts, tests and docs/parity.toml joined: what is shown, what differs, what is missing.
 
 Called by `scripts/generate_parity.py`. Every id that a marker or docs/parity.toml names must exist, or
-there is nothing to join. A fact may both differ and have tests: the tests then show what Holdfast does
-instead.
+there is nothing to join. A different fact has tests: they show what Holdfast does instead. A missing fact
+may have tests: they show how Holdfast refuses or ignores what it does not do.
 """
 
 import tomllib
@@ -16,6 +16,7 @@ from paritylib import ParityError, facts, marks
 from paritylib.facts import Fact
 
 PAGES: Final = {"core": "karpenter-core.md", "aws": "karpenter-aws.md"}
+_KINDS: Final = ("different", "missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,12 @@ class Parity:
     facts: Mapping[str, Fact]
     tests: Mapping[str, tuple[str, ...]]  # fact id -> the tests that show it
     different: Mapping[str, str]  # fact id -> why
+    missing: Mapping[str, str]  # fact id -> what is not there
     finished: Collection[str]  # ids of which a test or a reason is demanded
     finished_areas: Collection[str]  # letters
 
     def is_settled(self, fact: Fact) -> bool:
-        return fact.id in self.tests or fact.id in self.different
+        return fact.id in self.tests or fact.id in self.different or fact.id in self.missing
 
     def areas_to_come(self, fact: Fact) -> tuple[str, ...]:
         """The areas that still have to build their part of a requirement that others have built."""
@@ -55,18 +57,25 @@ def load(root: Path) -> Parity:
         facts=known,
         tests={fact_id: tuple(sorted(names)) for fact_id, names in tests.items()},
         different=toml.get("different", {}),
+        missing=toml.get("missing", {}),
         finished=frozenset(fact_id for area in areas for fact_id in select(area, known)),
         finished_areas=frozenset(area.removeprefix("seeds ") for area in areas if area.startswith("seeds ")),
     )
 
 
 def gaps(parity: Parity) -> list[str]:
-    """A line for each fact of a finished area that has neither a test nor a reason."""
-    return [
+    """A line for each fact of a finished area without a test or a reason, and for each different one without a test."""
+    wrong = [
         f'{fact.place}: {fact.id} is of a finished area: show it in a test (@pytest.mark.fact("{fact.id}")),'
-        " or say under [different] in docs/parity.toml why not"
+        " or say under [different] or [missing] in docs/parity.toml why not"
         for fact in parity.facts.values()
         if fact.id in parity.finished and not parity.is_settled(fact)
+    ]
+    return wrong + [
+        f"{parity.facts[fact_id].place}: {fact_id} is different, and no test shows what Holdfast does instead:"
+        f' mark one (@pytest.mark.fact("{fact_id}")), or list it under [missing] in docs/parity.toml'
+        for fact_id in parity.different
+        if fact_id not in parity.tests
     ]
 
 
@@ -96,17 +105,20 @@ def _prefix(fact_id: str) -> str:
 
 def _wrong_in_toml(toml: Mapping[str, Any], known: Mapping[str, Fact]) -> list[str]:
     wrong = [
-        f"unknown key {key}; it has finished and [different]"
+        f"unknown key {key}; it has finished, [different] and [missing]"
         for key in toml
-        if key not in {"finished", "different"}
+        if key not in {"finished", *_KINDS}
     ]
     finished = toml.get("finished")
     if not isinstance(finished, list) or not all(isinstance(area, str) for area in finished):
         return [f"docs/parity.toml: {line}" for line in [*wrong, "finished must be a list of areas"]]
     wrong += [f"the finished area {area!r} holds no fact" for area in finished if not select(area, known)]
-    for fact_id, why in toml.get("different", {}).items():
+    reasons = [(kind, *reason) for kind in _KINDS for reason in toml.get(kind, {}).items()]
+    for kind, fact_id, why in reasons:
         if fact_id not in known:
             wrong.append(f"no fact of docs/spec has the id {fact_id}")
         if not isinstance(why, str) or not why.strip():
-            wrong.append(f"{fact_id} is different without a reason; say why in one sentence")
+            wrong.append(f"{fact_id} is {kind} without a reason; say why in one sentence")
+    both = toml.get("different", {}).keys() & toml.get("missing", {}).keys()
+    wrong += [f"{fact_id} is both different and missing; choose one" for fact_id in sorted(both)]
     return [f"docs/parity.toml: {line}" for line in wrong]

@@ -266,7 +266,7 @@ def calls_a_minute(world: World, classes: list[EC2NodeClass], minutes: int = 10)
     return (len(world.endpoint.log) - before) / minutes
 
 
-@pytest.mark.fact("AW-01")
+@pytest.mark.fact("AW-01", "aws-9.3")
 def test_idle_calls_grow_neither_with_reservations_nor_with_classes() -> None:
     world = World()
     world.reserve(tags={"team": "ml"})
@@ -285,7 +285,7 @@ def test_idle_calls_grow_neither_with_reservations_nor_with_classes() -> None:
     assert max(rates) - min(rates) < 1.5  # a profile each, every quarter of an hour
 
 
-@pytest.mark.fact("aws-7.1.1", "aws-7.5.5")
+@pytest.mark.fact("aws-7.1.1", "aws-7.5.5", "aws-9.3")
 def test_types_and_prices_are_read_every_twelve_hours_and_kept_when_that_fails() -> None:
     world = World(rules=[faults.Broken(operation="DescribeInstanceTypes", from_s=World().clock.now_s() + 60)])
     node_class = world.resolve(world.node_class())

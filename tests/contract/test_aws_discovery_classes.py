@@ -311,6 +311,20 @@ def test_a_parameter_is_asked_for_once_a_day_missing_ones_too_and_again_when_its
     assert [ami.id for ami in node_class.status.amis] == ["ami-2"]
 
 
+@pytest.mark.fact("aws-8.1.6")
+def test_images_are_read_every_five_minutes_for_all_classes() -> None:
+    world = World()
+    terms = [{"name": "*"}]
+    classes = [
+        world.node_class(f"c{n}", amiFamily="Custom", userData="x", amiSelectorTerms=terms) for n in range(3)
+    ]
+    for minute in range(10):
+        for node_class in classes:
+            world.resolve(node_class)
+        assert world.asked("DescribeImages") == (1 if minute < 5 else 2)
+        world.clock.advance(MINUTE)
+
+
 # --- Instance profiles --------------------------------------------------------------------------------
 
 

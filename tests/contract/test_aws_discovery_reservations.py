@@ -300,7 +300,7 @@ def test_counts_are_told_to_whoever_measures() -> None:
 # --- How often EC2 is asked, and what happens when it does not answer ---------------------------------
 
 
-@pytest.mark.fact("AW-01", "aws-2.3.1")
+@pytest.mark.fact("AW-01", "aws-2.3.1", "aws-2.5.3", "aws-9.1.6")
 def test_one_reading_a_minute_serves_everybody() -> None:
     world = World()
     made = [world.reserve(tags={"team": "ml"}) for _ in range(30)]
@@ -315,7 +315,7 @@ def test_one_reading_a_minute_serves_everybody() -> None:
     assert world.asked(DESCRIBE) == 10
 
 
-@pytest.mark.fact("aws-2.1.2", "aws-2.1.3", "aws-2.2.1", "aws-2.2.2", "aws-2.2.3")
+@pytest.mark.fact("aws-2.1.2", "aws-2.1.3", "aws-2.2.1", "aws-2.2.2", "aws-2.2.3", "aws-2.1.1")
 def test_everything_is_asked_for_at_once_and_ids_without_a_page_size() -> None:
     world = World()
     known, unknown = world.reserve().id, "cr-0a1b2c3d4e5f60718"
@@ -394,7 +394,7 @@ def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
         run(world.discovery.reservations())
 
 
-@pytest.mark.fact("aws-3.1", "Q-4", "AW-03")
+@pytest.mark.fact("aws-3.1", "Q-4", "AW-03", "aws-3.10")
 def test_the_catalog_keeps_the_last_counts_and_waits_for_the_first() -> None:
     world = World(rules=[faults.Broken(operation=DESCRIBE, from_s=World().clock.now_s() + 30)])
     made = world.reserve()

@@ -14,6 +14,7 @@ from holdfast.cloud.aws.calls import Calls, Clients, Threads
 from holdfast.cloud.aws.discovery import Discovery, Setup
 
 
+@pytest.mark.fact("aws-2.3.2")
 def test_many_classes_at_once_over_http_share_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     made = world.reserve(total=3)

@@ -99,7 +99,7 @@ def test_what_an_earlier_call_launched_stays_unknown_while_ec2_does_not_answer(
     assert isinstance(found, errors.Unreachable)
 
 
-@pytest.mark.fact("aws-9.1.2")
+@pytest.mark.fact("aws-9.1.2", "NC-5")
 def test_a_fleet_of_fifty_whose_answer_is_lost_and_a_crash_are_fifty_instances(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=50)
     lost(world)
@@ -152,7 +152,7 @@ def test_an_earlier_call_that_got_less_is_made_up_for(world: LaunchWorld) -> Non
     assert len(world.machines) == 5
 
 
-@pytest.mark.fact("aws-5.8.11")
+@pytest.mark.fact("aws-5.8.11", "aws-9.1.4")
 def test_a_partial_answer_is_dealt_out_and_each_of_the_rest_gets_a_reason(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=5)
     world.ec2.world.faults.add(faults.Partial(at_most=3, times=1))
@@ -223,7 +223,7 @@ def test_a_template_that_somebody_deleted_is_made_again(world: LaunchWorld) -> N
     assert len(world.machines) == 2
 
 
-@pytest.mark.fact("AW-10")
+@pytest.mark.fact("AW-10", "aws-5.5.4")
 def test_templates_are_made_once_and_kept(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     types = world.types(node_class)

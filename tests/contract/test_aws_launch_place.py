@@ -155,7 +155,7 @@ def test_a_fleet_asks_for_as_many_as_there_are_claims_and_tags_all_that_it_makes
     assert all(wanted.items() <= machine.tags.items() for machine in world.machines)
 
 
-@pytest.mark.fact("aws-5.1.2")
+@pytest.mark.fact("aws-5.1.2", "NC-14", "R-32")
 def test_a_launch_is_answered_with_the_labels_and_stamps_of_its_claim() -> None:
     world = LaunchWorld()
     node_class = world.resolve(world.node_class())

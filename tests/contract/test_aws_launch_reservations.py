@@ -258,7 +258,7 @@ def test_another_listed_reservation_that_is_free_is_taken_at_once(world: LaunchW
     assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {roomy.id}
 
 
-@pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43", "aws-14.6")
+@pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43", "aws-14.6", "aws-2.5.3", "aws-5.8.6")
 def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_bought(
     world: LaunchWorld,
 ) -> None:
@@ -273,7 +273,7 @@ def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_boug
     assert not world.discovery.unavailable.pools.marked(now_s)
 
 
-@pytest.mark.fact("AW-07", "aws-14.6")
+@pytest.mark.fact("AW-07", "aws-14.6", "aws-5.8.6", "aws-5.8.7")
 @pytest.mark.parametrize(
     "code", ["VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded"]
 )

@@ -190,6 +190,7 @@ def test_a_machine_whose_reservation_was_cancelled_is_on_demand(world: LaunchWor
     assert not [key for key, _ in found.labels if "capacity-reservation" in key]
 
 
+@pytest.mark.fact("aws-5.10.3")
 def test_a_machine_in_an_open_reservation_is_promoted_when_its_class_selects_it(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="open", tags=TAGS)
     world.one(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))

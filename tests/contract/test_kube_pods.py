@@ -10,6 +10,7 @@ from holdfast.api.pods import Binding, ObjectReference, Pod
 from kube_worlds import Place, World
 
 
+@pytest.mark.fact("NC-33")
 def test_an_eviction_ends_that_very_pod(world: World) -> None:
     async def program(place: Place) -> None:
         pod = await place.pod(place.name("pod"))

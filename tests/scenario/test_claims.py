@@ -28,7 +28,7 @@ def claim(called: str, **reference: str) -> NodeClaim:
     return nodeclaim(called, {"labels": labels}, nodeClassRef=OURS | reference, requirements=[LARGE])
 
 
-@pytest.mark.fact("NC-1")
+@pytest.mark.fact("NC-1", "P-9")
 def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_others_are_left_alone() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

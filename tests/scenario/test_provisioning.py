@@ -78,7 +78,7 @@ def test_claims_of_one_plan_are_launched_by_one_call() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("P-11")
+@pytest.mark.fact("P-11", "P-9")
 def test_a_claim_says_exactly_what_was_planned() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
@@ -135,6 +135,7 @@ def test_slots_are_filled_before_anything_is_bought() -> None:
     app_world.run(program)
 
 
+@pytest.mark.fact("P-1", "P-4")
 @pytest.mark.parametrize("how", ["freed", "grown"])
 @pytest.mark.parametrize("waited_s", [300, 302, 304])
 def test_pods_that_wait_get_a_slot_in_the_second_it_is_seen_to_be_free(how: str, waited_s: int) -> None:
@@ -165,6 +166,7 @@ def test_pods_that_wait_get_a_slot_in_the_second_it_is_seen_to_be_free(how: str,
     app_world.run(program)
 
 
+@pytest.mark.fact("ST-1", "P-3")
 def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

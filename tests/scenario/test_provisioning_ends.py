@@ -321,7 +321,7 @@ def test_a_node_that_has_much_less_than_its_claim_says_is_told_of(memory: str, v
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-20", "NC-26")
+@pytest.mark.fact("NC-20", "NC-26", "NC-21")
 def test_a_claim_whose_machine_died_is_collected() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
@@ -334,7 +334,7 @@ def test_a_claim_whose_machine_died_is_collected() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("aws-6.6.2")
+@pytest.mark.fact("aws-6.6.2", "NC-21")
 def test_a_machine_that_no_claim_owns_is_ended_with_its_node() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)

@@ -86,7 +86,7 @@ def _is_status_of_claim(request: Request) -> bool:
     return request.method == "PATCH" and "/nodeclaims/" in request.path and request.path.endswith("/status")
 
 
-@pytest.mark.fact("Q-24", "R-55", "W-2")
+@pytest.mark.fact("Q-24", "R-55", "W-2", "P-1")
 def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
@@ -111,6 +111,7 @@ def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() ->
     app_world.run(program)
 
 
+@pytest.mark.fact("NC-5")
 def test_a_lost_answer_launches_one_machine() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

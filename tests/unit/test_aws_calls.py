@@ -135,6 +135,7 @@ def test_a_read_is_tried_again_after_a_growing_wait(trouble: Any) -> None:
     assert wire.records.total(CALLS_TOTAL, operation="DescribeSubnets") == 4
 
 
+@pytest.mark.fact("aws-9.2.1")
 def test_trying_again_has_an_end() -> None:
     wire = Wire(failing("RequestLimitExceeded", 503))
     with pytest.raises(errors.Throttled):
@@ -169,6 +170,7 @@ def test_parameters_that_aws_does_not_know_never_leave() -> None:
     assert wire.asked == []
 
 
+@pytest.mark.fact("aws-9.2.1")
 def test_a_client_is_made_once_and_without_retries_of_its_own() -> None:
     wire = Wire(EMPTY)
     clients = Clients("us-west-2", wire._session)

@@ -255,6 +255,15 @@ def test_what_is_bought_is_healthy_with_a_subnet_a_price_and_nothing_against_it(
     assert [o.healthy for o in m5(exhausted=gone).offerings] == [True, False, True, True]
 
 
+@pytest.mark.fact("aws-4.2.1")
+def test_type_has_offerings_only_in_zones_that_offer_it() -> None:
+    built = m5(zones_by_type={"m5.large": ("us-west-2b",)})
+    assert {offering.zone for offering in built.offerings} == {"us-west-2b"}
+    assert built.requirements.get(names.ZONE).values == {"us-west-2b"}
+    without_subnet = m5(zones_by_type={"m5.large": ("us-west-2b",)}, node_class=selecting(status=SUBNET_A))
+    assert [(o.zone, o.healthy) for o in without_subnet.offerings] == [("us-west-2b", False)] * 2
+
+
 def test_a_full_market_or_an_unknown_price_does_not_touch_a_reservation() -> None:
     gone = frozenset({("m5.large", "us-west-2a", kind) for kind in ("spot", "on-demand", "reserved")})
     (offering,) = offerings_of(m5(reservation(), on_demand={}, exhausted=gone), names.RESERVED)

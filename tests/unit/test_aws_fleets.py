@@ -178,7 +178,7 @@ def test_an_answer_is_read_instance_by_instance() -> None:
     )
 
 
-@pytest.mark.fact("AW-12")
+@pytest.mark.fact("AW-12", "aws-5.8.13")
 def test_an_answer_without_details_is_survived() -> None:
     answer = fleets.read({"FleetId": "fleet-1", "Errors": [{"ErrorCode": "Weird"}]})
     assert answer.launched == ()

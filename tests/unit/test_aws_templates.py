@@ -113,12 +113,13 @@ def test_each_reservation_has_a_template_of_its_own() -> None:
     assert len({template.name for template in found}) == 2
 
 
-@pytest.mark.fact("Q-25")
+@pytest.mark.fact("Q-25", "aws-5.6.1")
 def test_what_a_class_with_selector_terms_buys_stays_out_of_every_reservation() -> None:
     for wanted in (ON_DEMAND, capacity_type("spot")):
         assert spec_of(one(claim(wanted), selecting())) == {"CapacityReservationPreference": "none"}
 
 
+@pytest.mark.fact("aws-5.6.1")
 def test_a_class_without_selector_terms_says_nothing_about_reservations() -> None:
     assert spec_of(one(claim(ON_DEMAND), resolved())) is None
 

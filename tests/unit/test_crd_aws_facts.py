@@ -344,7 +344,7 @@ def test_tags_of_a_term(field: str) -> None:
         assert refused_at(**{field: [{"tags": wrong}]}) == [f".spec.{field}[0].tags"]
 
 
-@pytest.mark.fact("aws-1.2.7", "AW-17")
+@pytest.mark.fact("aws-1.2.7", "AW-17", "aws-2.1.4")
 def test_one_bad_term_is_enough_where_reservations_are_selected() -> None:
     good, bad = {"tags": {"team": "web"}}, {"id": ID, "tags": {"team": "web"}}
     assert refused_at(**reservations(good, bad)) == [".spec.capacityReservationSelectorTerms"]

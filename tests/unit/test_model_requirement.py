@@ -68,6 +68,7 @@ def test_values_excluded_within_bounds_are_not_forgotten_on_the_way_out() -> Non
     )
 
 
+@pytest.mark.fact("S-38")
 @pytest.mark.parametrize(
     ("written", "value"),
     [

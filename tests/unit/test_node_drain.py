@@ -50,6 +50,7 @@ def test_pods_leave_tier_by_tier() -> None:
     assert drain.drain([], now_s=NOW_S, until_s=None).done
 
 
+@pytest.mark.fact("NC-33")
 def test_a_tier_is_waited_for_until_its_last_pod_is_gone() -> None:
     leaving = pod("leaving", meta={"deletionTimestamp": objects.NOW})
     decided = drain.drain([leaving, pod("critical", critical=True)], now_s=NOW_S, until_s=None)

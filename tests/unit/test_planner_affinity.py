@@ -141,7 +141,7 @@ def test_pods_that_avoid_each_other_get_a_zone_each_in_one_run() -> None:
     assert len(plan.unplaced) == 2
 
 
-@pytest.mark.fact("S-82")
+@pytest.mark.fact("S-82", "ST-10")
 @pytest.mark.parametrize("key", [names.ZONE, names.HOSTNAME])
 def test_a_pod_that_runs_and_avoids_others_keeps_them_away(key: str) -> None:
     guard = running(1, shape(0, 0, app="db", anti_affinity=(term("web", key),)))

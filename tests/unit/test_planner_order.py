@@ -215,7 +215,7 @@ def test_what_one_pod_gives_up_its_equals_still_wish() -> None:
     assert placed(plan) == {"b": ("pod-000000",), "a": ("pod-000001",)}
 
 
-@pytest.mark.fact("S-21")
+@pytest.mark.fact("S-21", "P-5")
 def test_every_pod_has_an_answer() -> None:
     kept = [reservation("cr-1", "fake-it-1")]
     full = node("full", pods=running(1, shape(4000)))

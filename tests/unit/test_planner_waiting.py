@@ -86,7 +86,7 @@ def test_a_pool_may_have_a_patience_of_its_own() -> None:
     assert waiting.waits_until_s == 60
 
 
-@pytest.mark.fact("R-19", "R-20")
+@pytest.mark.fact("R-19", "R-20", "P-5")
 def test_strict_mode_defers_every_pod_that_could_use_a_slot() -> None:
     kept = [reservation("cr-1", "fake-it-5")]
     strict = request(

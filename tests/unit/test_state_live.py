@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import msgspec
+import pytest
 
 import builders
 import objects
@@ -101,6 +102,36 @@ def test_others_run_while_the_snapshot_of_many_is_taken() -> None:
         running.cancel()
         assert len(seen) == MANY
         assert turns > MANY // 100
+
+    in_a_world(program)
+
+
+@pytest.mark.fact("S-4")
+def test_snapshot_shows_one_moment_while_pods_are_bound() -> None:
+    """A pod that is pending and on a node at once would be planned a second time, one that is neither would be lost."""
+
+    async def program(app: App) -> None:
+        unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        status = {"phase": "Pending", "conditions": [unscheduled]}
+        waiting = (objects.pod(f"p-{n}", {"uid": f"p-{n}"}, status) for n in range(MANY))
+        put(app, node("n"), *waiting)
+        bound = 0
+
+        async def bind() -> None:
+            nonlocal bound
+            while bound < MANY:
+                put(app, pod(f"p-{bound}", nodeName="n"))
+                bound += 1
+                await asyncio.sleep(0)
+
+        binding = asyncio.create_task(bind())
+        snapshot = (await app.live.take()).snapshot
+        binding.cancel()
+        assert 0 < bound < MANY
+        running = {one.name for one in snapshot.nodes[0].pods}
+        pending = {one.name for one in snapshot.pending}
+        assert running.isdisjoint(pending)
+        assert len(running) + len(pending) == MANY
 
     in_a_world(program)
 

@@ -139,7 +139,7 @@ UNBOUND = claim(spec={"storageClassName": "gp3"})
 HOSTNAME_TOPOLOGY = [{"matchLabelExpressions": [{"key": names.HOSTNAME, "values": ["n"]}]}]
 
 
-@pytest.mark.fact("S-100")
+@pytest.mark.fact("S-100", "S-8")
 @pytest.mark.parametrize(
     ("objects", "said"),
     [
