@@ -20,6 +20,7 @@ from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 from holdfast.state import times
 
+REJECTED = "karpenter_voluntary_disruption_failed_validations_total"
 FAILURES = "karpenter_voluntary_disruption_queue_failures_total"
 OF_DRIFT = {"reason": "drifted", "consolidation_type": ""}
 
@@ -78,7 +79,14 @@ def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is
         await world.sleep(11)  # it is decided by now, and not yet looked at again
         await world.forbid_evictions()
         await world.sleep(120)
-        assert await world.events("ConsolidationRejected")
+        assert {event.message.partition(":")[0] for event in await world.events("ConsolidationRejected")} == {
+            "churn"
+        }
+        counted = [
+            world.app.metrics.value(REJECTED, {"reason": "churn", "consolidation_type": kind})
+            for kind in ("single", "multi")
+        ]
+        assert any(counted)
         assert {claim.metadata.name for claim in await world.claims()} == before
         assert not any(map(tainted, await world.nodes()))
         assert len(world.all_machines()) == 2
@@ -260,6 +268,7 @@ def _taints_a_node(request: Request) -> bool:
     return request.method == "PATCH" and "/api/v1/nodes/" in request.path
 
 
+@pytest.mark.fact("W-9")
 def test_a_slot_that_provisioning_took_meanwhile_is_not_asked_for_again() -> None:
     """Disruption and provisioning plan with the same free slot. The command is carried out slowly, so its claim would be
     the second."""
@@ -278,6 +287,7 @@ def test_a_slot_that_provisioning_took_meanwhile_is_not_asked_for_again() -> Non
     app_world.run(program)
 
 
+@pytest.mark.fact("W-9")
 def test_a_slot_is_held_for_one_claim_at_a_time_while_claims_are_written() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=3)

@@ -28,7 +28,7 @@ def status_of(claim: NodeClaim, condition: str) -> str:
     return found.status if found is not None else ""
 
 
-@pytest.mark.fact("NC-3", "NC-9", "NC-11", "NC-15", "NC-17", "P-10", "P-12")
+@pytest.mark.fact("NC-3", "P-10", "P-12")
 def test_pending_pods_run_on_nodes_that_were_launched_for_them() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

@@ -321,7 +321,7 @@ def test_a_node_that_has_much_less_than_its_claim_says_is_told_of(memory: str, v
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-20", "NC-26", "NC-21")
+@pytest.mark.fact("NC-26")
 def test_a_claim_whose_machine_died_is_collected() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)

@@ -47,7 +47,7 @@ async def until_rebooted(world: AppWorld, before: Node) -> None:
     await world.until(back, within_s=600)
 
 
-@pytest.mark.fact("NC-39a", "W-24")
+@pytest.mark.fact("NC-39a", "W-24", "NC-17")
 def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machine_and_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
@@ -57,6 +57,10 @@ def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machi
         assert world.machines[0].boots == machine.boots  # that is tolerated for a while
         await world.until(lambda: rebooting(world), within_s=120)
         assert world.machines[0].boots == machine.boots  # not before its pods are gone
+        (claim,) = await world.claims()
+        assert said(claim, "Rebooting") == ("True", "RebootRequested")
+        assert said(claim, "Initialized") == ("True", "Initialized")
+        assert (await world.nodes())[0].metadata.labels[names.INITIALIZED] == "true"
         await until_rebooted(world, node)
         (evicted,) = await world.events("Evicted")
         assert evicted.involved_object.name == pod.metadata.name

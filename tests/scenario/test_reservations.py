@@ -249,7 +249,6 @@ async def with_a_slot_on_its_way_back(world: AppWorld) -> Reservation:
     return slots
 
 
-@pytest.mark.fact("W-5")
 def test_a_pod_waits_for_the_slot_that_is_being_released_and_nothing_is_bought_meanwhile() -> None:
     async def program(world: AppWorld) -> None:
         slots = await with_a_slot_on_its_way_back(world)

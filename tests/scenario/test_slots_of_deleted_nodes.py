@@ -65,6 +65,7 @@ def restarts(world: AppWorld, pods: int = 1) -> int:
     return len({pod.metadata.uid for pod in world.ever(Pod)}) - pods
 
 
+@pytest.mark.fact("W-5")
 @PACKINGS
 @pytest.mark.parametrize("cause", [delete_claims, delete_nodes])
 def test_a_node_that_a_user_deletes_is_replaced_in_its_slot(packing: Packing, cause: Cause) -> None:
@@ -79,6 +80,7 @@ def test_a_node_that_a_user_deletes_is_replaced_in_its_slot(packing: Packing, ca
     app_world.run(program, settings=packed(packing))
 
 
+@pytest.mark.fact("W-5")
 @PACKINGS
 def test_a_node_that_expires_is_replaced_in_its_slot(packing: Packing) -> None:
     async def program(world: AppWorld) -> None:
@@ -92,6 +94,7 @@ def test_a_node_that_expires_is_replaced_in_its_slot(packing: Packing) -> None:
     app_world.run(program, settings=packed(packing))
 
 
+@pytest.mark.fact("W-5")
 def test_an_unhealthy_instance_is_replaced_in_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await in_full_reservation(world)

@@ -142,6 +142,16 @@ def test_a_slot_costs_nothing_more_and_slots_are_ordered_by_their_types() -> Non
     assert little < big < Cost(1)
 
 
+@pytest.mark.fact("R-36")
+def test_running_reserved_node_is_priced_by_its_own_reservation() -> None:
+    """Its reservation may be full, or no longer offered: the node never looks like one that costs nothing to replace."""
+    kept = [reservation("cr-1", LARGE, available=0, total=1)]
+    known = cost(machine("n1", LARGE, slot="cr-1"), reservations=kept)
+    gone = cost(machine("n1", LARGE, slot="cr-2"), reservations=kept)
+    not_offered = cost(machine("n1", LARGE, slot="cr-1"))
+    assert known == gone == not_offered == Cost(0, round(0.4 * NANO))
+
+
 def order(*nodes: NodeView, **more: Any) -> list[str]:
     found: World = world(*nodes, **more)
     return [one.name for one in sorted(Survey(found).candidates.values(), key=lambda one: one.order)]

@@ -99,7 +99,7 @@ def test_all_empty_nodes_go_at_once_and_nothing_replaces_them() -> None:
     assert found.saves_nano_usd_per_hour == round(0.6 * NANO)
 
 
-@pytest.mark.fact("D-16", "D-13")
+@pytest.mark.fact("D-16")
 def test_budgets_bound_how_many_empty_nodes_go() -> None:
     decision = decided(machine("a"), machine("b", LARGE), machine("c"), rules=at_most("1"))
     assert decision.command is not None
@@ -516,6 +516,44 @@ def test_balanced_never_leaves_a_slot_for_another_in_a_pool_that_pays_for_nodes(
     assert decided(slot, paid, reservations=kept, rules=BALANCED, settings=leaving).command is None
     alone = command(slot, reservations=kept, rules=BALANCED, settings=leaving)
     assert became(alone) == [(SMALL, names.RESERVED, "cr-small")]
+
+
+@pytest.mark.fact("D-33")
+def test_balanced_deletes_a_reserved_node_only_in_a_pool_without_paid_nodes() -> None:
+    kept = [reservation("cr-1", LARGE, available=0, total=2)]
+    leaving = Settings(release_slots=ReleaseSlots.ALWAYS)
+    nodes = [machine(name, LARGE, load(name, HALF), slot="cr-1") for name in "ab"]
+    alone = command(*nodes, reservations=kept, rules=BALANCED, settings=leaving)
+    assert (len(alone.candidates), alone.action) == (1, Action.DELETE)
+    paid = machine("c", LARGE, load("c", shape(7000)))
+    mixed = decided(*nodes, paid, reservations=kept, rules=BALANCED, settings=leaving)
+    assert mixed.command is None
+    assert Code.BALANCE in codes(mixed, "a")
+
+
+@pytest.mark.fact("D-33")
+def test_balanced_scores_a_move_into_a_slot_like_a_deletion() -> None:
+    """A third of the cost for three fifths of the disruption is a score of 0.56; half of that third is too little."""
+    nodes = [
+        machine("a", MEDIUM, load("a", shape(500), 2)),
+        machine("b", LARGE, load("b", shape(7900))),
+    ]
+    cheaper = decided(*nodes, pools=on_demand(), rules=BALANCED)
+    assert cheaper.command is None
+    assert Code.BALANCE in codes(cheaper, "a")
+    slot = reservation("cr-1", MEDIUM)
+    found = command(*nodes, pools=on_demand(reservations=[slot]), reservations=[slot], rules=BALANCED)
+    assert became(found) == [(MEDIUM, names.RESERVED, "cr-1")]
+    room = machine("c", SMALL, slot="cr-2")
+    deleted = command(
+        *nodes,
+        room,
+        pools=on_demand(reservations=[reservation("cr-2", SMALL, available=0, total=1)]),
+        reservations=[reservation("cr-2", SMALL, available=0, total=1)],
+        rules=BALANCED,
+        facts={"c": NodeFacts(do_not_disrupt=True)},
+    )
+    assert (deleted.candidates, deleted.action) == (("a",), Action.DELETE)
 
 
 @pytest.mark.fact("D-41")

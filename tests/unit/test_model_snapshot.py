@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import names
-from holdfast.model import host_ports, requirements, snapshot
+from holdfast.model import requirements, snapshot
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
 from holdfast.model.requirement import Expression, Operator
@@ -29,16 +29,6 @@ def test_host_ports_conflict_by_port_protocol_and_address(
     a: HostPort, b: HostPort, *, conflict: bool
 ) -> None:
     assert a.conflicts(b) is b.conflicts(a) is conflict
-
-
-@pytest.mark.fact("S-87")
-def test_a_pod_is_never_in_its_own_way() -> None:
-    taken = [("ns/one", HostPort(80)), ("ns/two", HostPort(90))]
-    assert host_ports.first_conflict([HostPort(80)], taken, "ns/one") is None
-    assert host_ports.first_conflict([HostPort(81), HostPort(90)], taken, "ns/one") == (
-        "ns/two",
-        HostPort(90),
-    )
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,16 @@ def test_a_node_whose_port_is_taken_is_passed_over() -> None:
     assert placed(plan) == {"b": ("pod-000000",)}
 
 
+@pytest.mark.fact("S-87")
+def test_pod_does_not_conflict_with_itself() -> None:
+    """With two of its own ports, and with the port that it has on the node that it leaves."""
+    twice = with_ports(HostPort(80, ip="10.0.0.1"), HostPort(80))
+    (claim,) = solve(request([pool("default", fake_types(3))], pods(1, twice))).claims
+    assert claim.pods == ("pod-000000",)
+    leaving = node("a", pods=running(1, with_ports(*PORT_80)), deleting=True)
+    assert placed(solve(request([], (), nodes=(leaving, node("b"))))) == {"b": ("old-000000",)}
+
+
 @pytest.mark.fact("S-64", "S-87", "S-58")
 def test_types_on_which_a_daemon_set_has_the_port_are_left_out() -> None:
     only_arm = of_daemon(0, node_selector=from_labels({names.ARCH: "arm64"}), host_ports=PORT_80)

@@ -406,9 +406,22 @@ def test_a_pod_that_no_plan_can_be_made_for_is_told_why() -> None:
     assert "kubernetes.io/hostname" in reason["text"]
 
 
+def test_pod_for_nodes_of_no_nodepool_has_a_code_of_its_own() -> None:
+    terms = [{"matchExpressions": [{"key": names.NODEPOOL, "operator": "DoesNotExist"}]}]
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    }
+    spec = {"affinity": affinity, "containers": [{"name": "main"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "elsewhere"}, "spec": spec}
+    made = plan_documents([catalog_document(now=NOW), nodepool_document(), ec2nodeclass_document(), pod])
+    ((reason,),) = [one["reasons"] for one in made["unplaced"]]
+    assert reason["code"] == ReasonCode.EXCLUDES_NODE_POOLS
+
+
 def test_every_code_is_shown_here_and_explained_in_the_docs() -> None:
     shown = {code for _, code, *_ in (*UNPLACED, *NOT_RESERVED)} | {
         ReasonCode.INVALID,
+        ReasonCode.EXCLUDES_NODE_POOLS,
         ReasonCode.SHARED_NODE,
     }
     # No plan is known to have Packing, and NotBound is of the running program.

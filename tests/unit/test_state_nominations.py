@@ -11,7 +11,7 @@ def kept(nominations: Nominations, *pods: str, coming: dict[str, bool]) -> list[
     return [nominations.place_of(pod) for pod in pods]
 
 
-@pytest.mark.fact("ST-12")
+@pytest.mark.fact("ST-12", "S-103")
 def test_a_node_that_is_there_is_waited_for_as_long_as_the_window() -> None:
     clock = ManualClock()
     nominations = Nominations(clock)

@@ -36,7 +36,7 @@ def shape(made: Pod) -> PodShape:
 
 def problems(made: Pod) -> list[str]:
     found = converter().convert(made).problems
-    assert {r.code for r in found} <= {ReasonCode.INVALID}
+    assert {r.code for r in found} <= {ReasonCode.INVALID, ReasonCode.EXCLUDES_NODE_POOLS}
     return [r.text for r in found]
 
 

@@ -82,7 +82,6 @@ def test_everything_is_there_and_sorted_by_name() -> None:
     assert (got.taken_s, got.counts_read_s) == (NOW_S, NOW_S)
 
 
-@pytest.mark.fact("S-7")
 @pytest.mark.fact("ST-9")
 def test_a_pod_counts_on_the_node_it_is_bound_to_until_it_has_ended() -> None:
     seen = {node.name: [pod.full_name for pod in node.pods] for node in take().snapshot.nodes}

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import errors, names
+from holdfast.api import claim_conditions, conditions
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.model.taints import Effect, Taint
@@ -19,7 +21,12 @@ from holdfast.runtime.metrics import Metric
 from holdfast.state import pod_shapes, pod_states, times
 
 EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
-METRICS: Final = (Metric(EVICTIONS, "counter", "Evictions asked for, by the answer.", ("code",)),)
+DRAINED: Final = "karpenter_pods_drained_total"
+METRICS: Final = (
+    Metric(EVICTIONS, "counter", "Evictions asked for, by the answer.", ("code",)),
+    Metric(DRAINED, "counter", "Pods that were evicted, by why their node is drained.", ("reason",)),
+)
+_FORCEFUL: Final = "Forceful Termination"  # Karpenter's word where no disruption was decided
 _DISRUPTED: Final = Taint(names.DISRUPTED_TAINT, Effect.NO_SCHEDULE)
 _STUCK_S: Final = 60
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
@@ -70,8 +77,16 @@ class Evictions:
         not enough: a watch that stalled hides a pod that was bound meanwhile."""
         return (await self._kube.list(Pod, field_selector=f"spec.nodeName={node.metadata.name}")).items
 
-    async def drain(self, node: Node, pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
-        """Evicts and deletes what is to go now. The answer is what was decided."""
+    async def drain(
+        self,
+        node: Node,
+        pods: Iterable[Pod],
+        *,
+        now_s: int,
+        until_s: int | None,
+        reason: str,
+    ) -> Drain:
+        """Evicts and deletes what is to go now. The answer is what was decided. `reason` is why the node is drained."""
         decided = drain(pods, now_s=now_s, until_s=until_s)
         for pod, grace_s in decided.delete:
             with contextlib.suppress(errors.NotFound):
@@ -79,10 +94,10 @@ class Evictions:
             said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
             self._recorder.event(pod, "Disrupted", said)
         for pod in decided.evict:
-            await self.evict(node, pod)
+            await self._evict(node, pod, reason)
         return decided
 
-    async def evict(self, node: Node, pod: Pod) -> None:
+    async def _evict(self, node: Node, pod: Pod, reason: str) -> None:
         """Asks for the end of a pod, as far as its disruption budgets allow it now."""
         try:
             await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
@@ -97,7 +112,14 @@ class Evictions:
         else:
             code = "200"
             self._recorder.event(pod, "Evicted", f"node {node.metadata.name} is being emptied")
+            self._recorder.count(DRAINED, {"reason": reason})
         self._recorder.count(EVICTIONS, {"code": code})
+
+
+def reason_of(claim: NodeClaim | None) -> str:
+    """Why the node of a claim is drained, as its condition DisruptionReason has it."""
+    found = conditions.find(claim.status.conditions, claim_conditions.DISRUPTION_REASON) if claim else None
+    return found.reason if found is not None and found.reason else _FORCEFUL
 
 
 def is_drainable(pod: Pod, now_s: int) -> bool:

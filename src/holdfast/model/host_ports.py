@@ -5,7 +5,6 @@ addresses are too, or one of them means every address. `state` builds these from
 containers, with TCP where no protocol is given and every address in its shortest form.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +21,3 @@ class HostPort:
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.ip == other.ip or self.ip in EVERY_ADDRESS or other.ip in EVERY_ADDRESS
-
-
-def first_conflict(
-    wanted: Iterable[HostPort], taken: Iterable[tuple[str, HostPort]], pod: str
-) -> tuple[str, HostPort] | None:
-    """The first port that a pod wants and another has, with that other pod's name; a pod is never in its
-    own way."""
-    held = [(owner, port) for owner, port in taken if owner != pod]
-    return next(((owner, port) for want in wanted for owner, port in held if want.conflicts(port)), None)

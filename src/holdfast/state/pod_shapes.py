@@ -112,8 +112,8 @@ class _Problems:
     def __init__(self) -> None:
         self.reasons: list[Reason] = []
 
-    def add(self, text: str, subject: str = "") -> None:
-        self.reasons.append(Reason(ReasonCode.INVALID, text, (subject,) if subject else ()))
+    def add(self, text: str, subject: str = "", code: ReasonCode = ReasonCode.INVALID) -> None:
+        self.reasons.append(Reason(code, text, (subject,) if subject else ()))
 
     def part(self, default: T, read: Callable[[], T]) -> T:
         """A part of the pod; when it cannot be read, the default and a reason."""
@@ -196,7 +196,8 @@ def _required_terms(
     read = [_required_term(term, rules, found) for term in terms]
     avoided = [term.get(names.NODEPOOL).operator is Operator.DOES_NOT_EXIST for term in read]
     if read and all(avoided):
-        found.add(f"it asks for a node without the label {names.NODEPOOL}, which every node of ours has")
+        text = f"it asks for a node without the label {names.NODEPOOL}, which every node of ours has"
+        found.add(text, code=ReasonCode.EXCLUDES_NODE_POOLS)
     return tuple(read)
 
 

@@ -105,6 +105,12 @@ def is_not_to_be_disrupted(pod: Pod, now_s: int) -> bool:
     return started_s is None or now_s < started_s + seconds
 
 
+def has_invalid_do_not_disrupt(pod: Pod) -> bool:
+    """Whether the annotation has a value that means nothing: neither "true" nor a duration (D-6)."""
+    wish = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
+    return wish is not None and wish != "true" and not times.duration_s(wish)
+
+
 def deletion_cost(pod: Pod) -> int:
     """How much more than others it is to be left alone. Our own word for it goes before that of ReplicaSets; what is no
     number of 32 bits is not looked at (D-7)."""

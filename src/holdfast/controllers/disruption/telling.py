@@ -3,25 +3,31 @@
 Called by `loop`. The rule: a node that stays for the same reasons as before is not mentioned again.
 """
 
+import re
 from typing import Final
 
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.controllers import claim_end
 from holdfast.controllers.disruption.queue import consolidation_type
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import commands
 from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Kept, Method, Why
 from holdfast.core.disruption.validation import Invalid
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
+from holdfast.state import pod_states
 
 DECISIONS: Final = "karpenter_voluntary_disruption_decisions_total"
 EVALUATION: Final = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"
 INVALID: Final = "karpenter_voluntary_disruption_failed_validations_total"
 TERMINATE_FIRST: Final = "karpenter_voluntary_disruption_terminate_first_decisions_total"
+UNHEALTHY: Final = "karpenter_nodeclaims_unhealthy_disrupted_total"
 ALLOWED: Final = "karpenter_nodepools_allowed_disruptions"
 CONSUMING: Final = "karpenter_nodepools_nodes_consuming_budgets"
 METRICS: Final = (
@@ -33,6 +39,12 @@ METRICS: Final = (
         "counter",
         "Nodes that go before their replacements are up.",
         ("nodepool", "reason", "terminate_first_reason"),
+    ),
+    Metric(
+        UNHEALTHY,
+        "counter",
+        "NodeClaims that are replaced since their node is unhealthy.",
+        ("condition", "nodepool", "capacity_type", "image_id", "termination_mode"),
     ),
     Metric(ALLOWED, "gauge", "How many nodes may be disrupted now.", ("nodepool", "reason")),
     Metric(CONSUMING, "gauge", "Nodes that use some of the budgets now.", ("nodepool", "reason")),
@@ -56,9 +68,16 @@ _UNCONSOLIDATABLE: Final = frozenset(
 )
 
 
+_INVALID_ANNOTATION: Final = "invalid"
+
+
 class Telling:
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._nodes = caches.of(Node)
+        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
+        self._invalid = caches.of(Pod).index(
+            lambda pod: (_INVALID_ANNOTATION,) if pod_states.has_invalid_do_not_disrupt(pod) else ()
+        )
         self._pools = caches.of(NodePool)
         self._recorder = doors.recorder
         self._said: dict[str, tuple[Why, ...]] = {}  # by node
@@ -69,6 +88,7 @@ class Telling:
         self._recorder.observe(EVALUATION, about, took_s)
         for one in decision.allowances:
             self._allowance(one)
+        self._report_invalid_annotations()
         said = {kept.node: tuple(filter(_is_said, kept.whys)) for kept in decision.kept}
         for kept in decision.kept:
             if said[kept.node] != self._said.get(kept.node, ()):
@@ -84,6 +104,19 @@ class Telling:
                 self._recorder.count(
                     TERMINATE_FIRST, about | {"terminate_first_reason": "no-reserved-capacity"}
                 )
+
+        if command.condition and command.action is not Action.REBOOT:
+            for claim in claims:
+                self._recorder.count(UNHEALTHY, _unhealthy(claim, command.condition))
+
+    def _report_invalid_annotations(self) -> None:
+        """Pods on nodes of ours whose do-not-disrupt is ignored (D-6)."""
+        for pod in self._invalid.get(_INVALID_ANNOTATION):
+            node = self._nodes.get(("", pod.spec.node_name))
+            if node is not None and names.NODEPOOL in node.metadata.labels:
+                value = pod.metadata.annotations[names.DO_NOT_DISRUPT]
+                said = f'{names.DO_NOT_DISRUPT}: "{value}" is ignored: write "true" or a duration, such as 4h'
+                self._recorder.event(pod, "InvalidDoNotDisruptAnnotation", said, warning=True)
 
     def rejected(self, command: Command, invalid: Invalid) -> None:
         kind = consolidation_type(command.method.value)
@@ -109,6 +142,12 @@ class Telling:
         for why in whys:
             if node is not None:
                 self._recorder.event(node, _event(why), why.text)
+            if node is not None and why.code is Code.BREAKER:
+                for claim in self._claims.get(node.spec.provider_id):
+                    self._recorder.event(claim, _event(why), why.text)
+                pool = self._pools.get(("", why.subject))
+                if pool is not None:
+                    self._recorder.event(pool, _event(why), why.text)
 
 
 def _is_said(why: Why) -> bool:
@@ -120,6 +159,17 @@ def _event(why: Why) -> str:
         return "NodeRepairBlocked"
     is_dear = why.code in _UNCONSOLIDATABLE and why.method in _CONSOLIDATION
     return "Unconsolidatable" if is_dear else "DisruptionBlocked"
+
+
+def _unhealthy(claim: NodeClaim, condition: str) -> dict[str, str]:
+    labels = claim.metadata.labels
+    return {
+        "condition": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", condition).lower(),
+        "nodepool": labels.get(names.NODEPOOL, ""),
+        "capacity_type": labels.get(names.CAPACITY_TYPE, ""),
+        "image_id": claim.status.image_id or "",
+        "termination_mode": claim_end.termination_mode(claim),
+    }
 
 
 def _about(command: Command) -> dict[str, str]:

@@ -7,6 +7,7 @@ stalled hides a pod that was bound to the node meanwhile.
 """
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -84,7 +85,10 @@ class NodeTermination:
         draft = Draft(claim, self._clock.now_s()) if claim is not None else None
         wait = await self._steps(node, draft)
         if draft is not None:
-            await draft.write(self._kube)
+            was_drained = conditions.holds(draft.claim.status.conditions, claim_conditions.DRAINED)
+            await draft.write(self._kube)  # a write that fails is done again: nothing is counted before it
+            if draft.holds(claim_conditions.DRAINED) and not was_drained:
+                self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return wait or await self._release(node)
 
     async def _steps(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
@@ -139,7 +143,7 @@ class NodeTermination:
             with contextlib.suppress(errors.NotReady):  # a drain does not wait for a watch that is silent
                 await self._holds.ensure()
         pods = self._pods.get(node.metadata.name)
-        decided = await self._evictions.drain(node, pods, now_s=self._clock.now_s(), until_s=until_s)
+        decided = await self._evict(node, pods, draft, until_s)
         if draft is not None and draft.condition(claim_conditions.DRAINED) is None:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
@@ -153,7 +157,6 @@ class NodeTermination:
             if left_s > 0:
                 return RequeueAfter(left_s, "whether no pod comes any more")
             draft.say(claim_conditions.DRAINED, conditions.TRUE)
-        self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return None
 
     async def _drain_listed(
@@ -166,12 +169,19 @@ class NodeTermination:
         if until_s is not None and self._clock.now_s() >= until_s:
             return None  # nothing may hold up the end any more, not even a pod that cannot be read
         listed = await self._evictions.listed(node)
-        decided = await self._evictions.drain(node, listed, now_s=self._clock.now_s(), until_s=until_s)
+        decided = await self._evict(node, listed, draft, until_s)
         if decided.done:
             return None
         if draft is not None:
             draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         return RequeueAfter(_SOON_S, f"{decided.waiting} pods are on the node and not in the cache")
+
+    async def _evict(
+        self, node: Node, pods: Iterable[Pod], draft: Draft | None, until_s: int | None
+    ) -> drain.Drain:
+        reason = drain.reason_of(draft.claim if draft is not None else None)
+        now_s = self._clock.now_s()
+        return await self._evictions.drain(node, pods, now_s=now_s, until_s=until_s, reason=reason)
 
     # --- Volumes --------------------------------------------------------------------------------------
 

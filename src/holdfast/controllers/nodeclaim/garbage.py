@@ -14,6 +14,7 @@ from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.runtime.cache import Caches, Index, key_of
@@ -36,6 +37,7 @@ class Garbage:
         self._kube = doors.kube
         self._cloud = doors.cloud
         self._clock = doors.clock
+        self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
@@ -54,8 +56,7 @@ class Garbage:
                     await self._kube.delete(node)
         dead = [one for one in self._without_machine(claims, machines) if await self._is_gone(one)]
         for claim in dead:
-            with contextlib.suppress(errors.NotFound):
-                await self._kube.delete(claim)
+            await self._end.end(claim, "garbage_collected")
         did = f"{len(lost)} machines ended, {len(dead)} claims deleted" if lost or dead else ""
         return RequeueAfter(_EVERY_S, "looking for garbage", did)
 

@@ -42,10 +42,19 @@ from holdfast.state.live import Live, Seen
 KEY: Final[Key] = ("", "provisioning")
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
 UNSCHEDULABLE: Final = "karpenter_scheduler_unschedulable_pods_count"
+IGNORED: Final = "karpenter_scheduler_ignored_pods_count"
+BY_ZONE: Final = "karpenter_scheduler_pending_pods_by_effective_zone_count"
 DECISION_SECONDS: Final = "karpenter_pods_scheduling_decision_duration_seconds"
 METRICS: Final = (
     Metric(SOLVE_SECONDS, "histogram", "Time a plan took.", ("controller",)),
     Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan had no place for.", ("controller",)),
+    Metric(IGNORED, "gauge", "Pods that were left out of the last plan, since no plan can be made for them."),
+    Metric(
+        BY_ZONE,
+        "gauge",
+        "Pending pods by the one zone that they can run in; flexible: several, none: no zone.",
+        ("controller", "zone"),
+    ),
     Metric(
         DECISION_SECONDS, "histogram", "From a pod's being seen to the first plan that has an answer for it."
     ),
@@ -62,6 +71,21 @@ _CREATES_AT_ONCE: Final = 100
 class BatchSettings:
     idle_s: float = 1.0
     longest_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    plan: Plan
+    by_zone: Counter[str]  # pending pods
+    unusable: tuple[tuple[str, str], ...]  # NodePools, and why
+
+
+def _decided(request: SolveRequest, memory: Memory) -> _Decided:
+    return _Decided(
+        solve(request, memory),
+        report.pending_by_zone(request.snapshot, memory),
+        report.unusable_pools(request, memory),
+    )
 
 
 class Provisioner:
@@ -91,6 +115,7 @@ class Provisioner:
         self._recorder = doors.recorder
         self._settings = settings
         self._memory = Memory()
+        self._zones: set[str] = set()  # that the gauge was set for
         self._batch = Batch(batching.idle_s, batching.longest_s)
         self._seen_s: dict[
             str, float | None
@@ -171,12 +196,13 @@ class Provisioner:
         self._unsure |= set(await self._holds.ensure())
         await self._settle()
         seen = self._without_delayed(await self._live.take())
-        plan = await self._decide(seen)
+        decided = await self._decide(seen)
+        plan = decided.plan
         self._answered((*(pod.uid for pod in seen.snapshot.pending), *(one.pod for one in seen.rejected)))
         wrote = await self._act(plan, seen)
         self._again_s = None
         left = len(plan.unplaced) + len(seen.rejected)
-        self._report(plan, seen)
+        self._report(decided, seen)
         did = f"{wrote} NodeClaims written" if wrote else ""
         promised = len(self._live.nominations)
         if not left and not promised and wrote == len(plan.claims):
@@ -198,12 +224,12 @@ class Provisioner:
             rejected=(*seen.rejected, *(Unplaced(pod.uid, (_not_bound(),)) for pod in found)),
         )
 
-    async def _decide(self, seen: Seen) -> Plan:
+    async def _decide(self, seen: Seen) -> _Decided:
         began_s = self._clock.monotonic_s()
-        decide = functools.partial(solve, memory=self._memory)
-        plan = await self._compute.run(decide, SolveRequest(seen.snapshot, self._settings))
+        decide = functools.partial(_decided, memory=self._memory)
+        decided = await self._compute.run(decide, SolveRequest(seen.snapshot, self._settings))
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
-        return plan
+        return decided
 
     async def _act(self, plan: Plan, seen: Seen) -> int:
         """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
@@ -317,17 +343,24 @@ class Provisioner:
                 self._recorder.observe(DECISION_SECONDS, {}, now_s - since_s)
                 self._seen_s[uid] = None
 
-    def _report(self, plan: Plan, seen: Seen) -> None:
+    def _report(self, decided: _Decided, seen: Seen) -> None:
+        plan = decided.plan
         told = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))
         by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in told)}
         for one in told:
             if one.pod in by_uid:
                 self._recorder.event(by_uid[one.pod], one.event, one.text, warning=one.warning)
-        self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced) + len(seen.rejected))
-        for name, why in seen.unserved:
+        self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced))
+        self._recorder.gauge(IGNORED, {}, len(seen.rejected))
+        for zone in self._zones | set(decided.by_zone):
+            self._recorder.gauge(BY_ZONE, _NAMED_BY | {"zone": zone}, decided.by_zone[zone])
+        self._zones = set(decided.by_zone)
+        told_of = [("NodePoolNotServed", *one) for one in seen.unserved]
+        told_of += [(report.NO_COMPATIBLE_TYPES, *one) for one in decided.unusable]
+        for event, name, why in told_of:
             pool = self._pools.get(("", name))
             if pool is not None:
-                self._recorder.event(pool, "NodePoolNotServed", why, warning=True)
+                self._recorder.event(pool, event, why, warning=True)
 
     def _pods_by_uid(self, uids: Iterable[str]) -> list[Pod]:
         return [pod for uid in uids for pod in self._by_uid.get(uid)]

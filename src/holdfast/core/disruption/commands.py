@@ -142,6 +142,7 @@ class Command:
     saves_nano_usd_per_hour: int = 0
     frees_nano_usd_per_hour: int = 0  # what slots are worth that are left, less those that are taken
     drain_bound_s: int | None = None  # how long the drain may take; None: as the claim says
+    condition: str = ""  # of a repair: the node condition that it answers
 
 
 @dataclass(frozen=True, slots=True)

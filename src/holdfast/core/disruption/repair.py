@@ -11,7 +11,7 @@ is not back in time, and else when it is still ill after a while, for whoever sa
 import enum
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast import errors, names
@@ -136,7 +136,7 @@ class Repair:
         for one, due in self._ordered(ready):
             result = self._mend(one, due)
             if isinstance(result, Command):
-                return result
+                return replace(result, condition=chosen(due).condition.type)
             whys.add(one.name, result)
         return None
 

@@ -1,4 +1,4 @@
-"""What if some nodes went: the snapshot that `solve` is asked about, and whether its answer will do.
+"""What if some nodes went: the snapshot that `solve` is asked about.
 
 Called by whoever decides about disruption. The rules: a candidate is treated as a node that is being deleted, so its
 pods are planned for, it is given none, and limits do not count it, though it is there until its replacement is
@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.core.scheduling.displaced import needs_another_place
-from holdfast.core.scheduling.plan import Plan
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.pods import PodView
 from holdfast.model.requirement import Operator
@@ -52,12 +51,6 @@ def _changed(node: NodeView, going: set[str], fresh: set[str], snapshot: Snapsho
     if node.name in fresh:
         return replace(node, labels=tuple(sorted((*node.labels, (_UNSETTLED, "true")))))
     return node
-
-
-def moves_everybody(plan: Plan, snapshot: Snapshot) -> bool:
-    """Whether every pod that has to move has a place. Pods that had none before are no reason to stay (S-104)."""
-    pending = {pod.uid for pod in snapshot.pending}
-    return all(one.pod in pending for one in plan.unplaced)
 
 
 def unsettled(snapshot: Snapshot) -> set[str]:

@@ -32,6 +32,7 @@ class ReasonCode(enum.StrEnum):
     MIN_VALUES = "MinValues"
     WAITS_FOR_SLOT = "WaitsForSlot"
     NOT_BOUND = "NotBound"
+    EXCLUDES_NODE_POOLS = "ExcludesNodePools"
     # of pods that did not get a reserved slot
     EXCLUDES_RESERVED = "ExcludesReserved"
     NO_RESERVATION_SELECTED = "NoReservationSelected"

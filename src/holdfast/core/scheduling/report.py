@@ -1,7 +1,8 @@
-"""What the outside is told of a plan: events of pods, nodes that are spoken for, and how free pending pods are.
+"""What the outside is told of a plan: events of pods and NodePools, and how free pending pods are.
 
 Called by whoever carries a plan out and counts. The rule: nobody is left without an answer. A pod that waits for a
-slot is told so as well, unlike in Karpenter, which defers it in silence (S-102).
+slot is told so as well, unlike in Karpenter, which defers it in silence (S-102). Only a pod that asks for a node of no
+NodePool gets no event: it is not for Holdfast (S-7).
 """
 
 from collections import Counter
@@ -10,7 +11,8 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.scheduling import columns
-from holdfast.core.scheduling.plan import Plan, sentences
+from holdfast.core.scheduling.plan import Plan, ReasonCode, sentences
+from holdfast.core.scheduling.request import MinValuesPolicy, SolveRequest
 from holdfast.model.pods import PodShape
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import NodePoolView, Snapshot
@@ -20,6 +22,8 @@ NOMINATED: Final = "Nominated"
 FAILED_SCHEDULING: Final = "FailedScheduling"
 FLEXIBLE: Final = "flexible"
 NO_ZONE: Final = "none"
+NO_COMPATIBLE_TYPES: Final = "NoCompatibleInstanceTypes"
+_FILTERED: Final = "NodePool requirements filtered out all compatible available instance types"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +43,37 @@ def events(plan: Plan) -> tuple[Told, ...]:
         Told(uid, NOMINATED, f"it should go on node {one.node}") for one in plan.placed for uid in one.pods
     ]
     for one in plan.unplaced:
+        if any(reason.code is ReasonCode.EXCLUDES_NODE_POOLS for reason in one.reasons):
+            continue
         text = sentences(one.reasons)
         found.append(Told(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
     return tuple(sorted(found, key=lambda told: told.pod))
 
 
-def nominated(plan: Plan) -> tuple[str, ...]:
-    """Nodes that exist and that pods are on their way to: nobody may disrupt them meanwhile (S-103)."""
-    return tuple(sorted(one.node for one in plan.placed))
+def unusable_pools(request: SolveRequest, memory: columns.Memory) -> tuple[tuple[str, str], ...]:
+    """NodePools for which no node can be launched, whatever the pod, and the reason (S-14). A reservation that is full is
+    healthy: a slot may get free."""
+    settings, found = request.settings, []
+    for pool in request.snapshot.node_pools:
+        catalog = memory.columns(pool.instance_types)
+        usable = catalog.going_with(pool.requirements) & catalog.healthy
+        if not settings.reserved_capacity:
+            usable &= ~catalog.reserved
+        wanted = [one for one in pool.requirements if one.min_values is not None]
+        values = {one.key: catalog.values(one.key, one, usable) for one in wanted} if usable.any() else {}
+        if not usable.any():
+            found.append((pool.name, _FILTERED))
+        elif settings.min_values_policy is MinValuesPolicy.STRICT and pool.requirements.min_values_gaps(
+            values
+        ):
+            found.append((pool.name, f"{_FILTERED} due to minValues incompatibility"))
+    return tuple(found)
 
 
-def pending_by_zone(snapshot: Snapshot) -> Counter[str]:
+def pending_by_zone(snapshot: Snapshot, memory: columns.Memory) -> Counter[str]:
     """Pending pods by the one zone they can be in, `flexible` where there are several, `none` without one (S-86)."""
     zones = [
-        (pool, columns.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
+        (pool, memory.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
         for pool in snapshot.node_pools
     ]
     buckets: dict[PodShape, str] = {}

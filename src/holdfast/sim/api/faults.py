@@ -20,9 +20,9 @@ Which = Callable[[Request], bool]
 class Refuse:
     """The request is answered with a Status, and has no effect unless it is said that it has."""
 
-    reason: Literal["TooManyRequests", "InternalError", "Conflict", "Timeout", "Expired", "Forbidden"] = (
-        "InternalError"
-    )
+    reason: Literal[
+        "TooManyRequests", "InternalError", "Conflict", "NotFound", "Timeout", "Expired", "Forbidden"
+    ] = "InternalError"
     retry_after_s: int = 0
     after_effect: bool = False
 

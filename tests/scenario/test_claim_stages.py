@@ -1,0 +1,551 @@
+"""What users and dashboards read of a NodeClaim and its Node, from launch to termination, in the running program."""
+
+import dataclasses
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Literal
+
+import pytest
+
+import app_world
+from app_world import AppWorld, capacity_types, instance_types
+from disruption_world import drift_all
+from holdfast import names
+from holdfast.api import aws, conditions
+from holdfast.api.cluster import PodDisruptionBudget
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.sim.api import faults as api_faults
+from holdfast.sim.ec2 import control, faults
+from holdfast.state import times
+from objects import nodeclaim
+
+LARGE = instance_types("m5.large")
+ONE_PER_NODE = {"cpu": "1500m"}
+OURS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
+DISRUPTED = "karpenter_nodeclaims_disrupted_total"
+
+
+def said(claim: NodeClaim, condition: str) -> tuple[str, str]:
+    found = conditions.find(claim.status.conditions, condition)
+    return (found.status, found.reason or "") if found is not None else ("", "")
+
+
+def states(world: AppWorld, name: str) -> Iterator[NodeClaim]:
+    """Every state that a claim was ever in."""
+    return (one for one in world.ever(NodeClaim) if one.metadata.name == name)
+
+
+def disrupted(world: AppWorld, reason: str, **labels: str) -> float | None:
+    about = {"reason": reason, "nodepool": "default", "capacity_type": "on-demand"}
+    plain = {"consolidation_policy": "", "termination_mode": "graceful"}
+    return world.app.metrics.value(DISRUPTED, about | plain | labels)
+
+
+async def one_claim(world: AppWorld, *, pods: dict[str, Any] | None = None, **pool: Any) -> NodeClaim:
+    """The claim of a node with one pod."""
+    await world.node_class()
+    await world.node_pool(**{"requirements": [LARGE, capacity_types("on-demand")]} | pool)
+    await world.deploy("web", 1, **ONE_PER_NODE | (pods or {}))
+    await world.until_running(1)
+    (claim,) = await world.claims()
+    return claim
+
+
+async def launched_without_node(world: AppWorld, **pool: Any) -> NodeClaim:
+    """A claim whose instance runs and whose kubelet never registers a Node."""
+    world.ec2.world.faults.add(faults.Silent(times=1))
+    await world.node_class()
+    await world.node_pool(requirements=[LARGE], **pool)
+    await world.deploy("web", 1, **ONE_PER_NODE, tolerations=[{"operator": "Exists"}])
+
+    async def launched() -> bool:
+        return any(claim.status.provider_id for claim in await world.claims())
+
+    await world.until(launched)
+    await world.sleep(20)
+    (claim,) = await world.claims()
+    return claim
+
+
+async def register(world: AppWorld, claim: NodeClaim, name: str = "by-hand", **fields: Any) -> None:
+    """A Node as a kubelet would write it."""
+    taint = {"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}
+    meta = {"name": name} | fields.pop("metadata", {})
+    spec = {"providerID": claim.status.provider_id, "taints": [taint, *fields.pop("taints", ())]}
+    await world.create("/api/v1/nodes", {"metadata": meta, "spec": spec})
+    await world.sleep(5)
+
+
+# --- Launch -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-9")
+def test_launched_claim_has_labels_annotations_and_status_of_its_instance() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        labels = {names.NODEPOOL: "default", aws.INSTANCE_FAMILY: "mine"}
+        annotations = {aws.EC2NODECLASS_HASH: "mine", "example.com/note": "mine"}
+        meta = {"labels": labels, "annotations": annotations}
+        await world.kube.create(nodeclaim("by-hand", meta, nodeClassRef=OURS, requirements=[LARGE]))
+        await world.sleep(20)
+        claim, (machine,) = await world.kube.get(NodeClaim, "by-hand"), world.machines
+        assert said(claim, "Launched")[0] == "True"
+        assert claim.metadata.labels[aws.INSTANCE_FAMILY] == "mine"
+        assert claim.metadata.labels[aws.INSTANCE_SIZE] == "large"
+        assert claim.metadata.annotations["example.com/note"] == "mine"
+        node_class = await world.kube.get(EC2NodeClass, "default")
+        hashed = node_class.metadata.annotations[aws.EC2NODECLASS_HASH]
+        assert claim.metadata.annotations[aws.EC2NODECLASS_HASH] == hashed
+        assert (claim.status.provider_id or "").endswith(f"/{machine.id}")
+        assert claim.status.image_id == machine.spec.image_id
+        assert claim.status.capacity["cpu"] == "2"
+        assert 0 < len(claim.status.allocatable) <= len(claim.status.capacity)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("R-32", "NC-14")
+def test_launched_claim_has_its_reservation_from_the_first_write_on() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        launched = [one for one in states(world, claim.metadata.name) if said(one, "Launched")[0] == "True"]
+        assert launched
+        for one in launched:
+            labels = one.metadata.labels
+            assert (labels[names.CAPACITY_TYPE], labels[RESERVATION]) == ("reserved", slots.id)
+        reasons = {said(one, "Registered")[1] for one in states(world, claim.metadata.name)}
+        assert "RegistrationHookPending" not in reasons
+
+    app_world.run(program)
+
+
+# --- Registration -------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-10")
+def test_registration_needs_exactly_one_node_with_the_provider_id() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await launched_without_node(world)
+        assert said(claim, "Registered") == ("Unknown", "NodeNotFound")
+        other = {
+            "metadata": {"name": "other"},
+            "spec": {"providerID": "aws:///us-west-2a/i-0123456789abcdef0"},
+        }
+        await world.create("/api/v1/nodes", other)
+        await world.sleep(5)
+        assert said((await world.claims())[0], "Registered") == ("Unknown", "NodeNotFound")
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-10")
+def test_registration_fails_with_two_nodes_of_one_provider_id() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await launched_without_node(world)
+        world.crash()
+        for name in ("one", "two"):
+            await register(world, claim, name)
+        await world.restart()
+        await world.sleep(5)
+        (claim,) = await world.claims()
+        assert said(claim, "Registered") == ("False", "MultipleNodesFound")
+        for node in await world.nodes():
+            assert names.REGISTERED not in node.metadata.labels
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-11", "NC-15")
+def test_registered_node_has_what_its_claim_has() -> None:
+    async def program(world: AppWorld) -> None:
+        ours = [{"key": "example.com/only", "value": "web", "effect": "NoSchedule"}]
+        starting = [{"key": "example.com/agent", "effect": "NoExecute"}]
+        await launched_without_node(world, taints=ours, startupTaints=starting, labels={"team": "web"})
+        (claim,) = await world.claims()
+        found = {"key": "example.com/only", "value": "of-the-node", "effect": "NoSchedule"}
+        other = {"key": "example.com/other", "effect": "NoSchedule"}
+        meta = {
+            "labels": {"team": "of-the-node", "example.com/node": "kept"},
+            "annotations": {"example.com/node": "kept"},
+            "finalizers": ["example.com/kept"],
+        }
+        await register(world, claim, metadata=meta, taints=[found, other])
+        (claim,) = await world.claims()
+        node = await world.kube.get(Node, "by-hand")
+        assert {(t.key, t.value, t.effect) for t in node.spec.taints if "example.com" in t.key} == {
+            ("example.com/only", "of-the-node", "NoSchedule"),  # by key and effect: the Node has it already
+            ("example.com/other", "", "NoSchedule"),
+            ("example.com/agent", "", "NoExecute"),
+        }
+        assert names.UNREGISTERED_TAINT not in {t.key for t in node.spec.taints}
+        assert claim.metadata.labels.items() <= node.metadata.labels.items()
+        assert (node.metadata.labels["team"], node.metadata.labels["example.com/node"]) == ("web", "kept")
+        assert node.metadata.labels[names.REGISTERED] == "true"
+        assert node.metadata.annotations["example.com/node"] == "kept"
+        assert claim.metadata.annotations.items() <= node.metadata.annotations.items()
+        assert set(node.metadata.finalizers) == {"example.com/kept", names.TERMINATION_FINALIZER}
+        (owner,) = node.metadata.owner_references
+        assert (owner.kind, owner.uid, owner.block_owner_deletion) == ("NodeClaim", claim.metadata.uid, True)
+        assert said(claim, "Registered")[0] == "True"
+        assert claim.status.node_name == "by-hand"
+        about = {"nodepool": "default", "zone": claim.metadata.labels[names.ZONE]}
+        assert world.app.metrics.value("karpenter_nodes_created_total", about) == 1
+        await world.sleep(60)
+        assert world.app.metrics.value("karpenter_nodes_created_total", about) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-11")
+def test_label_do_not_sync_taints_keeps_taints_of_the_claim_off_the_node() -> None:
+    async def program(world: AppWorld) -> None:
+        ours = [{"key": "example.com/only", "effect": "NoSchedule"}]
+        claim = await launched_without_node(world, taints=ours)
+        await register(world, claim, metadata={"labels": {names.DO_NOT_SYNC_TAINTS: "true"}})
+        node = await world.kube.get(Node, "by-hand")
+        assert "example.com/only" not in {t.key for t in node.spec.taints}
+        assert names.UNREGISTERED_TAINT not in {t.key for t in node.spec.taints}
+        assert node.metadata.labels[names.REGISTERED] == "true"
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-11")
+def test_registration_is_retried_when_the_node_changed_meanwhile() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await launched_without_node(world)
+        path = "/api/v1/nodes/by-hand"
+        world.line.add(
+            api_faults.Refuse("Conflict"), lambda request: (request.method, request.path) == ("PATCH", path)
+        )
+        await register(world, claim)
+        await world.sleep(10)
+        assert (await world.kube.get(Node, "by-hand")).metadata.labels[names.REGISTERED] == "true"
+        assert said((await world.claims())[0], "Registered")[0] == "True"
+
+    app_world.run(program)
+
+
+# --- Initialization -----------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-17")
+def test_initialized_is_not_reverted_when_the_node_is_not_ready() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        (node,) = await world.nodes()
+        assert node.metadata.labels[names.INITIALIZED] == "true"
+        assert said(claim, "Initialized")[0] == "True"
+        not_ready = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
+        change = {"status": {"conditions": not_ready}}
+        await world.kube.patch(node, change, status=True, only_if_unchanged=True)
+        await world.sleep(5)
+        (claim,) = await world.claims()
+        (node,) = await world.nodes()
+        assert node.metadata.labels[names.INITIALIZED] == "true"
+        assert said(claim, "Initialized")[0] == "True"
+
+    app_world.run(program)
+
+
+# --- Expiration ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-19")
+def test_expired_claim_is_deleted_at_once_and_its_drain_respects_pod_disruption_budgets() -> None:
+    """No budget of the NodePool, no replacement first, no check of PodDisruptionBudgets before the deletion."""
+
+    async def program(world: AppWorld) -> None:
+        none = {"budgets": [{"nodes": "0"}]}
+        claim = await one_claim(world, expireAfter="1h", disruption=none)
+        await world.forbid_evictions()
+        created = claim.metadata.creation_timestamp
+        assert created is not None
+        await world.sleep(times.epoch_s(created) + 3600 - world.clock.now_s() - 3)
+        (claim,) = await world.claims()
+        assert claim.metadata.deletion_timestamp is None
+        await world.sleep(5)
+        claim = await world.kube.get(NodeClaim, claim.metadata.name)
+        assert claim.metadata.deletion_timestamp is not None
+        assert claim.metadata.deletion_timestamp - created <= timedelta(hours=1, seconds=2)
+        assert disrupted(world, "expired") == 1
+        await world.sleep(300)
+        assert len(await world.running()) == 1  # the PodDisruptionBudget holds the drain
+        assert not await world.gone(NodeClaim, claim.metadata.name)
+        await world.kube.delete((await world.kube.list(PodDisruptionBudget)).items[0])
+
+        async def gone() -> bool:
+            return await world.gone(NodeClaim, claim.metadata.name)
+
+        await world.until(gone)
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-19")
+def test_expiration_waits_for_a_pod_that_must_not_be_disrupted_until_the_grace_period_ends() -> None:
+    async def program(world: AppWorld) -> None:
+        held = {"annotations": {names.DO_NOT_DISRUPT: "true"}, "terminationGracePeriodSeconds": 30}
+        claim = await one_claim(world, pods=held, expireAfter="1h", terminationGracePeriod="20m")
+        (pod,) = await world.running()
+        await world.sleep(3600 + 18 * 60)
+        assert pod.metadata.uid in {one.metadata.uid for one in await world.running()}
+        await world.sleep(240)
+        assert pod.metadata.uid not in {one.metadata.uid for one in await world.running()}
+        assert await world.gone(NodeClaim, claim.metadata.name)
+        assert disrupted(world, "expired", termination_mode="eventual") == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-19")
+def test_expire_after_never_disables_expiration() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world, expireAfter="Never")
+        world.skip(400 * 86_400)
+        await world.sleep(60)
+        assert (await world.kube.get(NodeClaim, claim.metadata.name)).metadata.deletion_timestamp is None
+
+    app_world.run(program)
+
+
+# --- Garbage collection -------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-20", "NC-21")
+def test_claim_without_instance_and_node_is_garbage_collected() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        (node,) = await world.nodes()
+        world.crash()
+        control.kill(world.ec2.world, world.machines[0].id)
+        free: dict[str, Any] = {"metadata": {"finalizers": []}}
+        await world.kube.patch(node, free, only_if_unchanged=True)
+        await world.kube.delete(await world.kube.get(Node, node.metadata.name))
+        await world.restart()
+
+        async def gone() -> bool:
+            return await world.gone(NodeClaim, claim.metadata.name)
+
+        assert await world.until(gone, within_s=125) > 1
+        assert disrupted(world, "garbage_collected") == 1
+        await world.until_running(1)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-20")
+def test_claim_whose_node_is_ready_is_not_garbage_collected() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        control.kill(world.ec2.world, world.machines[0].id)
+        await world.sleep(400)
+        (node,) = await world.nodes()
+        assert [one.status for one in node.status.conditions if one.type == "Ready"] == ["True"]
+        found = await world.kube.get(NodeClaim, claim.metadata.name)
+        assert found.metadata.deletion_timestamp is None
+
+    app_world.run(program, timings=dataclasses.replace(app_world.FAST, grace_s=100_000))
+
+
+@pytest.mark.fact("NC-20")
+def test_unregistered_claim_is_left_to_the_registration_timeout() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await launched_without_node(world)
+        control.kill(world.ec2.world, world.machines[0].id)
+        await world.sleep(400)
+        found = await world.kube.get(NodeClaim, claim.metadata.name)
+        assert found.metadata.deletion_timestamp is None
+
+    app_world.run(program)
+
+
+# --- Termination --------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-23")
+def test_deleted_claim_has_the_time_at_which_its_grace_period_ends() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world, terminationGracePeriod="5m")
+        await world.forbid_evictions()
+        await world.kube.delete(claim)
+        await world.sleep(100)
+        claim = await world.kube.get(NodeClaim, claim.metadata.name)
+        deleted = claim.metadata.deletion_timestamp
+        assert deleted is not None
+        until = (deleted + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        written = {one.metadata.annotations.get(names.TERMINATION_TIMESTAMP) for one in world.ever(NodeClaim)}
+        assert written == {None, until}
+        (event,) = await world.events("TerminationGracePeriodExpiring")
+        assert (event.involved_object.kind, event.involved_object.name) == ("NodeClaim", claim.metadata.name)
+        assert until in event.message
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-24")
+def test_instance_of_a_registered_claim_runs_until_its_node_is_gone() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        (machine,), (node,) = world.machines, await world.nodes()
+        held = {"metadata": {"finalizers": [*node.metadata.finalizers, "example.com/hold"]}}
+        await world.kube.patch(node, held, only_if_unchanged=True)
+        await world.kube.delete(claim)
+        await world.sleep(120)
+        assert (await world.kube.get(Node, node.metadata.name)).metadata.deletion_timestamp is not None
+        assert not await world.gone(NodeClaim, claim.metadata.name)
+        assert world.ec2.world.instances[machine.id].state == "terminated"  # by the Node's own termination
+        free: dict[str, Any] = {"metadata": {"finalizers": []}}
+        await world.kube.patch(await world.kube.get(Node, node.metadata.name), free, only_if_unchanged=True)
+        await world.sleep(30)
+        assert await world.gone(NodeClaim, claim.metadata.name)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-24")
+def test_instance_of_an_unregistered_claim_is_terminated_and_its_node_is_left_alone() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await launched_without_node(world)
+        (machine,) = world.machines
+        world.crash()
+        await register(world, claim)
+        await world.kube.delete(await world.kube.get(NodeClaim, claim.metadata.name))
+        await world.restart()
+        await world.sleep(100)
+        assert await world.gone(NodeClaim, claim.metadata.name)
+        assert world.ec2.world.instances[machine.id].state == "terminated"
+        assert "DELETE /api/v1/nodes/by-hand" not in world.writes()
+        assert all(not one.metadata.finalizers for one in world.ever(Node) if one.metadata.name == "by-hand")
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-34")
+def test_drained_is_true_five_seconds_after_the_drain_began_at_the_earliest() -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world, pods={"terminationGracePeriodSeconds": 0})
+        await world.scale("web", 0)
+        await world.sleep(2)
+        await world.kube.delete(await world.kube.get(NodeClaim, claim.metadata.name))
+
+        async def gone() -> bool:
+            return await world.gone(NodeClaim, claim.metadata.name)
+
+        await world.until(gone)
+        told = [
+            conditions.find(one.status.conditions, "Drained") for one in states(world, claim.metadata.name)
+        ]
+        found = [one for one in told if one is not None]
+        assert [(one.status, one.reason) for one in (found[0], found[-1])] == [
+            ("Unknown", "Draining"),
+            ("True", "Drained"),
+        ]
+        took = found[-1].last_transition_time - found[0].last_transition_time
+        assert timedelta(seconds=5) <= took <= timedelta(seconds=7)
+        assert world.app.metrics.value("karpenter_nodes_drained_total", {"nodepool": "default"}) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-34")
+def test_drained_is_not_true_while_a_pod_is_there() -> None:
+    async def program(world: AppWorld) -> None:
+        slow = {"annotations": {"sim.holdfast.dev/stops-after": "60"}, "terminationGracePeriodSeconds": 90}
+        claim = await one_claim(world, pods=slow)
+        await world.kube.delete(claim)
+        await world.sleep(50)
+        found = await world.kube.get(NodeClaim, claim.metadata.name)
+        assert said(found, "Drained") == ("Unknown", "Draining")
+        assert world.app.metrics.value("karpenter_nodes_drained_total", {"nodepool": "default"}) is None
+
+    app_world.run(program)
+
+
+# --- Evictions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.fact("NC-31")
+@pytest.mark.parametrize(
+    ("drifts", "reason"), [(True, "Drifted"), (False, "Forceful Termination")], ids=["drift", "deletion"]
+)
+def test_evicted_pod_has_an_event_and_is_counted_by_reason(*, drifts: bool, reason: str) -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        (pod,) = await world.running()
+        if drifts:
+            await drift_all(world)
+        else:
+            await world.kube.delete(claim)
+
+        async def evicted() -> bool:
+            return bool(await world.events("Evicted"))
+
+        await world.until(evicted)
+        (event,) = await world.events("Evicted")
+        assert (event.involved_object.kind, event.involved_object.uid) == ("Pod", pod.metadata.uid)
+        assert world.app.metrics.value("karpenter_pods_drained_total", {"reason": reason}) == 1
+        assert world.app.metrics.value("karpenter_pods_eviction_requests_total", {"code": "200"}) == 1
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-31")
+@pytest.mark.parametrize("budgets", [1, 2])
+def test_eviction_that_budgets_forbid_has_an_event_on_the_node_and_is_retried(budgets: int) -> None:
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        for number in range(budgets):
+            selector = {"matchLabels": {"app": "web"}}
+            document = {
+                "metadata": {"name": f"pdb-{number}", "namespace": "default"},
+                "spec": {
+                    "maxUnavailable": budgets - 1,
+                    "selector": selector,
+                },  # two block whatever they allow
+            }
+            await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
+        await world.sleep(5)
+        await world.kube.delete(claim)
+        await world.sleep(60)
+        assert len(await world.running()) == 1
+        about = {
+            (e.involved_object.kind, e.involved_object.name) for e in await world.events("FailedDraining")
+        }
+        assert about == {("Node", claim.status.node_name)}
+        for found in (await world.kube.list(PodDisruptionBudget)).items:
+            await world.kube.delete(found)
+        await world.sleep(15)
+        assert await world.events("Evicted")
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("NC-31")
+@pytest.mark.parametrize(("reason", "code"), [("NotFound", "404"), ("Conflict", "409")])
+def test_eviction_of_a_pod_that_is_gone_or_another_is_over(
+    reason: Literal["NotFound", "Conflict"], code: str
+) -> None:
+    """Nothing is reported to the user: the pod that was to leave has left."""
+
+    async def program(world: AppWorld) -> None:
+        claim = await one_claim(world)
+        world.line.add(api_faults.Refuse(reason), lambda request: request.path.endswith("/eviction"))
+        await world.kube.delete(claim)
+        await world.sleep(60)
+        assert await world.events("FailedDraining") == []
+        assert world.app.metrics.value("karpenter_pods_eviction_requests_total", {"code": code}) == 1
+        assert await world.gone(NodeClaim, claim.metadata.name)
+
+    app_world.run(program)

@@ -1,0 +1,144 @@
+"""What disruption reports in the running program: events of pods, nodes, NodeClaims and NodePools, and metrics."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+import app_world
+from app_world import AppWorld
+from disruption_world import ONE_PER_NODE, drift_all, pool
+from holdfast import names
+from holdfast.api.nodes import Node
+from holdfast.state import times
+
+REPAIR = dataclasses.replace(
+    app_world.SETTINGS, disruption=dataclasses.replace(app_world.SETTINGS.disruption, node_repair=True)
+)
+TOLERATED_S = 30 * 60
+UNHEALTHY = "karpenter_nodeclaims_unhealthy_disrupted_total"
+DISRUPTED = "karpenter_nodeclaims_disrupted_total"
+
+
+async def kernel_is(world: AppWorld, node: Node, status: str) -> None:
+    node = await world.kube.get(Node, node.metadata.name)
+    now = times.text(world.clock.now_s())
+    found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
+    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
+    change = {"status": {"conditions": [*others, found]}}
+    await world.kube.patch(node, change, status=True, only_if_unchanged=True)
+
+
+@pytest.mark.fact("NC-39")
+def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_when_it_begins() -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        await world.deploy("web", 2, **ONE_PER_NODE)
+        await world.until_running(2)
+        before = {claim.metadata.name for claim in await world.claims()}
+        for node in await world.nodes():
+            await kernel_is(world, node, "False")
+        await world.sleep(TOLERATED_S + 120)
+        assert {claim.metadata.name for claim in await world.claims()} == before
+        blocked = await world.events("NodeRepairBlocked")
+        about = {(event.involved_object.kind, event.involved_object.name) for event in blocked}
+        assert about == {
+            *(("Node", node.metadata.name) for node in await world.nodes()),
+            *(("NodeClaim", name) for name in before),
+            ("NodePool", "default"),
+        }
+        well, ill = await world.nodes()
+        (claim,) = [c for c in await world.claims() if c.status.node_name == ill.metadata.name]
+        await kernel_is(world, well, "True")
+
+        async def replaced() -> bool:
+            return {c.metadata.name for c in await world.claims()} != before and len(
+                await world.claims()
+            ) == 2
+
+        await world.until(replaced, within_s=600)
+        await world.until_running(2)
+        labels = {"nodepool": "default", "capacity_type": "on-demand", "termination_mode": "graceful"}
+        condition = {"condition": "kernel_ready", "image_id": claim.status.image_id or ""}
+        assert world.app.metrics.value(UNHEALTHY, labels | condition) == 1
+        why = {"reason": "unhealthy", "consolidation_policy": ""}
+        assert world.app.metrics.value(DISRUPTED, labels | why) == 1
+
+    app_world.run(program, settings=REPAIR)
+
+
+@pytest.mark.fact("D-6")
+@pytest.mark.parametrize(
+    ("value", "kept_s", "is_invalid"),
+    [("true", None, False), ("10m", 600, False), ("sometimes", 0, True), ("0s", 0, True)],
+)
+def test_do_not_disrupt_of_a_pod_is_true_or_a_duration(
+    value: str, kept_s: int | None, *, is_invalid: bool
+) -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        await world.deploy("web", 1, **ONE_PER_NODE, annotations={names.DO_NOT_DISRUPT: value})
+        await world.until_running(1)
+        (old,), (pod,) = await world.claims(), await world.running()
+        await drift_all(world)
+
+        async def replaced() -> bool:
+            return old.metadata.name not in {claim.metadata.name for claim in await world.claims()}
+
+        if kept_s is None:
+            await world.sleep(1800)
+            assert not await replaced()
+        else:
+            assert kept_s - 30 < await world.until(replaced, within_s=1200) < kept_s + 300
+        told = await world.events("InvalidDoNotDisruptAnnotation")
+        assert bool(told) is is_invalid
+        assert {
+            event.involved_object.name for event in told if event.involved_object.uid == pod.metadata.uid
+        } == ({pod.metadata.name} if is_invalid else set())
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("D-6")
+@pytest.mark.parametrize(("value", "stays"), [("true", True), ("10m", False)])
+def test_do_not_disrupt_of_a_node_is_only_true(value: str, *, stays: bool) -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, kinds=("on-demand",))
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (old,), (node,) = await world.claims(), await world.nodes()
+        await world.kube.patch(node, {"metadata": {"annotations": {names.DO_NOT_DISRUPT: value}}})
+        await drift_all(world)
+        await world.sleep(300)
+        assert await world.gone(type(old), old.metadata.name) is not stays
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("D-13")
+@pytest.mark.parametrize("allowed", ["0", "1"])
+def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -> None:
+    async def program(world: AppWorld) -> None:
+        budgets: list[dict[str, Any]] = [{"nodes": allowed}]
+        await pool(world, kinds=("on-demand",), budgets=budgets)
+        await world.sleep(30)
+        assert await world.events("DisruptionBlocked") == []  # there are no nodes
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        await world.sleep(300)
+        told = [e for e in await world.events("DisruptionBlocked") if e.involved_object.kind == "NodePool"]
+        if allowed == "1":
+            assert told == []
+            return
+        assert {event.involved_object.name for event in told} == {"default"}
+        drifted = sorted(
+            times.epoch_s(e.first_timestamp)
+            for e in told
+            if e.first_timestamp is not None and "Drifted" in e.message
+        )
+        assert len(drifted) >= 2
+        assert all(later - earlier >= 120 for earlier, later in itertools.pairwise(drifted))
+
+    app_world.run(program)

@@ -1,0 +1,124 @@
+"""What provisioning reports beside NodeClaims: events of pods and NodePools, and gauges, in the running program."""
+
+from typing import Any
+
+import pytest
+
+import app_world
+import builders
+from app_world import AppWorld, capacity_types, instance_types
+from holdfast import names
+from holdfast.api.pods import Pod
+
+LARGE = instance_types("m5.large")
+IGNORED = "karpenter_scheduler_ignored_pods_count"
+UNSCHEDULABLE = "karpenter_scheduler_unschedulable_pods_count"
+BY_ZONE = "karpenter_scheduler_pending_pods_by_effective_zone_count"
+PROVISIONER = {"controller": "provisioner"}
+FILTERED = "NodePool requirements filtered out all compatible available instance types"
+
+
+def required(*expressions: dict[str, Any], **term: Any) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions), **term}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+REJECTED: dict[str, dict[str, Any]] = {
+    "restricted": {"nodeSelector": {"karpenter.sh/initialized": "true"}},
+    "hostname": {"nodeSelector": {names.HOSTNAME: "n"}},
+    "operator": {"affinity": required(builders.requirement("team", "Gt", "b"))},
+    "value": {"affinity": required(builders.requirement(names.CAPACITY_TYPE, "In", "cheap"))},
+    "fields": {"affinity": required(matchFields=[builders.requirement("metadata.name", "In", "n")])},
+    "volume": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "nowhere"}}]},
+}
+
+
+@pytest.mark.fact("S-7")
+def test_pods_that_no_plan_can_be_made_for_are_counted_and_have_an_event() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        for name, spec in REJECTED.items():
+            await world.deploy(name, 1, cpu="100m", **spec)
+        elsewhere = required(builders.requirement(names.NODEPOOL, "DoesNotExist"))
+        await world.deploy("elsewhere", 1, cpu="100m", affinity=elsewhere)
+        await world.sleep(20)
+        assert await world.claims() == []
+        assert world.app.metrics.value(IGNORED, {}) == len(REJECTED) + 1
+        assert world.app.metrics.value(UNSCHEDULABLE, PROVISIONER) == 0
+        app_of = {pod.metadata.name: pod.metadata.labels["app"] for pod in await world.all(Pod)}
+        ours = [
+            event for event in await world.events("FailedScheduling") if event.source.component == "holdfast"
+        ]
+        assert {app_of[event.involved_object.name] for event in ours} == set(REJECTED)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("S-14")
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        (instance_types("m5.none"), FILTERED),
+        (capacity_types("reserved"), FILTERED),  # the class selects none
+        (
+            instance_types("m5.large", "m5.none") | {"minValues": 2},
+            f"{FILTERED} due to minValues incompatibility",
+        ),
+        (LARGE, None),
+    ],
+)
+def test_nodepool_without_compatible_instance_types_has_an_event(
+    requirement: dict[str, Any], said: str | None
+) -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool("other", requirements=[LARGE])
+        await world.deploy("first", 1, cpu="1", nodeSelector={names.NODEPOOL: "other"})
+        await world.until_running(1, "first")
+        await world.node_pool("tested", requirements=[requirement])
+        await world.deploy("small", 1, cpu="100m")
+        await world.until_running(1, "small")  # on the node that exists, whatever the NodePools can launch
+        assert len(await world.claims()) == 1
+        await world.deploy("web", 1, cpu="100m", nodeSelector={names.NODEPOOL: "tested"})
+        await world.sleep(30)
+        found = await world.events("NoCompatibleInstanceTypes")
+        assert {(e.involved_object.kind, e.involved_object.name, e.message) for e in found} == (
+            {("NodePool", "tested", said)} if said else set()
+        )
+        assert len(await world.claims()) == (1 if said else 2)
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("S-14")
+def test_nodepool_whose_reservation_is_full_has_compatible_instance_types() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1, elsewhere=1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await world.deploy("web", 1, cpu="1")
+        await world.sleep(30)
+        assert await world.events("NoCompatibleInstanceTypes") == []
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("S-86")
+def test_pending_pods_are_counted_by_zone() -> None:
+    async def program(world: AppWorld) -> None:
+        def counted(zone: str) -> float | None:
+            return world.app.metrics.value(BY_ZONE, PROVISIONER | {"zone": zone})
+
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE], limits={"cpu": "0"})
+        await world.deploy("a", 2, cpu="1", nodeSelector={names.ZONE: "us-west-2a"})
+        await world.deploy("anywhere", 3, cpu="1")
+        await world.deploy("nowhere", 1, cpu="1", nodeSelector={names.ZONE: "us-west-2x"})
+        await world.sleep(20)
+        assert (counted("us-west-2a"), counted("flexible"), counted("none")) == (2, 3, 1)
+        await world.scale("a", 0)
+        await world.sleep(20)
+        assert (counted("us-west-2a"), counted("flexible"), counted("none")) == (0, 3, 1)
+
+    app_world.run(program)
