@@ -61,7 +61,7 @@ from holdfast.controllers.reservations.expiration import Expiration as Reservati
 from holdfast.controllers.reservations.truth import Truth
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.request import MinValuesPolicy, Packing
 from holdfast.fence import MayWrite
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.server_time import ServerTime
@@ -287,6 +287,7 @@ class App:
             identity=identity,
             region=world.aws.region,
             reserved_capacity=settings.planning.reserved_capacity,
+            min_values_best_effort=settings.planning.min_values_policy is MinValuesPolicy.BEST_EFFORT,
             dry_runs=settings.dry_runs,
         )
         name = settings.interruption_queue

@@ -1,10 +1,12 @@
 """Doing it twice does it once: lost answers, crashes, stale reads, partial answers."""
 
 import asyncio
+import base64
 import dataclasses
 
 import msgspec
 import pytest
+import structlog
 
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import run
@@ -241,6 +243,22 @@ def test_templates_are_made_once_and_kept(world: LaunchWorld) -> None:
     world.new_process()
     world.one(node_class, ON_DEMAND)
     assert len(list(world.ec2.world.templates)) == made
+
+
+@pytest.mark.fact("aws-5.5.6")
+@pytest.mark.parametrize("characters", [10, 14_000])
+def test_size_of_user_data_is_a_gauge_and_is_logged_close_to_the_limit(
+    world: LaunchWorld, characters: int
+) -> None:
+    node_class = world.resolve(world.node_class(userData="#" * characters))
+    with structlog.testing.capture_logs() as logs:
+        instance = world.one(node_class, ON_DEMAND)
+    size = len(base64.b64decode(world.template(instance)["UserData"]))
+    gauge = world.records.gauges["karpenter_ec2nodeclasses_userdata_bytes", (("ec2nodeclass", "default"),)]
+    assert gauge == size
+    warned = [log for log in logs if log["log_level"] == "warning" and log.get("bytes") == size]
+    assert bool(warned) is (size >= 14_745)
+    assert (size >= 14_745) is (characters == 14_000)
 
 
 def test_templates_of_a_deleted_class_are_removed_and_no_others(world: LaunchWorld) -> None:

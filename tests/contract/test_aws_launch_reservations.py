@@ -44,6 +44,41 @@ def open_slots(world: LaunchWorld, reservation_id: str) -> int:
     return sum(o.count for o in known.offerings if o.reservation_id == reservation_id and o.launchable)
 
 
+def asked_for(world: LaunchWorld) -> list[str]:
+    """The reservations that the templates of the last CreateFleet target; each pair of type and zone is in it once."""
+    configs = world.fleets()[-1]["LaunchTemplateConfigs"]
+    pairs = [
+        (one["InstanceType"], one.get("AvailabilityZone") or one["SubnetId"])
+        for config in configs
+        for one in config["Overrides"]
+    ]
+    assert len(pairs) == len(set(pairs))
+    by_name = {template.name: template.versions[0] for template in world.ec2.world.templates}
+    names = [config["LaunchTemplateSpecification"]["LaunchTemplateName"] for config in configs]
+    wanted = [by_name[name]["CapacityReservationSpecification"] for name in names]
+    return sorted(one["CapacityReservationTarget"]["CapacityReservationId"] for one in wanted)
+
+
+@pytest.mark.fact("Q-35", "Q-21")
+def test_every_reservation_that_a_claim_lists_has_a_template(world: LaunchWorld) -> None:
+    listed = [world.reserve(total=1, tags=TAGS), world.reserve(total=1, tags=TAGS, zone_id=ZONE_B)]
+    world.reserve("m5.xlarge", total=1, tags=TAGS)  # not listed
+    ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", *(one.id for one in listed))
+    instance = world.one(world.selecting(MINE), RESERVED, ids)
+    assert asked_for(world) == sorted(one.id for one in listed)
+    assert world.machine(instance).reservation_id in {one.id for one in listed}
+
+
+@pytest.mark.fact("Q-23")
+@pytest.mark.parametrize(("kind", "strategy"), [("reserved", "lowest-price"), ("on-demand", "prioritized")])
+def test_fleets_have_no_usage_strategy(world: LaunchWorld, kind: str, strategy: str) -> None:
+    world.reserve(total=1, tags=TAGS)
+    world.one(world.selecting(MINE), capacity_type(kind))
+    (fleet,) = world.fleets()
+    assert fleet["OnDemandOptions"] == {"AllocationStrategy": strategy}
+    assert "UsageStrategy" not in str(fleet)
+
+
 # --- The six ways a claim can be launched -------------------------------------------------------------
 
 
@@ -97,7 +132,7 @@ def test_a_capacity_block_is_launched_as_one(world: LaunchWorld) -> None:
     assert [labels(each) for each in world.described()] == [labels(instance)]
 
 
-@pytest.mark.fact("Q-36")
+@pytest.mark.fact("Q-36", "Q-35")
 def test_on_a_tie_the_machine_runs_in_the_capacity_block(world: LaunchWorld) -> None:
     now_s = world.clock.now_s()
     ordinary = world.reserve("p5.48xlarge", total=4, tags=TAGS)
@@ -110,8 +145,10 @@ def test_on_a_tie_the_machine_runs_in_the_capacity_block(world: LaunchWorld) -> 
         criteria="targeted",
         end_s=now_s + DAY_S,
     )
-    instance = world.one(world.selecting(MINE), RESERVED, types=("p5.48xlarge",))
+    ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", ordinary.id, block.id)
+    instance = world.one(world.selecting(MINE), RESERVED, ids, types=("p5.48xlarge",))
     assert world.machine(instance).reservation_id == block.id
+    assert asked_for(world) == [block.id]  # reservations of different kinds never share a request
     assert (world.free(ordinary), world.free(block)) == (4, 0)
 
 
@@ -169,6 +206,7 @@ def test_two_reservations_of_one_type_and_zone_do_not_refuse_the_call(world: Lau
     roomy = world.reserve(total=5, tags=TAGS)
     instance = world.one(world.selecting(MINE), RESERVED)
     assert world.machine(instance).reservation_id == roomy.id
+    assert asked_for(world) == [roomy.id]
 
 
 @pytest.mark.fact("AW-06")

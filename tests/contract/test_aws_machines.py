@@ -1,6 +1,7 @@
 """Machines as EC2 sees them: described in batches, ended once, rebooted once, compared with their class."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -99,6 +100,17 @@ def test_ending_many_is_one_call_and_one_that_is_gone_does_not_spoil_it(world: L
     assert outcomes[:3] == [None, None, None]
     assert isinstance(outcomes[3], errors.NotFound)
     assert {machine.state for machine in world.machines} == {"shutting-down"}
+
+
+@pytest.mark.fact("aws-6.7.1")
+def test_instance_that_ec2_does_not_terminate_is_counted(world: LaunchWorld) -> None:
+    (instance,) = launched(world)
+    world.ec2.world.faults.add(faults.Denied(operation="TerminateInstances", times=1))
+    with pytest.raises(errors.Unauthorized):
+        run(world.cloud.terminate(instance.provider_id))
+    assert world.records.total("karpenter_cloudprovider_instance_termination_failures_total") == 1
+    run(world.cloud.terminate(instance.provider_id))
+    assert world.records.total("karpenter_cloudprovider_instance_termination_failures_total") == 1
 
 
 @pytest.mark.fact("aws-6.7.1")
@@ -233,6 +245,24 @@ def test_a_new_machine_has_not_drifted_and_each_difference_has_its_name(world: L
     assert drift(world, instance, changed(node_class, security_groups=(group,))) == "SecurityGroupDrift"
     away = tuple(s for s in node_class.status.subnets if s.zone != instance.zone)
     assert drift(world, instance, changed(node_class, subnets=away)) == "SubnetDrift"
+
+
+@pytest.mark.fact("aws-6.3.1")
+def test_instance_in_the_placement_group_of_its_class_has_not_drifted() -> None:
+    groups = [
+        ec2_setup.PlacementGroup(
+            id=f"pg-{number}", account=ACCOUNT, name=f"group-{number}", strategy="cluster"
+        )
+        for number in range(2)
+    ]
+    world = LaunchWorld(placement_groups=tuple(groups))
+    for selector in ({"name": "group-0"}, {"id": "pg-0"}):
+        node_class = world.resolve(world.node_class(placementGroupSelector=selector))
+        instance = world.one(node_class, ON_DEMAND)
+        assert drift(world, instance, node_class) is None
+        stamped = dataclasses.replace(instance, annotations=())  # Karpenter's claims have no hash of ours
+        other = world.resolve(world.node_class(placementGroupSelector={"name": "group-1"}))
+        assert drift(world, stamped, other) == "PlacementGroupDrift"
 
 
 @pytest.mark.fact("aws-6.3.3")

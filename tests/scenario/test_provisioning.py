@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 
 import app_world
+import aws_world
+import builders
 import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
@@ -83,7 +85,9 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        document = builders.nodepool_document(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        document["spec"]["template"]["metadata"]["annotations"] = {"example.com/note": "of the template"}
+        await world.create("/apis/karpenter.sh/v1/nodepools", document)
         await world.sleep(10)
         began_s = world.clock.monotonic_s()
         await world.deploy("web", 2, **ONE_PER_NODE)
@@ -111,8 +115,30 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
                 claim.metadata.annotations[names.NODEPOOL_HASH]
                 == pool.metadata.annotations[names.NODEPOOL_HASH]
             )
-            assert names.NODEPOOL_HASH_VERSION in claim.metadata.annotations
             assert claim.metadata.annotations[names.MIN_VALUES_RELAXED] == "false"
+            assert claim.metadata.annotations[names.NODEPOOL_HASH_VERSION].startswith("holdfast-")
+            assert claim.metadata.annotations["example.com/note"] == "of the template"
+            assert not {names.PRICE_OVERLAY_APPLIED, names.CAPACITY_OVERLAY_APPLIED} & set(
+                claim.metadata.annotations
+            )
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("Q-35")
+def test_claim_lists_every_reservation_that_would_do() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = [world.reserve(total=1), world.reserve(total=1, zone_id=aws_world.ZONE_B)]
+        other = world.reserve("m5.xlarge", total=1)
+        terms = [{"id": one.id} for one in (*slots, other)]
+        await world.node_class(capacityReservationSelectorTerms=terms)
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.until_running(1)
+        (claim,) = await world.claims()
+        (listed,) = [one for one in claim.spec.requirements if one.key == RESERVATION]
+        assert (listed.operator, listed.values) == ("In", tuple(sorted(one.id for one in slots)))
+        assert claim.metadata.annotations[names.SLOT] in listed.values
 
     app_world.run(program)
 

@@ -70,6 +70,7 @@ def machine(**fields: Any) -> Machine:
         "security_groups": {"sg-1", "sg-2"},
         "capacity_type": "on-demand",
         "reservation_id": None,
+        "placement_group": None,
     }
     plain |= fields
     instance = Instance(
@@ -82,7 +83,14 @@ def machine(**fields: Any) -> Machine:
         image_id=plain["image_id"],
         reservation_id=plain["reservation_id"],
     )
-    return Machine("i-1", instance, plain["subnet_id"], frozenset(plain["security_groups"]), {})
+    return Machine(
+        "i-1",
+        instance,
+        plain["subnet_id"],
+        frozenset(plain["security_groups"]),
+        {},
+        placement_group=plain["placement_group"],
+    )
 
 
 def reason(found: Machine, **spec: Any) -> str | None:
@@ -105,10 +113,35 @@ def reason(found: Machine, **spec: Any) -> str | None:
         ({"security_groups": set(), "subnet_id": "subnet-z"}, "SecurityGroupDrift"),
         ({"capacity_type": "reserved", "reservation_id": "cr-1"}, "CapacityReservationDrift"),
         ({"capacity_type": "on-demand", "reservation_id": "cr-1"}, None),
+        ({"placement_group": ("pg-1", "wide")}, "PlacementGroupDrift"),
+        ({"placement_group": ("pg-1", "wide"), "subnet_id": "subnet-z"}, "SubnetDrift"),
+        (
+            {"capacity_type": "reserved", "reservation_id": "cr-1", "placement_group": ("pg-1", "wide")},
+            "CapacityReservationDrift",
+        ),
     ],
 )
 def test_the_first_difference_is_the_reason(fields: dict[str, Any], expected: str | None) -> None:
     assert reason(machine(**fields)) == expected
+
+
+@pytest.mark.fact("aws-6.3.1")
+@pytest.mark.parametrize("selector", [{"id": "pg-1"}, {"name": "wide"}])
+@pytest.mark.parametrize(
+    ("found", "drifts"),
+    [
+        (("pg-1", "wide"), False),
+        (("", "wide"), False),
+        (("pg-1", ""), False),
+        (("pg-2", "narrow"), True),
+        (None, True),
+    ],
+)
+def test_instance_outside_the_placement_group_of_its_class_drifts(
+    selector: dict[str, str], found: tuple[str, str] | None, *, drifts: bool
+) -> None:
+    expected = "PlacementGroupDrift" if drifts else None
+    assert reason(machine(placement_group=found), placementGroupSelector=selector) == expected
 
 
 @pytest.mark.fact("aws-6.3.5", "aws-1.6.3a")

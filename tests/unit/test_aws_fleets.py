@@ -62,6 +62,8 @@ def test_no_request_has_a_usage_strategy(allowed: str) -> None:
     request = fleet(claim(capacity_type(allowed)), selecting(), reservation("cr-1"))
     assert "CapacityReservationOptions" not in request.get("OnDemandOptions", {})
     assert "UsageStrategy" not in str(request)
+    strategies = {"reserved": "lowest-price", "on-demand": "prioritized", "spot": None}
+    assert request.get("OnDemandOptions", {}).get("AllocationStrategy") == strategies[allowed]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ class Calls:
         self.clock = clock
         self._clients = clients
         self._ids = ids
-        self._recorder = recorder
+        self.recorder = recorder
         self._rates = Rates()
         self.ec2_clock = ec2_clock or Ec2Clock(ProgramClock(clock))
         self._may_write = may_write
@@ -232,8 +232,8 @@ class Calls:
             return parsed
         finally:
             asked = {"service": service, "operation": operation}
-            self._recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
-            self._recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
+            self.recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
+            self.recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
 
     def _outage(self, service: str) -> Outage:
         if service not in self._outages:

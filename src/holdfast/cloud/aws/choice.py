@@ -108,9 +108,10 @@ def choose(
     *,
     free: Mapping[str, int] | None = None,
     spot: bool = True,
+    best_effort: bool = False,
 ) -> Choice:
     """InsufficientCapacity when nothing that will do can be had. `free` are counts of reservations that are
-    newer than those of the types; without `spot` none is bought."""
+    newer than those of the types; without `spot` none is bought; `best_effort`: minValues may be missed."""
     picks = _suitable(types, wanted, free or {}, spot=spot)
     reserved = [pick for pick in picks if pick.offering.capacity_type == names.RESERVED]
     chosen = _reserved(reserved) if reserved else _bought(picks, wanted)
@@ -118,7 +119,7 @@ def choose(
         raise errors.InsufficientCapacity(
             f"none of the instance types that will do can be had in {wanted.requirements}"
         )
-    return _at_most(chosen, wanted.requirements)
+    return _at_most(chosen, wanted.requirements, best_effort=best_effort)
 
 
 def _suitable(
@@ -234,8 +235,9 @@ def _without_dear_spot(picks: list[Pick]) -> list[Pick]:
     return [p for p in picks if p.offering.capacity_type != names.SPOT or p.order_key <= cheapest]
 
 
-def _at_most(choice: Choice, wanted: Requirements) -> Choice:
-    """The cheapest types, as many as a request may name; they must still be as different as asked for."""
+def _at_most(choice: Choice, wanted: Requirements, *, best_effort: bool) -> Choice:
+    """The cheapest types, as many as a request may name; they must still be as different as asked for, unless the
+    policy of minValues is BestEffort."""
     kept: dict[str, InstanceType] = {}
     for pick in choice.picks:
         if len(kept) < TYPES_MAX:
@@ -245,7 +247,7 @@ def _at_most(choice: Choice, wanted: Requirements) -> Choice:
         for r in wanted
         if r.min_values
     }
-    gaps = wanted.min_values_gaps(values)
+    gaps = () if best_effort else wanted.min_values_gaps(values)
     if gaps:
         words = ", ".join(f"{gap.key}: {gap.found} of {gap.wanted}" for gap in gaps)
         raise errors.InsufficientCapacity(f"too few different values are left to choose from ({words})")

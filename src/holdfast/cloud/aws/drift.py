@@ -19,6 +19,7 @@ IMAGE: Final = "AMIDrift"
 SECURITY_GROUPS: Final = "SecurityGroupDrift"
 SUBNET: Final = "SubnetDrift"
 RESERVATION: Final = "CapacityReservationDrift"
+PLACEMENT_GROUP: Final = "PlacementGroupDrift"
 
 
 def reason(
@@ -42,6 +43,8 @@ def reason(
         return SUBNET
     if _reservation_left(machine, node_class):
         return RESERVATION
+    if _placement_group_left(machine, node_class):
+        return PLACEMENT_GROUP
     return None
 
 
@@ -73,3 +76,13 @@ def _reservation_left(machine: Machine, node_class: EC2NodeClass) -> bool:
         return False
     selected = {entry.id for entry in node_class.status.capacity_reservations}
     return instance.reservation_id is not None and instance.reservation_id not in selected
+
+
+def _placement_group_left(machine: Machine, node_class: EC2NodeClass) -> bool:
+    """An instance outside the placement group that the class selects, or in one that it does not. EC2 may leave out the
+    id or the name: what it leaves out is no difference."""
+    selector, found = node_class.spec.placement_group_selector, machine.placement_group
+    if selector is None or found is None:
+        return (selector is None) != (found is None)
+    pairs = zip((selector.id, selector.name), found, strict=True)
+    return any(wanted and actual and wanted != actual for wanted, actual in pairs)

@@ -51,6 +51,7 @@ class Machine:
     security_groups: frozenset[str]
     tags: Mapping[str, str]
     profile: str = ""  # its instance profile, by name
+    placement_group: tuple[str, str] | None = None  # id and name; None: it is in none
 
 
 def provider_id(zone: str, instance_id: str) -> str:
@@ -129,7 +130,13 @@ def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> Ma
         security_groups=frozenset(group["GroupId"] for group in raw.get("SecurityGroups", ())),
         tags=tags,
         profile=raw.get("IamInstanceProfile", {}).get("Arn", "").rpartition("/")[2],
+        placement_group=_placement_group(raw["Placement"]),
     )
+
+
+def _placement_group(placement: Mapping[str, Any]) -> tuple[str, str] | None:
+    found = placement.get("GroupId", ""), placement.get("GroupName", "")
+    return found if any(found) else None
 
 
 def capacity_type(raw: Mapping[str, Any], selected: AbstractSet[str]) -> str:

@@ -200,7 +200,11 @@ class Launcher:
     def _decide(self, launch: _Launch) -> tuple[Choice, tuple[Template, ...]]:
         first = launch.group.first
         picked = choice.choose(
-            first.request.instance_types, launch.wanted, free=launch.free, spot=not _targets(first)
+            first.request.instance_types,
+            launch.wanted,
+            free=launch.free,
+            spot=not _targets(first),
+            best_effort=self._around.min_values_best_effort,
         )
         return picked, templates.templates(picked, first.claim, first.node_class, launch.around)
 

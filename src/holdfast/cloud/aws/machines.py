@@ -25,6 +25,7 @@ from holdfast.model.offerings import InstanceType
 
 V = TypeVar("V")
 
+TERMINATION_FAILURES: Final = "karpenter_cloudprovider_instance_termination_failures_total"
 JUST_S: Final = 5.0  # how long a listing is good enough to say that a machine is ending
 LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
 A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
@@ -50,6 +51,7 @@ class Machines:
         self._cluster = cluster
         self._clock = clock
         self._selected = selected
+        self._recorder = recorder
         self._new: dict[str, float] = {}  # by instance id, when it was launched
         self._listed: dict[str, Machine] = {}  # by id, all of them, as they were last listed, in order
         self._listed_s = -math.inf
@@ -194,3 +196,6 @@ class Machines:
             if len(ids) == 1:
                 return {}
             return {key: state for one in ids for key, state in (await self._terminate([one])).items()}
+        except errors.HoldfastError:
+            self._recorder.count(TERMINATION_FAILURES, {}, len(ids))
+            raise

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from holdfast.cloud.aws import batching, bookkeeping, calls, discovery, offering_gauges, queue, sources
+from holdfast.cloud.aws import (
+    batching,
+    bookkeeping,
+    calls,
+    discovery,
+    machines,
+    offering_gauges,
+    queue,
+    sources,
+    template_store,
+)
 from holdfast.runtime.metrics import Metric
 
 _OFFERING: Final = offering_gauges.Pool._fields
@@ -26,6 +36,13 @@ METRICS: Final = (
         "counter",
         "Launches that EC2 refused.",
         ("zone", "zone_id", "capacity_type", "reason"),
+    ),
+    Metric(machines.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."),
+    Metric(
+        template_store.USER_DATA_BYTES,
+        "gauge",
+        "Size of the user data of a launch template of the class; EC2 takes 16384.",
+        ("ec2nodeclass",),
     ),
     Metric(bookkeeping.UNKNOWN_CODES, "counter", "Error codes that nobody has met.", ("code",)),
     Metric(sources.REFRESHES_FAILED, "counter", "Readings that failed.", ("source", "error")),

@@ -7,18 +7,23 @@ it for an hour; what a class would launch from is tried out more often than that
 """
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+import structlog
+
 from holdfast import errors, ports
 from holdfast.api import aws as tags
-from holdfast.cloud.aws import answers, calls
+from holdfast.cloud.aws import answers, calls, userdata
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.cluster import OWNED, Cluster
 from holdfast.cloud.aws.templates import NAME_PREFIX, Template
 
+USER_DATA_BYTES: Final = "karpenter_ec2nodeclasses_userdata_bytes"
+_WARN_BYTES: Final = userdata.SIZE_MAX_BYTES * 9 // 10
 UNUSED_S: Final = 3600  # more than `probes.ALLOWED_TTL_S`
 
 _PAGE: Final = 200
@@ -104,6 +109,7 @@ class TemplateStore:
         async with self._lock(template.name):
             if template.name in self._known:
                 return
+            self._report_size(template)
             with contextlib.suppress(errors.AlreadyExists):  # by an earlier life, or by another replica
                 # A token of its own each time: with an old one EC2 would not make again what was deleted.
                 token = self._ids.token()
@@ -111,6 +117,19 @@ class TemplateStore:
                     calls.EC2, "CreateLaunchTemplate", ClientToken=token, **template.creation()
                 )
             self._known.add(template.name)
+
+    def _report_size(self, template: Template) -> None:
+        """User data grows with every label and taint of a NodePool: a launch that EC2 refuses comes unexpected."""
+        size = len(base64.b64decode(template.data.get("UserData", "")))
+        node_class = template.tags[tags.EC2NODECLASS]
+        self._aws.recorder.gauge(USER_DATA_BYTES, {"ec2nodeclass": node_class}, size)
+        if size >= _WARN_BYTES:
+            structlog.get_logger().warning(
+                "user data is close to the limit of EC2: make spec.userData of the EC2NodeClass shorter",
+                ec2nodeclass=node_class,
+                bytes=size,
+                limit=userdata.SIZE_MAX_BYTES,
+            )
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())

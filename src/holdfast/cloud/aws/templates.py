@@ -49,6 +49,7 @@ class Surroundings:
     identity: Identity | None = None  # what `cluster` is read from; None: it does not change
     region: str
     reserved_capacity: bool = True  # the feature gate
+    min_values_best_effort: bool = False  # whether a launch may offer fewer values than minValues asks for
     dry_runs: bool = True  # whether a class is tried out before it is Ready; DISABLE_DRY_RUN says no
 
     async def now(self) -> "Surroundings":
