@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aws_world import ACCOUNT, OTHER, ZONE_B, World, run
+from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, run
 from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -195,6 +195,24 @@ def test_a_full_reservation_leaves_on_demand_alone_and_the_other_way_round() -> 
     assert health(world, node_class) == everything
 
 
+@pytest.mark.fact("aws-8.4.3")
+def test_zone_ids_come_from_every_subnet_of_the_account() -> None:
+    """Also those that the class does not select: a reservation may be in their zone."""
+    world = World()
+    subnets = world.ec2.world.setup.subnets
+    selected = next(one for one in subnets if one.zone_id == ZONE_A)
+    assert any(one.zone_id == ZONE_B for one in subnets)
+    node_class = world.resolve(world.node_class(subnetSelectorTerms=[{"id": selected.id}]))
+    (known,) = [one for one in run(world.discovery.instance_types(node_class)) if one.name == "m5.large"]
+    found = {
+        value
+        for offering in known.offerings
+        if aws.ZONE_ID in offering.requirements
+        for value in offering.requirements.get(aws.ZONE_ID).values
+    }
+    assert {ZONE_A, ZONE_B} <= found
+
+
 @pytest.mark.fact("aws-2.5.1", "aws-2.5.2")
 def test_time_alone_closes_a_block_without_another_look_at_ec2() -> None:
     """Drained from 40 minutes before its end, to the second, whatever the status still says."""
@@ -214,7 +232,7 @@ def test_time_alone_closes_a_block_without_another_look_at_ec2() -> None:
     assert world.asked("DescribeCapacityReservations") == asked
 
 
-@pytest.mark.fact("aws-5.9.2", "AW-07")
+@pytest.mark.fact("aws-5.9.2", "AW-07", "aws-4.3.5")
 def test_a_subnet_without_addresses_closes_its_zone_for_everything() -> None:
     world, node_class, _ = marked_world()
     everything = health(world, node_class)

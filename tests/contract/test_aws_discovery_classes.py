@@ -325,6 +325,20 @@ def test_images_are_read_every_five_minutes_for_all_classes() -> None:
         world.clock.advance(MINUTE)
 
 
+@pytest.mark.fact("aws-8.4.1", "aws-8.4.2")
+def test_subnets_and_security_groups_are_read_at_once_for_all_classes() -> None:
+    world = World()
+    classes = [world.node_class(f"c{n}") for n in range(3)]
+    for _ in range(10):
+        for node_class in classes:
+            world.resolve(node_class)
+        world.clock.advance(MINUTE)
+    for operation, times in (("DescribeSubnets", 10), ("DescribeSecurityGroups", 2)):
+        asked = [call.params for call in world.endpoint.log if call.operation == operation]
+        assert len(asked) == times
+        assert all(set(params) <= {"MaxResults"} for params in asked)  # no filters: matched here
+
+
 # --- Instance profiles --------------------------------------------------------------------------------
 
 

@@ -176,6 +176,7 @@ def test_unknown_identity_after_a_restart_leaves_running_nodes_alone(trouble: st
     app_world.run(program, settings=LEARNS)
 
 
+@pytest.mark.fact("aws-1.6.1")
 @pytest.mark.parametrize(
     "settings",
     [

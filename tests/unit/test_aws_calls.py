@@ -195,6 +195,7 @@ def test_prices_are_asked_for_where_they_are_served(region: str, asked: str) -> 
     assert calls.pricing_region(region) == asked
 
 
+@pytest.mark.fact("aws-9.1.1")
 def test_a_storm_of_calls_is_spread_out() -> None:
     wire = Wire(EMPTY)
 
@@ -208,6 +209,7 @@ def test_a_storm_of_calls_is_spread_out() -> None:
     assert sum(wire.clock.slept) == pytest.approx(150 / 15, abs=0.5)  # fifty at once, then fifteen a second
 
 
+@pytest.mark.fact("aws-9.1.1")
 def test_threads_make_many_calls_at_once() -> None:
     wire = Wire(page("a"))
     threads = Threads(4)

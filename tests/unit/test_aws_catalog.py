@@ -336,6 +336,17 @@ def test_reserved_prices_are_near_zero_below_all_others_in_the_order_of_on_deman
     assert 0 < near[0] <= near[-1] < min(paid)
 
 
+@pytest.mark.fact("aws-4.3.3", "aws-4.3.3a")
+def test_slots_without_a_list_price_come_last_in_the_order_of_their_size() -> None:
+    held = ("m5.xlarge", "m5.large", "c5.large")
+    seen = [reservation(f"cr-{name}", instance_type=name) for name in held]
+    types = supply(*map(real, held), on_demand={"m5.xlarge": 10**9})
+    built = catalog.build(types, selecting(), seen, now_s=NOW)
+    keys = {it.name: it.order_key(offerings_of(it, names.RESERVED)[0]) for it in built}
+    assert sorted(keys, key=keys.__getitem__) == ["m5.xlarge", "c5.large", "m5.large"]
+    assert len(set(keys.values())) == len(held)
+
+
 # --- Everything that is shipped -----------------------------------------------------------------------
 
 

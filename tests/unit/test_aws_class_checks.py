@@ -43,6 +43,7 @@ def test_kubelet_settings_that_no_kubelet_takes_are_named(kubelet: dict[str, Any
     assert words in found.message
 
 
+@pytest.mark.fact("aws-1.5.2")
 def test_kubelet_settings_that_are_well_are_taken() -> None:
     kubelet = {
         "maxPods": 40,

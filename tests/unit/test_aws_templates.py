@@ -250,6 +250,7 @@ def test_each_efa_that_is_wanted_is_an_interface() -> None:
     assert [nic.get("PrimaryIpv6") for nic in found] == [True, None]
 
 
+@pytest.mark.fact("aws-8.2.4")
 def test_an_ipv6_cluster_gives_nodes_an_ipv6_address() -> None:
     cluster = dataclasses.replace(CLUSTER, service_cidr="fd00::/108", ipv6=True)
     template = one(claim(ON_DEMAND), resolved(), around=Surroundings(cluster=cluster, region="us-west-2"))

@@ -21,7 +21,7 @@ def test_a_mark_ends_after_three_minutes_and_marking_again_puts_it_off() -> None
     assert unavailable.subnets.marked(180) == {"subnet-1"}
 
 
-@pytest.mark.fact("AW-04")
+@pytest.mark.fact("AW-04", "aws-3.7")
 def test_a_reservation_that_keeps_refusing_is_left_alone_for_longer() -> None:
     holds = HoldDowns()
     now_s, held = 0.0, []
@@ -40,6 +40,7 @@ def test_a_reservation_that_keeps_refusing_is_left_alone_for_longer() -> None:
     assert holds.held(now_s + 60) == frozenset()
 
 
+@pytest.mark.fact("aws-3.7")
 def test_a_full_reservation_is_held_until_a_later_reading_shows_a_free_slot() -> None:
     holds = HoldDowns()
     holds.full(["cr-1"], 100)

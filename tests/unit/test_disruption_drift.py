@@ -145,7 +145,7 @@ def full(*slots: str, since_s: int = 100, available: int = 0, sizes: int = 3000,
     )
 
 
-@pytest.mark.fact("D-19a", "R-58")
+@pytest.mark.fact("D-19a", "R-58", "D-19")
 def test_a_node_whose_own_slot_is_the_only_home_of_its_replacement_goes_first() -> None:
     found = decide(full("a", "b")).command
     assert found is not None
@@ -260,6 +260,7 @@ def test_nothing_else_stalls_while_a_node_drains_whose_pods_fit_nowhere_yet() ->
     assert found.candidates == ("c",)
 
 
+@pytest.mark.fact("D-19b")
 def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand() -> None:
     """Pods that are away come back only when the slot is free, and the slot is free only when all of them left."""
     two = [*load("a", shape(1500)), *load("b", shape(1500))]
@@ -505,6 +506,7 @@ def test_a_reserved_node_is_offered_as_long_as_its_type_can_be_had_reserved_or_o
     assert drift.reason(subject(labels=elsewhere, wanted=anything)) == drift.INSTANCE_TYPE
 
 
+@pytest.mark.fact("D-18")
 @pytest.mark.parametrize("packing", list(Packing))
 def test_pods_of_a_drifted_node_are_not_placed_on_drifted_nodes(packing: Packing) -> None:
     nodes = [(machine(name, LARGE, load(name, shape(1000))), DRIFTED) for name in ("a", "b", "c", "d")]

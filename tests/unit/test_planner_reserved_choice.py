@@ -182,7 +182,7 @@ def test_a_pod_that_excludes_reserved_never_waits_for_a_slot(mode: ReservedMode)
     assert slots(plan) == {None: 2}
 
 
-@pytest.mark.fact("R-42")
+@pytest.mark.fact("R-42", "S-22")
 @BOTH_PACKINGS
 def test_a_node_that_exists_comes_before_a_slot_and_a_slot_before_a_node_that_is_bought(
     packing: Packing,

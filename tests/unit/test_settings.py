@@ -31,6 +31,7 @@ def test_gates_keep_their_defaults_unless_they_are_named() -> None:
     assert settings.gates("NodeRepair=true, SpotToSpotConsolidation = false") == plain | {"NodeRepair": True}
 
 
+@pytest.mark.fact("O-1")
 @pytest.mark.parametrize(
     ("gate", "nearest"),
     [("NodeRepar", "NodeRepair"), ("reservedcapacity", "ReservedCapacity"), ("NodeOverlays", "NodeOverlay")],
@@ -40,6 +41,7 @@ def test_a_gate_that_neither_has_is_refused_with_the_nearest_one(gate: str, near
         read(feature_gates=f"NodeRepair=true,{gate}=true")
 
 
+@pytest.mark.fact("O-1")
 def test_gates_that_only_karpenter_acts_on_are_accepted_and_known_when_they_are_on() -> None:
     found = read(feature_gates="NodeOverlay=true,StaticCapacity=false,NodeRepair=true")
     assert found.not_acted_on == ("feature-gates NodeOverlay",)

@@ -41,6 +41,7 @@ def block(region: Region, *, starts_in_s: int = 0, lasts_s: int = DAY_S, **field
 # --- Counts -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fact("aws-15.3")
 def test_a_slot_is_taken_at_launch_and_free_only_after_the_end_and_the_lag() -> None:
     region = Region(boot_s=10, shutdown_s=40, release_lag_s=25)
     reservation = region.reserve(criteria="targeted")
