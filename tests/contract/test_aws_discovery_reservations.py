@@ -286,7 +286,7 @@ def test_counts_are_those_of_every_reservation_in_every_state() -> None:
     }
 
 
-@pytest.mark.fact("AW-02", "W-16")
+@pytest.mark.fact("AW-02", "W-16", "M-8")
 def test_counts_are_told_to_whoever_measures() -> None:
     world = World()
     made = world.reserve(total=3)

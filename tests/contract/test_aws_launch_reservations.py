@@ -189,7 +189,7 @@ def test_all_reservations_full_is_never_on_demand(world: LaunchWorld) -> None:
     assert [machine.reservation_id for machine in world.machines] == [slots.id]
 
 
-@pytest.mark.fact("Q-31", "aws-14.4", "W-18")
+@pytest.mark.fact("Q-31", "aws-14.4", "W-18", "aws-10.5.3")
 def test_a_class_without_terms_joins_an_open_reservation_only_by_luck(world: LaunchWorld) -> None:
     """Row 4: and what runs there is not ours to call reserved."""
     slots = world.reserve(total=2, criteria="open")

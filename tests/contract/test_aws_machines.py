@@ -285,7 +285,7 @@ def test_many_machines_that_have_not_drifted_cost_no_call_and_one_that_has_is_lo
     assert world.asked("DescribeInstances") == asked + 2
 
 
-@pytest.mark.fact("aws-1.6.2", "aws-1.6.3a")
+@pytest.mark.fact("aws-1.6.2", "aws-1.6.3a", "X-1")
 def test_a_claim_that_karpenter_stamped_is_stamped_anew_and_not_replaced(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     instance = world.one(node_class, ON_DEMAND)

@@ -185,6 +185,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> LiveWorld:
     return asyncio.run(main())
 
 
+@pytest.mark.fact("aws-10.3.2", "aws-10.3.3", "aws-10.3.4")
 def test_the_rights_in_kubernetes_are_those_that_a_life_needs(life: LiveWorld) -> None:
     wanted = {asked(request) for request in life.front.asked if request.path not in OPEN}
     given = rights()
@@ -210,12 +211,12 @@ def decided(life: LiveWorld) -> list[tuple[Access, Decision]]:
     return [one for guard in guards if isinstance(guard, Guard) for one in guard.decided]
 
 
-@pytest.mark.fact("aws-10.4.3")
+@pytest.mark.fact("aws-10.4.3", "aws-10.4.1", "aws-10.4.2")
 def test_policy_allows_every_call_of_the_controller(decided: list[tuple[Access, Decision]]) -> None:
     assert [access for access, decision in decided if decision is not Decision.ALLOWED] == []
 
 
-@pytest.mark.fact("aws-10.4.3")
+@pytest.mark.fact("aws-10.4.3", "aws-10.4.1", "aws-10.4.2")
 def test_every_action_of_every_statement_is_needed(decided: list[tuple[Access, Decision]]) -> None:
     granted = {
         (statement["Sid"], action)

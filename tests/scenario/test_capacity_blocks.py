@@ -61,7 +61,7 @@ def ended_by_ec2(world: AppWorld) -> list[Instance]:
     return [one for one in world.all_machines() if one.state_reason[0].startswith("Server.")]
 
 
-@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3", "W-12", "AW-11", "AW-15")
+@pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3", "W-12", "AW-11", "AW-15", "aws-10.5.5")
 def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=HOUR_S, lasts_s=14 * DAY_S)

@@ -261,7 +261,7 @@ def test_initialized_is_not_reverted_when_the_node_is_not_ready() -> None:
 # --- Expiration ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("NC-19")
+@pytest.mark.fact("NC-19", "M-9")
 def test_expired_claim_is_deleted_at_once_and_its_drain_respects_pod_disruption_budgets() -> None:
     """No budget of the NodePool, no replacement first, no check of PodDisruptionBudgets before the deletion."""
 
@@ -323,7 +323,7 @@ def test_expire_after_never_disables_expiration() -> None:
 # --- Garbage collection -------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("NC-20", "NC-21")
+@pytest.mark.fact("NC-20", "NC-21", "M-9")
 def test_claim_without_instance_and_node_is_garbage_collected() -> None:
     async def program(world: AppWorld) -> None:
         claim = await one_claim(world)
@@ -374,7 +374,7 @@ def test_unregistered_claim_is_left_to_the_registration_timeout() -> None:
 # --- Termination --------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("NC-23")
+@pytest.mark.fact("NC-23", "E-3")
 def test_deleted_claim_has_the_time_at_which_its_grace_period_ends() -> None:
     async def program(world: AppWorld) -> None:
         claim = await one_claim(world, terminationGracePeriod="5m")
@@ -394,7 +394,7 @@ def test_deleted_claim_has_the_time_at_which_its_grace_period_ends() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-24")
+@pytest.mark.fact("NC-24", "X-1")
 def test_instance_of_a_registered_claim_runs_until_its_node_is_gone() -> None:
     async def program(world: AppWorld) -> None:
         claim = await one_claim(world)
@@ -476,7 +476,7 @@ def test_drained_is_not_true_while_a_pod_is_there() -> None:
 # --- Evictions ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("NC-31")
+@pytest.mark.fact("NC-31", "E-1")
 @pytest.mark.parametrize(
     ("drifts", "reason"), [(True, "Drifted"), (False, "Forceful Termination")], ids=["drift", "deletion"]
 )
@@ -501,7 +501,7 @@ def test_evicted_pod_has_an_event_and_is_counted_by_reason(*, drifts: bool, reas
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-31")
+@pytest.mark.fact("NC-31", "E-4")
 @pytest.mark.parametrize("budgets", [1, 2])
 def test_eviction_that_budgets_forbid_has_an_event_on_the_node_and_is_retried(budgets: int) -> None:
     async def program(world: AppWorld) -> None:

@@ -28,7 +28,7 @@ def claim(called: str, **reference: str) -> NodeClaim:
     return nodeclaim(called, {"labels": labels}, nodeClassRef=OURS | reference, requirements=[LARGE])
 
 
-@pytest.mark.fact("NC-1", "P-9")
+@pytest.mark.fact("NC-1", "P-9", "X-1")
 def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_others_are_left_alone() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
@@ -50,7 +50,7 @@ def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_othe
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-7")
+@pytest.mark.fact("NC-7", "M-9")
 def test_a_claim_whose_class_is_not_there_ends() -> None:
     async def program(world: AppWorld) -> None:
         await world.kube.create(claim("lost", name="nowhere"))
@@ -100,7 +100,7 @@ def test_a_claim_has_efas_when_its_machine_has(wanted: dict[str, str], there: st
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-12")
+@pytest.mark.fact("NC-12", "E-3")
 def test_a_node_that_joins_without_our_taint_is_told_of_and_registered() -> None:
     async def program(world: AppWorld) -> None:
         world.ec2.world.faults.add(faults.Silent(times=1))
@@ -210,7 +210,7 @@ def test_a_claim_that_cannot_be_written_takes_no_other_with_it() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-2")
+@pytest.mark.fact("NC-2", "M-9")
 def test_a_stage_that_fails_keeps_the_later_ones_from_nothing() -> None:
     def is_node(request: Request) -> bool:
         return request.method == "PATCH" and request.path.startswith("/api/v1/nodes/")

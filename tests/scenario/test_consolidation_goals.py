@@ -43,7 +43,7 @@ async def is_reserved(world: AppWorld, slots: Reservation, count: int) -> bool:
     )
 
 
-@pytest.mark.fact("Q-9", "D-30")
+@pytest.mark.fact("Q-9", "D-30", "aws-10.5.2")
 @pytest.mark.parametrize("kind", ["on-demand", "spot"])
 @pytest.mark.parametrize("becomes", ["purchased", "freed"])
 def test_on_demand_and_spot_nodes_move_into_a_reservation_that_becomes_available(

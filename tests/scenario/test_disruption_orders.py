@@ -62,7 +62,7 @@ NO_MARKS = (False, None)
 # --- What is looked at twice --------------------------------------------------------------------------
 
 
-@pytest.mark.fact("D-39", "D-44")
+@pytest.mark.fact("D-39", "D-44", "E-2")
 def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is_done_instead() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, types=("m5.xlarge",), kinds=("on-demand",))
@@ -104,7 +104,7 @@ def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is
 # --- How it is carried out ----------------------------------------------------------------------------
 
 
-@pytest.mark.fact("D-45", "D-46")
+@pytest.mark.fact("D-45", "D-46", "E-2", "E-3", "X-5")
 def test_a_node_is_marked_its_replacement_is_waited_for_and_only_then_it_goes() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)

@@ -31,7 +31,7 @@ async def kernel_is(world: AppWorld, node: Node, status: str) -> None:
     await world.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
-@pytest.mark.fact("NC-39")
+@pytest.mark.fact("NC-39", "M-9", "E-4")
 def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_when_it_begins() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))
@@ -69,7 +69,7 @@ def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_whe
     app_world.run(program, settings=REPAIR)
 
 
-@pytest.mark.fact("D-6")
+@pytest.mark.fact("D-6", "E-1")
 @pytest.mark.parametrize(
     ("value", "kept_s", "is_invalid"),
     [("true", None, False), ("10m", 600, False), ("sometimes", 0, True), ("0s", 0, True)],
@@ -140,5 +140,36 @@ def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -
         )
         assert len(drifted) >= 2
         assert all(later - earlier >= 120 for earlier, later in itertools.pairwise(drifted))
+
+    app_world.run(program)
+
+
+@pytest.mark.fact("M-9", "X-5")
+@pytest.mark.parametrize("reason", ["drifted", "empty", "underutilized"])
+def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(reason: str) -> None:
+    async def program(world: AppWorld) -> None:
+        await pool(world, types=("m5.large", "m5.2xlarge"), kinds=("on-demand",))
+        await world.deploy("web", 4, **ONE_PER_NODE)
+        await world.until_running(4)
+        if reason == "drifted":
+            await drift_all(world)
+        await world.scale("web", {"drifted": 4, "empty": 0, "underutilized": 1}[reason])
+
+        async def counted() -> bool:
+            return bool(world.app.metrics.value(DISRUPTED, labels))
+
+        labels = {
+            "reason": reason,
+            "nodepool": "default",
+            "capacity_type": "on-demand",
+            "consolidation_policy": "",
+            "termination_mode": "graceful",
+        }
+        await world.until(counted, within_s=900)
+        created = {"nodepool": "default", "min_values_relaxed": "false"}
+        name = "karpenter_nodeclaims_created_total"
+        assert world.app.metrics.value(name, created | {"reason": "provisioned"})
+        replaced = world.app.metrics.value(name, created | {"reason": reason})
+        assert bool(replaced) is (reason != "empty")
 
     app_world.run(program)

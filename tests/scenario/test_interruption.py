@@ -107,7 +107,7 @@ def test_a_recommendation_is_worth_an_event_and_no_more() -> None:
     run(program)
 
 
-@pytest.mark.fact("aws-6.4.4", "aws-6.4.5", "aws-6.4.7")
+@pytest.mark.fact("aws-6.4.4", "aws-6.4.5", "aws-6.4.7", "aws-10.5.5")
 def test_a_machine_of_an_interruptible_reservation_is_drained_within_its_two_minutes() -> None:
     async def program(world: AppWorld) -> None:
         source = world.reserve(total=2)

@@ -10,7 +10,7 @@ import aws_world
 import builders
 import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
-from holdfast import names
+from holdfast import errors, names
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -125,7 +125,7 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("Q-35")
+@pytest.mark.fact("Q-35", "X-3", "X-8")
 def test_claim_lists_every_reservation_that_would_do() -> None:
     async def program(world: AppWorld) -> None:
         slots = [world.reserve(total=1), world.reserve(total=1, zone_id=aws_world.ZONE_B)]
@@ -139,10 +139,15 @@ def test_claim_lists_every_reservation_that_would_do() -> None:
         (listed,) = [one for one in claim.spec.requirements if one.key == RESERVATION]
         assert (listed.operator, listed.values) == ("In", tuple(sorted(one.id for one in slots)))
         assert claim.metadata.annotations[names.SLOT] in listed.values
+        with pytest.raises(
+            errors.Rejected, match="never changes"
+        ):  # every choice is there from its creation on
+            await world.kube.patch(claim, {"spec": {"expireAfter": "1h"}})
 
     app_world.run(program)
 
 
+@pytest.mark.fact("aws-10.5.1")
 def test_slots_are_filled_before_anything_is_bought() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)

@@ -201,7 +201,7 @@ async def volumes_of(world: AppWorld, claim: NodeClaim) -> tuple[str, str]:
     return (found.status, found.reason or "") if found is not None else ("", "")
 
 
-@pytest.mark.fact("NC-28", "NC-35")
+@pytest.mark.fact("NC-28", "NC-35", "E-4")
 def test_a_machine_is_not_ended_before_its_volumes_are_detached() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
@@ -302,7 +302,7 @@ def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_s
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-22")
+@pytest.mark.fact("NC-22", "E-3")
 @pytest.mark.parametrize(("memory", "verdict"), [("7000Mi", "True"), ("5Gi", "False")])
 def test_a_node_that_has_much_less_than_its_claim_says_is_told_of(memory: str, verdict: str) -> None:
     async def program(world: AppWorld) -> None:

@@ -205,7 +205,7 @@ def test_a_type_without_capacity_is_left_for_another_at_once() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-6", "NC-37")
+@pytest.mark.fact("NC-6", "NC-37", "M-9", "E-3")
 def test_a_claim_without_capacity_is_told_of_and_gone_at_once() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
@@ -226,7 +226,7 @@ def test_a_claim_without_capacity_is_told_of_and_gone_at_once() -> None:
     app_world.run(program)
 
 
-@pytest.mark.fact("NC-18")
+@pytest.mark.fact("NC-18", "M-9")
 def test_a_claim_that_is_not_launched_within_five_minutes_is_given_up() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

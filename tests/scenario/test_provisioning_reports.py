@@ -33,7 +33,7 @@ REJECTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.fact("S-7")
+@pytest.mark.fact("S-7", "E-1")
 def test_pods_that_no_plan_can_be_made_for_are_counted_and_have_an_event() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

@@ -47,7 +47,7 @@ async def until_rebooted(world: AppWorld, before: Node) -> None:
     await world.until(back, within_s=600)
 
 
-@pytest.mark.fact("NC-39a", "W-24", "NC-17")
+@pytest.mark.fact("NC-39a", "W-24", "NC-17", "E-3")
 def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machine_and_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
@@ -151,7 +151,7 @@ def test_a_reserved_node_that_is_still_ill_after_a_reboot_is_replaced_with_its_s
     app_world.run(program, settings=REPAIR)
 
 
-@pytest.mark.fact("NC-39a")
+@pytest.mark.fact("NC-39a", "E-3")
 def test_a_reserved_node_that_does_not_come_back_is_replaced_with_its_slot_held() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)

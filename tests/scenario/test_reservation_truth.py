@@ -84,6 +84,7 @@ async def select(world: AppWorld, term: dict[str, Any]) -> None:
     await world.kube.patch(node_class, change, only_if_unchanged=True)
 
 
+@pytest.mark.fact("aws-10.5.5")
 @pytest.mark.fact(
     "Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5", "AW-13"
 )

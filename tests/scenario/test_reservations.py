@@ -96,7 +96,7 @@ def test_two_clusters_share_a_reservation_and_never_have_more_than_it_has() -> N
 # --- Reserved, then spot, then on-demand ------------------------------------------------------------
 
 
-@pytest.mark.fact("Q-12")
+@pytest.mark.fact("Q-12", "aws-10.5.2")
 def test_reserved_then_spot_then_on_demand() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)

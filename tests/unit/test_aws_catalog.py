@@ -40,7 +40,7 @@ def reserved(*seen: CapacityReservation, node_class: EC2NodeClass | None = None)
     return offerings_of(m5(*seen, node_class=node_class), names.RESERVED)
 
 
-@pytest.mark.fact("R-1", "R-2", "S-48", "Q-16", "aws-4.2.2")
+@pytest.mark.fact("R-1", "R-2", "S-48", "Q-16", "aws-4.2.2", "aws-10.5.6")
 def test_what_is_bought_says_that_it_is_in_no_reservation() -> None:
     found = m5().offerings
     assert [(o.capacity_type, o.zone) for o in found] == [

@@ -43,7 +43,7 @@ def test_a_bound_that_is_not_one_integer_is_refused(values: list[str]) -> None:
         requirement.of("k", Operator.GT, values)
 
 
-@pytest.mark.fact("S-34")
+@pytest.mark.fact("S-34", "X-7")
 @pytest.mark.parametrize(
     ("written", "output"),
     [

@@ -194,7 +194,7 @@ def test_an_offering_must_suit_and_what_it_does_not_say_of_well_known_labels_is_
 # --- What is written --------------------------------------------------------------------------------
 
 
-@pytest.mark.fact("S-34")
+@pytest.mark.fact("S-34", "X-7")
 def test_bounds_of_a_pool_are_written_inclusive() -> None:
     types = [instance_type(f"g{i}", 4, 16, 1.0, labels={"generation": str(i)}) for i in range(1, 6)]
     bounded = requirement.of("generation", Operator.GT, ("2",))

@@ -99,7 +99,7 @@ def test_a_node_makes_room_for_another_by_moving_to_a_slot_that_only_it_can_use(
     assert slots(plan) == {"cr-large": 1, "cr-small": 1}
 
 
-@pytest.mark.fact("aws-4.6.2", "aws-4.6.4", "aws-4.6.4a", "X-4", "R-17", "R-27")
+@pytest.mark.fact("aws-4.6.2", "aws-4.6.4", "aws-4.6.4a", "X-4", "R-17", "R-27", "X-8")
 def test_a_claim_with_a_slot_is_pinned_and_one_without_cannot_reach_any() -> None:
     kept = [reservation("cr-1", "fake-it-5"), reservation("cr-2", "fake-it-6")]
     plan = solve(request([pool("default", fake_types(9, kept))], pods(3, shape(**one_per_node())), kept))
@@ -112,7 +112,7 @@ def test_a_claim_with_a_slot_is_pinned_and_one_without_cannot_reach_any() -> Non
     assert not bought.requirements.get(names.CAPACITY_TYPE).has("reserved")
 
 
-@pytest.mark.fact("Q-14", "R-9")
+@pytest.mark.fact("Q-14", "R-9", "aws-10.5.4")
 def test_a_pod_that_selects_on_demand_never_gets_a_slot_and_one_that_excludes_spot_does() -> None:
     kept = [reservation("cr-1", "fake-it-5", available=2)]
     on_demand = shape(app="od", node_selector=of(is_in(names.CAPACITY_TYPE, "on-demand")))

@@ -28,6 +28,7 @@ def spec(server: LeaseServer) -> dict[str, object]:
     return found
 
 
+@pytest.mark.fact("O-4")
 def test_the_first_leads_and_the_second_waits() -> None:
     async def program() -> None:
         server = LeaseServer(random.Random(1))

@@ -80,6 +80,7 @@ class World:
         return sorted(event.message for event in (await self.kube.list(Event)).items)
 
 
+@pytest.mark.fact("E-5")
 def test_an_event_may_be_said_again_after_a_while() -> None:
     async def program() -> None:
         world = World()
@@ -94,6 +95,7 @@ def test_an_event_may_be_said_again_after_a_while() -> None:
     time.run(program())
 
 
+@pytest.mark.fact("E-5")
 def test_a_flood_of_events_is_cut_and_a_server_that_is_away_costs_only_events() -> None:
     async def program() -> None:
         world = World()

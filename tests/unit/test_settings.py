@@ -66,6 +66,7 @@ def test_the_gate_has_the_name_of_both_documents(name: str) -> None:
     assert (on.planning.reserved_capacity, on.capacity.reserved_capacity) == (True, True)
 
 
+@pytest.mark.fact("aws-10.2")
 def test_every_variable_is_read_by_its_name() -> None:
     found = read(
         {
@@ -184,9 +185,56 @@ def test_the_cluster_must_have_a_name() -> None:
         settings.read({}, {})
 
 
+@pytest.mark.fact("aws-10.2")
 def test_karpenters_settings_that_nothing_acts_on_are_accepted_and_known() -> None:
     environ = NAME | {"LOG_OUTPUT_PATHS": "stdout", "KARPENTER_SERVICE": ""}
     assert read(environ, memory_limit="-1").not_acted_on == ("log-output-paths", "memory-limit")
+
+
+KARPENTERS = {
+    "BATCH_IDLE_DURATION": "1s",
+    "BATCH_MAX_DURATION": "10s",
+    "CLUSTER_CA_BUNDLE": "",
+    "CLUSTER_ENDPOINT": "",
+    "CLUSTER_NAME": "",
+    "DISABLE_DRY_RUN": "false",
+    "DISABLE_LEADER_ELECTION": "false",
+    "HEALTH_PROBE_PORT": "8081",
+    "INTERRUPTION_QUEUE": "",
+    "ISOLATED_VPC": "false",
+    "LEADER_ELECTION_NAMESPACE": "",
+    "LOG_LEVEL": "info",
+    "METRICS_PORT": "8080",
+    "MIN_VALUES_POLICY": "Strict",
+    "PREFERENCE_POLICY": "Respect",
+    "RESERVED_ENIS": "0",
+    "VM_MEMORY_OVERHEAD_PERCENT": "0.075",
+}
+OTHER_DEFAULTS = {"KUBE_CLIENT_BURST", "KUBE_CLIENT_QPS", "LEADER_ELECTION_NAME", "FEATURE_GATES"}
+ACCEPTED = {
+    "AMI_REFRESH_INTERVAL",
+    "AWS_FEATURE_GATES",
+    "CPU_REQUESTS",
+    "DISABLE_CLUSTER_STATE_OBSERVABILITY",
+    "DISABLE_CONTROLLER_WARMUP",
+    "EKS_CONTROL_PLANE",
+    "ENABLE_PROFILING",
+    "ENABLE_ZONAL_SHIFT",
+    "IGNORE_DRA_REQUESTS",
+    "KARPENTER_SERVICE",
+    "LOG_ERROR_OUTPUT_PATHS",
+    "LOG_OUTPUT_PATHS",
+    "MEMORY_LIMIT",
+    "SUBNET_REFRESH_INTERVAL",
+}
+
+
+@pytest.mark.fact("aws-10.2")
+def test_variables_of_karpenter_are_known_with_its_defaults_unless_listed() -> None:
+    defaults = {setting.name.upper().replace("-", "_"): setting.default for setting in settings.TABLE}
+    assert KARPENTERS.items() <= defaults.items()
+    assert set(defaults) >= OTHER_DEFAULTS
+    assert {name.lower().replace("_", "-") for name in ACCEPTED} <= set(settings.NOT_ACTED_ON)
 
 
 def test_no_setting_is_in_the_table_twice() -> None:

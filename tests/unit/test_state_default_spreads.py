@@ -160,6 +160,17 @@ def test_a_plan_spreads_a_deployment_over_zones_because_the_cluster_would() -> N
     assert len(set(zones())) < 3
 
 
+def constraints(*found: dict[str, Any]) -> dict[str, Any]:
+    return {"podTopologySpread": {"defaultConstraints": list(found)}}
+
+
+@pytest.mark.fact("O-3")
+def test_one_key_may_be_required_and_preferred() -> None:
+    both = constraints(DO_NOT_SCHEDULE, DO_NOT_SCHEDULE | {"whenUnsatisfiable": "ScheduleAnyway"})
+    assert len(scheduler_config.read(both).pod_topology_spread.default_constraints) == 2
+
+
+@pytest.mark.fact("O-3")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -179,6 +190,10 @@ def test_a_plan_spreads_a_deployment_over_zones_because_the_cluster_would() -> N
             }
         },
         {"other": {}},
+        constraints(DO_NOT_SCHEDULE | {"matchLabelKeys": ["app"]}),
+        constraints(DO_NOT_SCHEDULE | {"topologyKey": "not a key"}),
+        constraints(DO_NOT_SCHEDULE | {"whenUnsatisfiable": "Perhaps"}),
+        constraints(DO_NOT_SCHEDULE, DO_NOT_SCHEDULE | {"maxSkew": 2}),
     ],
 )
 def test_a_configuration_that_is_not_understood_is_refused(wrong: dict[str, Any]) -> None:

@@ -9,11 +9,12 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from holdfast import errors
-from holdfast.api import documents
+from holdfast.api import documents, metadata
 from holdfast.api.meta import Wire
 from holdfast.api.schema import about
 
 _POLICIES: Final = ("Honor", "Ignore")
+_WHEN_UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
 class DefaultConstraint(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,9 +26,7 @@ class DefaultConstraint(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
     topology_key: Annotated[
         str, msgspec.Meta(min_length=1), about("The label that makes nodes a domain.", min_length=1)
     ]
-    when_unsatisfiable: Annotated[
-        str, about("Whether it is required or a wish.", enum=("DoNotSchedule", "ScheduleAnyway"))
-    ]
+    when_unsatisfiable: Annotated[str, about("Whether it is required or a wish.", enum=_WHEN_UNSATISFIABLE)]
     min_domains: Annotated[
         int | None, about("With fewer domains than this, the emptiest counts as empty.", minimum=1)
     ] = None
@@ -60,6 +59,18 @@ def parse(text: str) -> SchedulerConfig:
 def read(document: dict[str, Any]) -> SchedulerConfig:
     """The configuration that a document of plain values is."""
     try:
-        return msgspec.convert(document, SchedulerConfig)
+        config = msgspec.convert(document, SchedulerConfig)
     except msgspec.ValidationError as error:
         raise errors.InvalidInput(f"the scheduler configuration cannot be read: {error}") from error
+    found: set[tuple[str, str]] = set()
+    for one in config.pod_topology_spread.default_constraints:
+        pair = (one.topology_key, one.when_unsatisfiable)
+        wrong = [finding.message for finding in metadata.labels({one.topology_key: ""}, ())]
+        if one.when_unsatisfiable not in _WHEN_UNSATISFIABLE:
+            wrong.append(f"whenUnsatisfiable must be one of {', '.join(_WHEN_UNSATISFIABLE)}")
+        if pair in found:
+            wrong.append(f"{one.topology_key} with {one.when_unsatisfiable} is there twice")
+        if wrong:
+            raise errors.InvalidInput(f"the scheduler configuration cannot be used: {wrong[0]}")
+        found.add(pair)
+    return config
