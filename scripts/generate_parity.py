@@ -1,8 +1,8 @@
 """Writes docs/parity.md: which tests show which fact of docs/spec.
 
 `make generate` calls it, and `make check` with --check, which writes nothing and fails when the page is
-stale, when an id is unknown, when a fact of a finished area has neither a test nor a reason, or when a
-different one has no test. Every complaint is one line that says what to do.
+stale, when an id is unknown, when a fact has neither a test nor a reason, or when a different one has no
+test. Every complaint is one line that says what to do.
 """
 
 import argparse

@@ -12,22 +12,12 @@ from typing import Final
 
 from paritylib import ParityError
 
-# The areas of the program, as the last column of seed-requirements.md names them.
-AREAS: Final = {
-    "H": "house",
-    "P": "planner",
-    "E": "EC2 door",
-    "K": "Kubernetes door",
-    "R": "provisioning",
-    "D": "keep reservations true",
-}
-
 _HEADING: Final = re.compile(
     r"(?P<level>#{2,}) (?P<number>\d+(?:\.\d+)*)\.? (?P<title>.*?)(?: \[src: .*\])?$"
 )
 _ITEM: Final = re.compile(r"- (?P<id>[A-Z]+-\d+[a-z]?) (?P<text>.*)")
 _NUMBERED: Final = re.compile(r"(?P<id>AW-\d+|\d+(?:\.\d+)+[a-z]?) (?P<text>.*)")
-_ROW: Final = re.compile(r"\| *(?P<id>Q-\d+[a-z]?) *\| *(?P<text>.*?) *\|[^|]*\| *(?P<areas>[^|]*?) *\|$")
+_ROW: Final = re.compile(r"\| *(?P<id>Q-\d+[a-z]?) *\| *(?P<text>.*?) *\|[^|]*\|[^|]*\|$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,6 @@ class Fact:
     section: str  # 7.1
     heading: str  # NodePool spec
     line: int
-    areas: tuple[str, ...] = ()  # letters of AREAS; only requirements have them
 
     @property
     def place(self) -> str:
@@ -67,9 +56,6 @@ def read(spec: Path) -> dict[str, Fact]:
                 wrong.append(
                     f"{fact.place}: {fact.id} is already at {found[fact.id].place}; give it an id of its own"
                 )
-            wrong += [
-                f"{fact.place}: {fact.id} names an unknown area {a}" for a in fact.areas if a not in AREAS
-            ]
             found[fact.id] = fact
     if wrong:
         raise ParityError(wrong)
@@ -95,9 +81,7 @@ def _requirements(page: str, lines: list[Line]) -> Iterator[Fact]:
     """Rows of a table: `| Q-1 | text | seed | H, E |`."""
     for line in lines:
         if match := _ROW.match(line.text):
-            # "E (simulated EC2), D" and "H or R" name two areas each.
-            areas = re.findall(r"\b[A-Z]\b", re.sub(r"\(.*?\)", "", match["areas"]))
-            yield replace(_fact(page, line, match["id"], match["text"]), areas=tuple(areas))
+            yield _fact(page, line, match["id"], match["text"])
 
 
 def _items(page: str, lines: list[Line]) -> Iterator[Fact]:

@@ -1,16 +1,17 @@
-"""docs/parity.md as text: a summary, then every fact with its tests, its reason or *unchecked*.
+"""docs/parity.md as text: a summary, then every fact with its tests and its reason.
 
 Called by `scripts/generate_parity.py`. The same facts, tests and reasons give the same page to the byte.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import cycle, groupby
 from typing import Final
 
 from paritylib import facts
 from paritylib.facts import Fact
-from paritylib.parity import Parity
+from paritylib.parity import DIFFERENT, MISSING, Parity
 
 TITLES: Final = {
     "seed-requirements.md": "The design documents",
@@ -26,10 +27,10 @@ For users who come from Karpenter: what Holdfast does as Karpenter does it, what
 - *shown*: a test of this project names the fact and passes.
 - *different*: Holdfast does something else on purpose; the tests show what it does instead.
 - *missing*: Karpenter does it and Holdfast does not, in whole or in the part that the reason names. Tests, if any, show how it is refused.
-- *unchecked*: no test names the fact. Holdfast may behave as Karpenter does; nothing shows it.
 
 Ids that begin with `W-` or `AW-` are weaknesses of Karpenter: a test that shows one shows that Holdfast does better.
 """
+SHOWN: Final = "shown"
 _WORDS_MAX: Final = 100  # characters
 
 
@@ -63,8 +64,8 @@ def escape(text: str) -> str:
 
 
 def _summary(parity: Parity) -> Iterator[str]:
-    yield "| area | facts | shown | different | missing | unchecked |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    yield "| area | facts | shown | different | missing |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
     for (page, chapter), in_chapter in groupby(
         parity.facts.values(), key=lambda fact: (fact.page, fact.chapter)
     ):
@@ -74,10 +75,8 @@ def _summary(parity: Parity) -> Iterator[str]:
 
 
 def _summary_row(name: str, of_area: list[Fact], parity: Parity) -> str:
-    different = sum(fact.id in parity.different for fact in of_area)
-    missing = sum(fact.id in parity.missing for fact in of_area)
-    settled = sum(parity.is_settled(fact) for fact in of_area)
-    numbers = (len(of_area), settled - different - missing, different, missing, len(of_area) - settled)
+    kinds = Counter(parity.kind(fact.id) or SHOWN for fact in of_area)
+    numbers = (len(of_area), kinds[SHOWN], kinds[DIFFERENT], kinds[MISSING])
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
@@ -96,11 +95,6 @@ def _section(heading: str, in_section: Iterable[Fact], parity: Parity) -> Iterat
 
 
 def _shown_by(fact: Fact, parity: Parity) -> str:
-    if not parity.is_settled(fact):
-        return "*unchecked*"
-    kinds = {"different": parity.different, "missing": parity.missing}
-    parts = [f"*{kind}: {escape(whys[fact.id])}*" for kind, whys in kinds.items() if fact.id in whys]
-    parts += [f"`{test}`" for test in parity.tests.get(fact.id, ())]
-    if to_come := parity.areas_to_come(fact):
-        parts.append(f"*partly; to come: {', '.join(facts.AREAS[area] for area in to_come)}*")
-    return "<br>".join(parts)
+    reason = parity.reasons.get(fact.id)
+    parts = [f"*{reason[0]}: {escape(reason[1])}*"] if reason else []
+    return "<br>".join([*parts, *(f"`{test}`" for test in parity.tests.get(fact.id, ()))])

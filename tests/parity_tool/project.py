@@ -23,7 +23,21 @@ AWS: Final = """\
     ### 1.1 Spec
     1.1.1 Exactly one of `role` and `instanceProfile`.
     """
-NOTHING_FINISHED: Final = "finished = []\n"
+OTHERS: Final = {"Q-1": "not there", "aws-1.1.1": "not there"}
+
+
+def toml(**of_c1: str) -> str:
+    """A parity.toml in which all but C-1 is missing, and C-1 what is given, `different="why"` for example."""
+    kinds = {"different": {}, "missing": dict(OTHERS)}
+    for kind, why in of_c1.items():
+        kinds[kind]["C-1"] = why
+    return "".join(
+        f"[{kind}]\n" + "".join(f'"{fact_id}" = "{why}"\n' for fact_id, why in whys.items())
+        for kind, whys in kinds.items()
+    )
+
+
+ALL_BUT_C1: Final = toml()
 
 
 def write(
@@ -32,7 +46,7 @@ def write(
     seeds: str = SEEDS,
     core: str = CORE,
     aws: str = AWS,
-    toml: str = NOTHING_FINISHED,
+    toml: str = ALL_BUT_C1,
     tests: str = "",
 ) -> Path:
     files = {

@@ -62,14 +62,8 @@ def test_a_subsection_without_numbered_facts_is_one_fact(tmp_path: Path) -> None
     assert found["aws-14.1"].text == "Availability"
 
 
-def test_requirements_name_their_areas_however_the_column_is_worded(tmp_path: Path) -> None:
-    seeds = """\
-        | Q-1 | `a\\|b` | 000 | H, E |
-        | Q-2 | two | 004 | E (simulated EC2), D |
-        | Q-3 | three | 002, open question | H or R |
-        """
-    found = read(project.write(tmp_path, seeds=seeds))
-    assert [found[q].areas for q in ("Q-1", "Q-2", "Q-3")] == [("H", "E"), ("E", "D"), ("H", "R")]
+def test_rows_of_a_table_are_requirements(tmp_path: Path) -> None:
+    found = read(project.write(tmp_path, seeds="| Q-1 | `a\\|b` | 000 | H, E |\n"))
     assert found["Q-1"].text == r"`a\|b`"
 
 
@@ -79,11 +73,6 @@ def test_an_id_given_twice_is_an_error_that_names_both_places(tmp_path: Path) ->
         paritylib.ParityError, match=r"core\.md:2: C-1 is already at docs/spec/karpenter-core\.md:1"
     ):
         read(root)
-
-
-def test_an_unknown_area_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(paritylib.ParityError, match="Q-1 names an unknown area Z"):
-        read(project.write(tmp_path, seeds="| Q-1 | one | 000 | Z |\n"))
 
 
 def test_ids_sort_as_people_count() -> None:

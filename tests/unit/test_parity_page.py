@@ -1,5 +1,7 @@
 """The cells of docs/parity.md: short, and nothing in them breaks the table or changes the page's shape."""
 
+from pathlib import Path
+
 import pytest
 
 from paritylib import page
@@ -34,3 +36,14 @@ def test_a_cut_through_code_closes_the_code() -> None:
 )
 def test_markdown_in_a_fact_stays_text(text: str, cell: str) -> None:
     assert page.first_words(text) == cell
+
+
+def test_readme_and_scope_have_the_counts_of_the_page() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    (row,) = [line for line in (docs / "parity.md").read_text().splitlines() if line.startswith("| **all**")]
+    facts, shown, different, missing = (cell.strip() for cell in row.split("|")[2:-1])
+    readme, scope = (docs.parent / "README.md").read_text(), (docs / "scope.md").read_text()
+    assert f"lists {facts} behaviours" in readme
+    assert f"{shown} are shown by tests, {different} are different on purpose" in readme
+    assert f"and {missing} are missing" in readme
+    assert f"{missing} of {facts} facts" in scope
