@@ -9,6 +9,7 @@ import pytest
 from holdfast import names
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
+from holdfast.model import requirements
 from holdfast.model.offerings import InstanceType
 from planner_builders import (
     NANO,
@@ -123,6 +124,18 @@ def test_zones_with_fewer_nodes_of_the_node_pool_come_first(packing: Packing) ->
     full = [node(f"n{n}", cpu=1, zone="z1", pods=running(1, shape(1000), f"old{n}")) for n in range(3)]
     full.append(node("n3", cpu=1, zone="z2", pods=running(1, shape(1000), "old3")))
     assert zones(5, packing, nodes=tuple(full)) == {"z2": 2, "z3": 3}
+
+
+@pytest.mark.parametrize("packing", BOTH)
+def test_nodes_of_the_plan_that_have_to_be_in_one_zone_count_for_the_spread(packing: Packing) -> None:
+    fixed = shape(
+        1000, app="fixed", node_selector=requirements.of(is_in(names.ZONE, "z1")), **one_per_node("fixed")
+    )
+    free = shape(1500, app="free", **one_per_node("free"))
+    asked = request(
+        [pool("default", [SMALL], ON_DEMAND)], (*pods(2, fixed, "a"), *pods(4, free, "b")), packing=packing
+    )
+    assert Counter(claim.zone for claim in solve(asked).claims) == {"z1": 2, "z2": 2, "z3": 2}
 
 
 @pytest.mark.parametrize("packing", BOTH)

@@ -22,12 +22,15 @@ def spread(p: Problem, nodes: Nodes) -> None:
     for i, (t, rows) in enumerate(zip(nodes.template, nodes.rows, strict=True)):
         if p.templates[t].kind == BOUGHT:
             alike[t, id(rows)].append(i)
+    open_ = []
     for (t, _), found in alike.items():
-        template = p.templates[t]
-        tied = _tied(template.rows, nodes.rows[found[0]])
+        tied = _tied(p.templates[t].rows, nodes.rows[found[0]])
         if len(tied) == 1:
-            continue
-        counts = there[p.pools[template.pool].name]
+            there[p.pools[p.templates[t].pool].name][next(iter(tied))] += len(found)
+        else:
+            open_.append((t, found, tied))
+    for t, found, tied in open_:
+        counts = there[p.pools[p.templates[t].pool].name]
         fewest = [(counts[zone], k, zone, row) for k, (zone, row) in enumerate(tied.items())]
         heapq.heapify(fewest)
         for i in found:
