@@ -1,13 +1,10 @@
 """Slots in a plan: every free one is used before anything is bought, and none is ever oversold."""
 
-import time
 from collections import Counter
 
 import pytest
 
-from bench import workloads
 from holdfast import names
-from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.plan import Plan, ReasonCode
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
@@ -166,23 +163,3 @@ def test_a_full_reservation_is_never_planned_into_and_is_named_as_the_reason() -
     assert not plan.claims
     assert [reason.code for reason in plan.unplaced[0].reasons] == [ReasonCode.WAITS_FOR_SLOT]
     assert plan.unplaced[0].reasons[0].subject == "cr-1"
-
-
-@pytest.mark.fact("Q-32")
-def test_reservations_cost_a_plan_a_bounded_part_of_its_time() -> None:
-    """Processor time, the least of several runs, so that other programs do not count. `make bench` has the figures."""
-    pending = workloads.views(workloads.mix(2_000))
-
-    def least_s(count: int) -> float:
-        kept = [reservation(f"cr-{i:03d}", f"fake-it-{i % 100}", f"z{i % 3 + 1}") for i in range(count)]
-        asked, memory = request([pool("default", fake_types(100, kept))], pending, kept), Memory()
-        plan, times = solve(asked, memory), []
-        assert sum(claim.slot is not None for claim in plan.claims) == count
-        for _ in range(4):
-            began_s = time.process_time()
-            solve(asked, memory)
-            times.append(time.process_time() - began_s)
-        return min(times)
-
-    without = least_s(0)
-    assert least_s(20) < 6 * without
