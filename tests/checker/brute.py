@@ -1,8 +1,9 @@
-"""Rules that search: did the plan overlook a place for a pod, or a slot that was paid for?
+"""Rules that search: did the plan overlook capacity for a pod, a slot that was paid for, or a preference?
 
-`placeable` takes each unplaced pod by itself and leaves all others where the plan has them. Pods whose place
-depends on other pods are reported under a name of their own, `placeable-topology`: upstream pins such a pod
-to the emptiest domain and gives up if that fails (S-79), so a finding there may be upstream's behaviour.
+Each takes a pod by itself and leaves all others where the plan has them. Capacity only shrinks while pods are placed, and so
+does what anti-affinity and hostname spreads allow: what suits the pod in the end suited it when it was placed. Affinity and
+spreads over zones depend on the order. Findings about such pods have a name of their own: `placeable-topology`, and
+`...-by-order`, which are remarks and no violations.
 `exhaustive` is the same question asked without any cleverness, for tiny cases: write the pod into the plan
 in every way there is, and check the plan.
 """
@@ -11,10 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from checker import labels, machines, openings, writing
+from checker import machines, openings, preferences, writing
 from checker.case import Case, Place, Violation, build
 from checker.labels import Expression
+from checker.machines import Machine
+from checker.preferences import Rung
 from checker.shapes import Shape
+from checker.workloads import Pod
 from checker.world import Pool, World
 from holdfast import names
 
@@ -24,34 +28,44 @@ TINY_PODS: Final = 4
 
 
 def placeable(case: Case) -> Iterator[Violation]:
-    """placeable, placeable-topology: no unplaced pod could be placed as things are in the end."""
-    seen: set[Shape] = set()
-    for one in case.plan["unplaced"]:
-        pod = case.world.pods.get(one["pod"])
-        if pod is None or pod.shape in seen:
+    """placeable, placeable-topology: no pod is left out or waits that could be placed as things are in the end; one that
+    waits, on a node that exists or in a slot."""
+    seen: set[tuple[Shape, bool]] = set()
+    for one in case.plan["unplaced"] + case.plan["waiting"]:
+        pod, waits = case.world.pods.get(one["pod"]), "until" in one
+        if pod is None or (pod.shape, waits) in seen:
             continue
-        seen.add(pod.shape)
-        where = next(found_places(case, pod.shape), None)
+        seen.add((pod.shape, waits))
+        where = next(found_places(case, preferences.required(case, pod.shape), slots_only=waits), None)
         if where is not None:
-            rule = "placeable-topology" if _depends(pod.shape) else "placeable"
+            tied = pod.shape.spreads or pod.shape.affinity or pod.shape.anti_affinity
+            rule = "placeable-topology" if tied else "placeable"
             yield Violation(rule, f"{pod.name} could go on {where}")
 
 
-def _depends(shape: Shape) -> bool:
-    return bool(shape.spreads or shape.affinity or shape.anti_affinity)
+def _is_tied(case: Case, shape: Shape) -> bool:
+    """Whether its constraints may suit a node in the end which they did not suit before: the emptiest zone changes, neighbours
+    come, and a claim that could be in any zone keeps pods with anti-affinity out of all of them until its zone is settled."""
+    if shape.affinity or any(one.key != names.HOSTNAME for one in shape.spreads):
+        return True
+    over_zones = [one for one in shape.anti_affinity if one.key != names.HOSTNAME]
+    return bool(over_zones) and any(
+        one.place.node is None and any(case.is_neighbour(wanted, one.pod.shape) for wanted in over_zones)
+        for one in case.located()
+    )
 
 
-def found_places(case: Case, shape: Shape) -> Iterator[str]:
+def found_places(case: Case, rung: Rung, *, slots_only: bool = False, claims: bool = True) -> Iterator[str]:
     for place in case.nodes():
-        if openings.on_node(case, shape, place):
+        if openings.on_node(case, rung, place):
             yield f"node {place.name}"
-    for place in case.claims():
-        yield from (place.name for _ in openings.on_claim(case, shape, place))
-    terms = openings.reachable_terms(shape)
+    for place in case.claims() if claims else ():
+        if not slots_only or place.claim.get("slot"):
+            yield from (place.name for _ in openings.on_claim(case, rung, place))
     for pool in case.world.pools.values():
         room = openings.room(case, pool, pessimistic=True)
-        for reserved in (True, False):
-            for place in openings.fresh(case, shape, pool, room, terms, reserved=reserved):
+        for reserved in (True,) if slots_only else (True, False):
+            for place in openings.fresh(case, rung, pool, room, reserved=reserved):
                 yield f"a new node of {pool.name}: {_machine(place)}"
 
 
@@ -63,38 +77,136 @@ def _machine(place: Place) -> str:
     return f"{machine.instance_type} in {machine.offering.zone}, {slot}"
 
 
+# --- what was launched beside free capacity ---------------------------------------------------------
+
+
 def paid_slots(case: Case) -> Iterator[Violation]:
     """paid-slot-left: nothing is bought for pods of which each could have had a free slot to itself."""
-    if not case.world.settings.get("reservedBeforeWeight", True):
-        return
-    known: dict[Shape, str | None] = {}
+    if case.world.settings.get("reservedBeforeWeight", True):
+        bought = [place for place in case.claims() if place.claim.get("slot") is None]
+        for place, where, tied in _beside(case, bought, _free_slot):
+            rule = "paid-slot-left-by-order" if tied else "paid-slot-left"
+            yield Violation(rule, f"{place.name} was bought although there was {where}")
+
+
+def whole_claims(case: Case) -> Iterator[Violation]:
+    """paid-slot-left: no node is bought that could be in a free slot of its own NodePool with all of its pods."""
+    left = case.slots_left()
     for place in case.claims():
-        if place.claim.get("slot") is not None or not place.planned:
+        pool = place.pool
+        assert pool is not None
+        if place.claim.get("slot") or pool.limits or any(one.min_values for one in pool.requirements):
             continue
+        for machine in machines.launchable(case.pool_machines[pool.name]):
+            found = machine.reservation
+            if found is not None and left[found.id] > 0 and _moves(case, place, machine):
+                yield Violation("paid-slot-left", f"{place.name} could be in {found.id}")
+                break
+
+
+def _moves(case: Case, place: Place, machine: Machine) -> bool:
+    """Whether all pods of a claim suit this machine as well, in the same domains and without giving up preferences."""
+    assert place.pool is not None
+    shapes = [pod.shape for pod in place.planned]
+    moved = replace(place, machines=[machine], chosen=machine)
+    keys = {key for shape in shapes for key in openings.keys(case, shape)}
+    anything = openings.Way((), ())
+    return (
+        all(moved.domain(key) == place.domain(key) for key in keys)
+        and any(openings.fitting(case, place.pool, [machine], anything, shapes))
+        and all(
+            any(machines.surely(machine, way.wanted) for way in openings.ways(case, Rung(shape)))
+            for shape in set(shapes)
+        )
+        and all(
+            preferences.level(case, pod, moved) <= preferences.level(case, pod, place)
+            for pod in place.planned
+        )
+    )
+
+
+def free_nodes(case: Case) -> Iterator[Violation]:
+    """node-left: nothing is launched for pods of which each suits a node that exists."""
+    for place, where, tied in _beside(case, case.claims(), _free_node):
+        rule = "node-left-by-order" if tied else "node-left"
+        yield Violation(rule, f"{place.name} was launched although there was {where}")
+
+
+Find: TypeAlias = Callable[[Case, Rung], str | None]
+
+
+def _beside(case: Case, claims: list[Place], find: Find) -> Iterator[tuple[Place, str, bool]]:
+    """The claims whose every pod could have had what `find` looks for, without giving up more preferences; and whether it
+    depends on the order in which pods were placed."""
+    known: dict[tuple[Shape, str], tuple[str, bool] | None] = {}
+    for place in claims:
+        instead = []
         for pod in place.planned:
-            if pod.shape not in known:
-                known[pod.shape] = _free_slot(case, pod.shape)
-        slots = [known[pod.shape] for pod in place.planned]
-        if None not in slots:
-            yield Violation("paid-slot-left", f"{place.name} was bought although there was {slots[0]}")
+            key = pod.shape, place.name if _looks_at_others(case, pod.shape) else ""
+            if key not in known:
+                known[key] = _instead(case, pod, place, find)
+            instead.append(known[key])
+            if instead[-1] is None:
+                break
+        found = [one for one in instead if one is not None]
+        if found and len(found) == len(instead):
+            yield place, found[0][0], any(tied for _, tied in found)
 
 
-def _free_slot(case: Case, shape: Shape) -> str | None:
-    """A free slot that a planner would surely try first: without preferences, neighbours or a choice
-    between alternatives there is nothing that could come before it."""
-    if _depends(shape) or shape.prefers or len(list(openings.ways(case, shape, shape.terms))) > 1:
-        return None
+def _looks_at_others(case: Case, shape: Shape) -> bool:
+    """Whether its answer is another on another node."""
+    tied = shape.spreads or shape.affinity or shape.anti_affinity
+    return bool(tied or len(preferences.rungs(case, shape)) > 1)
+
+
+def _instead(case: Case, pod: Pod, place: Place, find: Find) -> tuple[str, bool] | None:
+    """Capacity that comes before what the pod was given, on the rung that its node satisfies or on one before."""
+    rungs, others = preferences.rungs(case, pod.shape), case
+    if _looks_at_others(case, pod.shape):
+        others = case.without(pod)
+    for rung in rungs[: preferences.level(case, pod, place) + 1]:
+        where = find(others, rung)
+        if where is not None:
+            return where, _is_tied(case, rung.shape)
+    return None
+
+
+def _free_slot(case: Case, rung: Rung) -> str | None:
     for pool in case.world.pools.values():
-        if any(one.min_values is not None for one in pool.requirements) or _discourages(pool, shape):
+        if any(one.min_values is not None for one in pool.requirements):
             continue
         room = openings.room(case, pool, pessimistic=True)
-        for place in openings.fresh(case, shape, pool, room, shape.terms, reserved=True):
+        for place in openings.fresh(case, rung, pool, room, reserved=True):
             return f"{_machine(place)} of {pool.name}"
     return None
 
 
-def _discourages(pool: Pool, shape: Shape) -> bool:
-    return bool(labels.untolerated(shape.tolerations, pool.taints, preferences=True))
+def _free_node(case: Case, rung: Rung) -> str | None:
+    return next((f"node {place.name}" for place in case.nodes() if openings.on_node(case, rung, place)), None)
+
+
+def preferences_kept(case: Case) -> Iterator[Violation]:
+    """preference-dropped: no pod gives up a preference while some node, slot or launch would satisfy it. A packing may limit
+    the size of its claims, so that a pod could have joined one of them is no proof."""
+    known: set[tuple[Shape, int]] = set()
+    for place in case.places:
+        for pod in place.planned:
+            level = preferences.level(case, pod, place)
+            if level == 0 or (pod.shape, level) in known:
+                continue
+            known.add((pod.shape, level))
+            others = case.without(pod)
+            for rung in preferences.rungs(case, pod.shape)[:level]:
+                where = next(found_places(others, rung, claims=False), None)
+                if where is not None:
+                    rule = (
+                        "preference-dropped-by-order" if _is_tied(case, rung.shape) else "preference-dropped"
+                    )
+                    yield Violation(rule, f"{pod.name} on {place.name} prefers {where}")
+                    break
+
+
+# --- the same without cleverness --------------------------------------------------------------------
 
 
 def exhaustive(case: Case, check: Check) -> Iterator[Violation]:
@@ -108,7 +220,7 @@ def exhaustive(case: Case, check: Check) -> Iterator[Violation]:
     before = set(check(world, dict(case.plan)))
     for one in case.plan["unplaced"]:
         pod = world.pods.get(one["pod"])
-        if pod is None or _depends(pod.shape) or pod.shape.prefers:
+        if pod is None or pod.shape.spreads or pod.shape.affinity or pod.shape.invalid:
             continue
         for plan, where in _variants(case, pod.name):
             if not set(check(world, plan)) - before:
@@ -135,7 +247,7 @@ def _variants(case: Case, pod: str) -> Iterator[tuple[dict[str, Any], str]]:
 def single_claims(case: Case, pool: Pool, pod: str) -> Iterator[dict[str, Any]]:
     """A claim for the pod alone that can become one machine only, for each machine of the pool."""
     shape = case.world.pods[pod].shape
-    for way in openings.ways(case, shape, shape.terms):
+    for way in openings.ways(case, preferences.required(case, shape)):
         for machine in machines.launchable(case.pool_machines[pool.name]):
             narrowed = machines.narrow(machine, way.wanted)
             if narrowed is not None and narrowed.offering is not None:

@@ -5,7 +5,7 @@ nothing to ask about it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from checker import labels, machines
@@ -73,11 +73,12 @@ class Case:
     places: list[Place]
     # What was worked out once: who matches a selector, and which DaemonSets a type of a pool gets.
     _matches: dict[tuple[Selector, Shape], bool] = field(default_factory=dict)
+    rungs_of: dict[Shape, list[Any]] = field(default_factory=dict)
     daemons_of: dict[tuple[str, str, frozenset[str]], list[Shape]] = field(default_factory=dict)
 
     def located(self) -> Iterator[Located]:
         for place in self.places:
-            yield from (Located(pod, place, False) for pod in place.bound)
+            yield from (Located(pod, place, False) for pod in place.bound if not pod.leaving)
             yield from (Located(pod, place, True) for pod in place.planned)
 
     def claims(self) -> list[Place]:
@@ -85,6 +86,16 @@ class Case:
 
     def nodes(self) -> list[Place]:
         return [place for place in self.places if place.node is not None]
+
+    def without(self, pod: Pod) -> "Case":
+        """The same without one of the planned pods; a claim that has no other pod is gone as well."""
+        places = []
+        for place in self.places:
+            if pod not in place.planned:
+                places.append(place)
+            elif place.node is not None or len(place.planned) > 1:
+                places.append(replace(place, planned=[one for one in place.planned if one is not pod]))
+        return replace(self, places=places)
 
     def slots_left(self) -> dict[str, int]:
         """Free slots by id, less those that the places hold."""
@@ -129,7 +140,8 @@ def build(world: World, plan: Plan) -> Case:
     on_nodes = {one["name"]: one["pods"] for one in plan.get("nodes", ())}
     places = [_node(world, node, bound.get(node.name, []), on_nodes) for node in world.nodes.values()]
     for index, claim in enumerate(plan.get("claims", ())):
-        if claim["nodePool"] in world.pools:
+        pool = world.pools.get(claim["nodePool"])
+        if pool is not None and pool.opens:
             places.append(_claim(world, index, claim, pool_machines[claim["nodePool"]]))
     return Case(world, per_pod(plan), world.reservations(), pool_machines, places)
 

@@ -1,7 +1,7 @@
 """What can be bought and what is reserved: the Catalog document, read.
 
-A reservation is written as an offering of its type, or in a list of its own; either way it becomes one
-reserved offering. Whether a class may use it is asked elsewhere (`world`).
+A reservation is written as an offering of its type, or in a list of its own, or in both: then the offering names it by
+its id. Either way it becomes one reserved offering. Whether a class may use it is asked elsewhere (`world`).
 """
 
 import datetime as dt
@@ -66,15 +66,29 @@ class InstanceType:
     capacity: Resources
     allocatable: Resources
     offerings: tuple[Offering, ...]
+    volume_limits: Mapping[str, int]  # by storage driver; others are unlimited
 
     def reserved(self) -> Iterable[tuple[Offering, Reservation]]:
         return ((one, one.reservation) for one in self.offerings if one.reservation is not None)
 
 
 def read(spec: Mapping[str, Any], now: dt.datetime) -> dict[str, InstanceType]:
-    listed = [reservation(one, now) for one in spec.get("reservations") or ()]
-    types = [_instance_type(one, now) for one in spec.get("instanceTypes") or ()]
-    return {one.name: _with_reservations(one, listed) for one in types}
+    """The instance types by name. With the feature gate off, no type has a reserved offering (Q-33)."""
+    listed = {one["id"]: one for one in spec.get("reservations") or ()}
+    types = [_instance_type(one, listed, now) for one in spec.get("instanceTypes") or ()]
+    if (spec.get("settings") or {}).get("reservedCapacity", True):
+        named = {found.id for one in types for _, found in one.reserved()}
+        others = [reservation(one, now) for one in listed.values() if one["id"] not in named]
+        types = [_with_reservations(one, others, _zone_ids(spec)) for one in types]
+    else:
+        types = [replace(t, offerings=tuple(o for o in t.offerings if not o.reservation)) for t in types]
+    return {one.name: one for one in types}
+
+
+def _zone_ids(spec: Mapping[str, Any]) -> dict[str, str]:
+    offerings = [o for one in spec.get("instanceTypes") or () for o in one.get("offerings") or ()]
+    places = [*offerings, *(spec.get("reservations") or ())]
+    return {one["zone"]: one["zoneID"] for one in places if one.get("zoneID")}
 
 
 def reservation(wire: Mapping[str, Any], now: dt.datetime) -> Reservation:
@@ -85,7 +99,7 @@ def reservation(wire: Mapping[str, Any], now: dt.datetime) -> Reservation:
         zone=wire["zone"],
         owner=wire.get("ownerID", ""),
         tags=wire.get("tags") or {},
-        criteria=wire.get("instanceMatchCriteria", ""),
+        criteria=wire.get("instanceMatchCriteria", "open"),
         interruptible=bool(wire.get("interruptible")),
         available=int(wire["available"] if "available" in wire else wire["total"]),
         healthy=_healthy(wire, now),
@@ -103,7 +117,9 @@ def _healthy(wire: Mapping[str, Any], now: dt.datetime) -> bool:
     return begun and lasts and bool(wire.get("state", "active") == "active")
 
 
-def _instance_type(wire: Mapping[str, Any], now: dt.datetime) -> InstanceType:
+def _instance_type(
+    wire: Mapping[str, Any], listed: Mapping[str, Mapping[str, Any]], now: dt.datetime
+) -> InstanceType:
     capacity = quantities.resources(wire["capacity"])
     found = {labels.name(key): _values(value) for key, value in (wire.get("labels") or {}).items()}
     return InstanceType(
@@ -111,7 +127,8 @@ def _instance_type(wire: Mapping[str, Any], now: dt.datetime) -> InstanceType:
         labels=found | {names.INSTANCE_TYPE: frozenset({wire["name"]})},
         capacity=capacity,
         allocatable=allocatable(capacity, quantities.resources(wire.get("overhead"))),
-        offerings=tuple(_offering(one, wire["name"], now) for one in wire.get("offerings") or ()),
+        offerings=tuple(_offering(one, wire["name"], listed, now) for one in wire.get("offerings") or ()),
+        volume_limits=wire.get("volumeLimits") or {},
     )
 
 
@@ -128,10 +145,14 @@ def allocatable(capacity: Resources, overhead: Resources) -> Resources:
     return left
 
 
-def _offering(wire: Mapping[str, Any], type_name: str, now: dt.datetime) -> Offering:
+def _offering(
+    wire: Mapping[str, Any], type_name: str, listed: Mapping[str, Mapping[str, Any]], now: dt.datetime
+) -> Offering:
     found = None
     if "reservation" in wire:
-        found = reservation({"instanceType": type_name, "zone": wire["zone"]} | wire["reservation"], now)
+        inside = wire["reservation"]
+        defined = {**listed.get(inside["id"], {}), **inside}
+        found = reservation({"instanceType": type_name, "zone": wire["zone"], **defined}, now)
     count = found.available if found else _count(wire.get("available", "unlimited"))
     healthy = bool(wire.get("healthy", True)) and (found is None or found.healthy)
     return Offering(
@@ -148,16 +169,17 @@ def _count(wire: Any) -> int:
     return 2**32 - 1 if wire == "unlimited" else int(wire)
 
 
-def _with_reservations(one: InstanceType, listed: Iterable[Reservation]) -> InstanceType:
-    added = [_reserved(one, found) for found in listed if found.instance_type == one.name]
+def _with_reservations(
+    one: InstanceType, listed: Iterable[Reservation], zone_ids: Mapping[str, str]
+) -> InstanceType:
+    added = [_reserved(found, zone_ids) for found in listed if found.instance_type == one.name]
     return replace(one, offerings=(*one.offerings, *added))
 
 
-def _reserved(one: InstanceType, found: Reservation) -> Offering:
-    zone_ids = [offering.zone_id for offering in one.offerings if offering.zone == found.zone]
+def _reserved(found: Reservation, zone_ids: Mapping[str, str]) -> Offering:
     return Offering(
         zone=found.zone,
-        zone_id=zone_ids[0] if zone_ids else None,
+        zone_id=zone_ids.get(found.zone),
         capacity_type=names.RESERVED,
         price=None,
         launchable=found.healthy and found.available > 0,

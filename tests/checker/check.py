@@ -5,16 +5,18 @@ Independent of the planner on purpose: it reads the documents of docs/scenario.m
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from checker import (
     brute,
     case,
+    preferences,
     rules_claims,
     rules_limits,
     rules_pods,
     rules_slots,
     rules_topology,
+    rules_waiting,
     world,
 )
 from checker.case import Case, Plan, Violation
@@ -26,7 +28,8 @@ Rule: TypeAlias = Callable[[Case], Iterator[Violation]]
 RULES: Final[tuple[Rule, ...]] = (
     rules_pods.once,
     rules_pods.explained,
-    rules_pods.waiting,
+    rules_waiting.waiting,
+    rules_waiting.strict,
     rules_pods.nodes_exist,
     rules_pods.taints,
     rules_pods.selectors,
@@ -56,22 +59,57 @@ RULES: Final[tuple[Rule, ...]] = (
     rules_limits.cost,
 )
 # What a plan must not overlook.
-PROMISES: Final[tuple[Rule, ...]] = (brute.placeable, brute.paid_slots)
+PROMISES: Final[tuple[Rule, ...]] = (
+    brute.placeable,
+    brute.paid_slots,
+    brute.whole_claims,
+    brute.free_nodes,
+    brute.preferences_kept,
+)
 
 
 def check(documents: Documents, plan: Plan) -> list[Violation]:
     """Everything that is wrong with the plan, sorted."""
-    known = world.read(documents)
-    looked_at = case.build(known, plan)
+    return judge(documents, plan).violations
+
+
+class Verdict(NamedTuple):
+    violations: list[Violation]
+    remarks: list[
+        Violation
+    ]  # what may be worse than possible, or follows from the order in which pods were placed
+
+
+def judge(documents: Documents, plan: Plan) -> Verdict:
+    looked_at = case.build(world.read(documents), plan)
     found = {violation for rule in (*RULES, *PROMISES) for violation in rule(looked_at)}
     found.update(brute.exhaustive(looked_at, faults))
-    return sorted(found)
+    remarks = {one for one in found if one.rule.endswith("-by-order")}
+    return Verdict(sorted(found - remarks), sorted(remarks))
 
 
 def faults(known: World, plan: Plan) -> list[Violation]:
     """What the plan does wrong, without asking what it overlooked."""
     looked_at = case.build(known, plan)
     return sorted({violation for rule in RULES for violation in rule(looked_at)})
+
+
+def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list[Violation]:
+    """preferences-fewer: a cheaper packing keeps as many preferences as first fit: of each kind of pod, as many have given up
+    so many of them or fewer. A plan that leaves fewer pods out need not."""
+    known = world.read(documents)
+    ours, theirs = case.build(known, plan), case.build(known, first_fit)
+    if preferences.left_out(ours) < preferences.left_out(theirs):
+        return []
+    before, now = preferences.levels(theirs), preferences.levels(ours)
+    return [
+        Violation(
+            "preferences-fewer",
+            f"{shape.namespace} {sorted(shape.labels.items())}: {counts} became {now[shape]}",
+        )
+        for shape, counts in before.items()
+        if any(after < count for after, count in zip(now[shape], counts, strict=True))
+    ]
 
 
 def difference(first: Plan, second: Plan) -> list[Violation]:

@@ -13,6 +13,7 @@ from holdfast.api import aws
 Value: TypeAlias = str | None
 Taint: TypeAlias = Mapping[str, Any]
 
+NODE_NAME: Final = "field metadata.name"  # what matchFields look at; no label has such a key
 ABSENT: Final = frozenset[Value]({None})
 # Keys that a node gets from its type, its offering or its pool, and from nobody else.
 WELL_KNOWN: Final = names.WELL_KNOWN_LABELS | {aws.ZONE_ID, *aws.SELECTABLE_LABELS}

@@ -6,7 +6,7 @@ the scenario mentions is possible, and one that it does not mention.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from checker import labels, quantities
 from checker.catalog import InstanceType, Offering, Reservation
@@ -23,6 +23,7 @@ class Machine:
     capacity: Resources
     instance_type: str
     offering: Offering | None  # None: it exists already
+    volume_limits: Mapping[str, int] = field(default_factory=dict)
 
     def values(self, key: str) -> frozenset[Value]:
         return self.labels.get(key, ABSENT)
@@ -35,12 +36,16 @@ class Machine:
 def of_node(node: Node) -> Machine:
     found = {key: frozenset[Value]({value}) for key, value in node.labels.items()}
     found.setdefault(names.HOSTNAME, frozenset({node.name}))
+    found[labels.NODE_NAME] = frozenset({node.name})
     type_name = node.labels.get(names.INSTANCE_TYPE, "")
-    return Machine(found, node.allocatable, node.capacity, type_name, None)
+    return Machine(found, node.allocatable, node.capacity, type_name, None, node.volume_limits)
 
 
 def of_pool(world: World, pool: Pool) -> list[Machine]:
-    """Every machine that the pool allows and its class may use, whether it can be launched now or not."""
+    """Every machine that the pool allows and its class may use, whether it can be launched now or not; none where the pool
+    opens no nodes."""
+    if not pool.opens:
+        return []
     decided: dict[str, frozenset[Value]] = {key: frozenset({value}) for key, value in pool.labels.items()}
     found = []
     for one in world.types.values():
@@ -60,7 +65,7 @@ def _machine(
     for requirement in pool.requirements:
         if requirement.key not in known and requirement.key not in labels.WELL_KNOWN:
             known[requirement.key] = frozenset(world.mentioned[requirement.key]) | ABSENT
-    return Machine(known, one.allocatable, one.capacity, one.name, offering)
+    return Machine(known, one.allocatable, one.capacity, one.name, offering, one.volume_limits)
 
 
 def narrow(machine: Machine, wanted: Iterable[Expression]) -> Machine | None:

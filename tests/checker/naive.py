@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from checker import case, openings, world, writing
+from checker import case, openings, preferences, world, writing
 from checker.case import Case, Place
+from checker.preferences import Rung
 from checker.shapes import Shape
 from checker.workloads import Pod
 from checker.world import Documents, Pool
@@ -33,7 +34,8 @@ def _one_round(looked_at: Case, pods: list[Pod]) -> list[Pod]:
     left: list[Pod] = []
     failed: set[Shape] = set()
     for pod in pods:
-        place = None if pod.shape in failed else next(_places(looked_at, pod.shape), None)
+        tried = [] if pod.shape in failed else preferences.rungs(looked_at, pod.shape)
+        place = next((place for rung in tried for place in _places(looked_at, rung)), None)
         if place is None:
             failed.add(pod.shape)
             left.append(pod)
@@ -43,26 +45,25 @@ def _one_round(looked_at: Case, pods: list[Pod]) -> list[Pod]:
     return left
 
 
-def _places(looked_at: Case, shape: Shape) -> Iterator[Place]:
+def _places(looked_at: Case, rung: Rung) -> Iterator[Place]:
     for place in sorted(looked_at.nodes(), key=lambda place: place.name):
-        if openings.on_node(looked_at, shape, place):
+        if openings.on_node(looked_at, rung, place):
             yield place
-    yield from _new(looked_at, shape)
+    yield from _new(looked_at, rung)
     for place in looked_at.claims():
-        yield from openings.on_claim(looked_at, shape, place)
+        yield from openings.on_claim(looked_at, rung, place)
 
 
-def _new(looked_at: Case, shape: Shape) -> Iterator[Place]:
+def _new(looked_at: Case, rung: Rung) -> Iterator[Place]:
     """A free slot first, then whatever can be bought; or pool by pool where weight comes first."""
     pools = sorted(looked_at.world.pools.values(), key=lambda pool: (-pool.weight, pool.name))
     if looked_at.world.settings.get("reservedBeforeWeight", True):
         order = [(pool, reserved) for reserved in (True, False) for pool in pools]
     else:
         order = [(pool, reserved) for pool in pools for reserved in (True, False)]
-    terms = openings.reachable_terms(shape)
     for pool, reserved in order:
         room = openings.room(looked_at, pool, pessimistic=False)
-        yield from openings.fresh(looked_at, shape, pool, room, terms, reserved=reserved)
+        yield from openings.fresh(looked_at, rung, pool, room, reserved=reserved)
 
 
 def _put(looked_at: Case, place: Place, pod: Pod) -> None:

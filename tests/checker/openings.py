@@ -12,8 +12,9 @@ from itertools import product
 
 from checker import admission, daemons, labels, machines, quantities, rules_claims, rules_limits, rules_pods
 from checker.case import Case, Place
-from checker.labels import Expression, Term
+from checker.labels import Expression, Taint, Term
 from checker.machines import Machine
+from checker.preferences import Rung
 from checker.quantities import Resources
 from checker.shapes import Shape
 from checker.world import Pool
@@ -25,55 +26,56 @@ class Way:
     """One reading of what a pod asks: an alternative of its node affinity, and of each of its volumes."""
 
     term: Term
-    volumes: Term
+    volumes: Term  # and the preferred node term, if one is kept: both are asked of the node alone
 
     @property
     def wanted(self) -> Term:
         return self.term + self.volumes
 
 
-def ways(case: Case, shape: Shape, terms: Iterable[Term]) -> Iterator[Way]:
+def ways(case: Case, rung: Rung) -> Iterator[Way]:
+    shape = rung.shape
+    if shape.invalid:
+        return
     found = [case.world.storage.volumes.get(f"{shape.namespace}/{claim}") for claim in shape.volumes]
     if None in found:
         return
     alternatives = [volume.terms or ((),) for volume in found if volume is not None]
-    for term, *chosen in product(terms, *alternatives):
-        yield Way(term, tuple(one for part in chosen for one in part))
+    for term, *chosen in product(shape.terms, *alternatives):
+        yield Way(term, tuple(one for part in chosen for one in part) + rung.extra)
 
 
-def reachable_terms(shape: Shape) -> tuple[Term, ...]:
-    """Alternatives that a planner surely tries by themselves: while there are preferences too, upstream
-    drops alternatives first, so only the last is ever tried without them (S-28)."""
-    return shape.terms[-1:] if shape.prefers else shape.terms
-
-
-def on_node(case: Case, shape: Shape, place: Place) -> bool:
+def on_node(case: Case, rung: Rung, place: Place) -> bool:
     assert place.node is not None
-    machine, keeps = place.machines[0], not _relaxes_taints(case)
-    if place.node.deleting or labels.untolerated(shape.tolerations, place.taints, preferences=keeps):
+    machine, shape = place.machines[0], rung.shape
+    if place.node.deleting or keeps_away(rung, place.taints):
         return False
     coming = daemons.missing(case, place, all_terms=True)
     wanted = [pod.shape.requests for pod in place.pods] + [daemons.requests(coming), shape.requests]
     if not machines.fits(machine, *wanted) or _clashes(shape, [pod.shape for pod in place.pods]):
         return False
-    return _attaches(case, shape, place) and any(
+    return rules_pods.attaches(case, [*(pod.shape for pod in place.pods), shape], machine) and any(
         machines.surely(machine, way.wanted) and admission.admits(case, shape, place, way.term)
-        for way in ways(case, shape, reachable_terms(shape))
+        for way in ways(case, rung)
     )
 
 
-def on_claim(case: Case, shape: Shape, place: Place) -> Iterator[Place]:
+def keeps_away(rung: Rung, taints: Iterable[Taint]) -> bool:
+    return bool(labels.untolerated(rung.shape.tolerations, taints, preferences=rung.avoids_taints))
+
+
+def on_claim(case: Case, rung: Rung, place: Place) -> Iterator[Place]:
     """The claim, narrowed to what holds the pod as well; it keeps its slot."""
-    pool, slot = place.pool, place.claim.get("slot")
+    pool, slot, shape = place.pool, place.claim.get("slot"), rung.shape
     assert pool is not None
-    if labels.untolerated(shape.tolerations, place.taints):
+    if keeps_away(rung, place.taints):
         return
     others = [pod.shape for pod in place.planned]
     if _clashes(shape, others):
         return
-    for way in ways(case, shape, reachable_terms(shape)):
-        fitting = list(_fitting(case, pool, place.machines, way, [*others, shape]))
-        for pins, kept in _settled(case, shape, fitting):
+    for way in ways(case, rung):
+        suited = list(fitting(case, pool, place.machines, way, [*others, shape]))
+        for pins, kept in _settled(case, shape, suited):
             wanted = place.wanted + way.wanted + pins
             narrowed = replace(place, machines=kept, chosen=cheapest(kept, slot), wanted=wanted)
             enough = _enough(case, pool, kept, wanted)
@@ -81,11 +83,10 @@ def on_claim(case: Case, shape: Shape, place: Place) -> Iterator[Place]:
                 yield narrowed
 
 
-def fresh(
-    case: Case, shape: Shape, pool: Pool, room: Resources | None, terms: tuple[Term, ...], *, reserved: bool
-) -> Iterator[Place]:
+def fresh(case: Case, rung: Rung, pool: Pool, room: Resources | None, *, reserved: bool) -> Iterator[Place]:
     """New nodes of a pool, in a free slot or bought. `room` is what its limits still allow."""
-    if labels.untolerated(shape.tolerations, pool.taints):
+    shape = rung.shape
+    if keeps_away(rung, pool.taints):
         return
     left = case.slots_left()
     usable = [
@@ -95,9 +96,9 @@ def fresh(
         and (machine.reservation is not None) == reserved
         and (room is None or _within(machine.capacity, room))
     ]
-    for way in ways(case, shape, terms):
-        for pins, kept in _settled(case, shape, list(_fitting(case, pool, usable, way, [shape]))):
-            name, wanted = f"claim {len(case.places)}", way.wanted + pins
+    for way in ways(case, rung):
+        for pins, kept in _settled(case, shape, list(fitting(case, pool, usable, way, [shape]))):
+            name, wanted = f"new claim {len(case.places)}", way.wanted + pins
             place = Place(name, pool.taints, kept, cheapest(kept), pool=pool, wanted=wanted)
             if _enough(case, pool, kept, wanted) and admission.admits(case, shape, place, way.term):
                 yield place
@@ -135,9 +136,7 @@ def _within(capacity: Resources, left: Resources) -> bool:
     return all(capacity.get(name, 0) <= amount for name, amount in left.items()) and left.get("nodes", 1) > 0
 
 
-def _fitting(
-    case: Case, pool: Pool, found: list[Machine], way: Way, shapes: list[Shape]
-) -> Iterator[Machine]:
+def fitting(case: Case, pool: Pool, found: list[Machine], way: Way, shapes: list[Shape]) -> Iterator[Machine]:
     wanted = quantities.total(shape.requests for shape in shapes)
     suits: dict[tuple[str, str], bool] = {}
     for machine in found:
@@ -148,23 +147,25 @@ def _fitting(
             # A planner that decides by type which ports are taken, for all that is bought, made no mistake.
             alike = frozenset({own}) if own == names.RESERVED else frozenset({names.ON_DEMAND, names.SPOT})
             clash = any(_clashes(shape, daemons.most(case, pool, name, alike)) for shape in shapes)
-            suits[key] = not clash and machines.fits(machine, wanted, daemons.requests(coming))
+            fits = not clash and machines.fits(machine, wanted, daemons.requests(coming))
+            suits[key] = fits and rules_pods.attaches(case, shapes, machine)
         if suits[key] and (narrowed := machines.narrow(machine, way.wanted)):
             yield narrowed
 
 
 def _settled(case: Case, shape: Shape, found: list[Machine]) -> Iterator[tuple[Term, list[Machine]]]:
     """The machines of each combination of domains that matters to the pod."""
-    keys = sorted(_keys(case, shape))
-    values = [sorted({v for m in found for v in m.values(key) if v is not None}) for key in keys]
+    known = sorted(keys(case, shape))
+    values = [sorted({v for m in found for v in m.values(key) if v is not None}) for key in known]
     for chosen in product(*values):
-        pins = tuple(Expression(key, "In", (value,)) for key, value in zip(keys, chosen, strict=True))
+        pins = tuple(Expression(key, "In", (value,)) for key, value in zip(known, chosen, strict=True))
         kept = [narrowed for machine in found if (narrowed := machines.narrow(machine, pins))]
         if kept:
             yield pins, kept
 
 
-def _keys(case: Case, shape: Shape) -> set[str]:
+def keys(case: Case, shape: Shape) -> set[str]:
+    """The labels, besides the hostname, whose value decides whether the pod may be on a node."""
     own = shape.keys() | {wanted.key for wanted in shape.anti_affinity}
     for one in case.located():
         own |= {wanted.key for wanted in one.pod.shape.anti_affinity if case.is_neighbour(wanted, shape)}
@@ -185,17 +186,4 @@ def _enough(case: Case, pool: Pool, kept: list[Machine], wanted: Term) -> bool:
 def _clashes(shape: Shape, others: list[Shape]) -> bool:
     return any(
         rules_pods.clash(one, other) for one in shape.ports for found in others for other in found.ports
-    )
-
-
-def _attaches(case: Case, shape: Shape, place: Place) -> bool:
-    limits = case.world.storage.limits.get(place.name, {})
-    after = rules_pods.attached(case, [*(pod.shape for pod in place.pods), shape])
-    return all(len(volumes) <= limits.get(driver, len(volumes)) for driver, volumes in after.items())
-
-
-def _relaxes_taints(case: Case) -> bool:
-    """PreferNoSchedule is only ever given up when some NodePool has such a taint (S-28, S-50)."""
-    return any(
-        taint["effect"] == "PreferNoSchedule" for pool in case.world.pools.values() for taint in pool.taints
     )

@@ -11,10 +11,11 @@ from holdfast import names
 
 
 def pools(case: Case) -> Iterator[Violation]:
-    """claim-pool: the NodePool exists."""
+    """claim-pool: the NodePool exists, and nodes are launched for it."""
     for claim in case.plan["claims"]:
-        if claim["nodePool"] not in case.world.pools:
-            yield Violation("claim-pool", f"there is no NodePool {claim['nodePool']}")
+        pool = case.world.pools.get(claim["nodePool"])
+        if pool is None or not pool.opens:
+            yield Violation("claim-pool", f"no NodePool {claim['nodePool']} opens nodes")
 
 
 def within_pool(case: Case) -> Iterator[Violation]:

@@ -1,11 +1,10 @@
 """Rules: every pod is in the plan exactly once, and suits the place it was given."""
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 
-from checker import catalog, daemons, labels, machines, quantities
+from checker import daemons, labels, machines, quantities
 from checker.case import Case, Place, Violation
 from checker.shapes import Port, Shape
 from checker.volumes import Volume
@@ -31,20 +30,6 @@ def explained(case: Case) -> Iterator[Violation]:
     for one in case.plan["unplaced"]:
         if not one["reasons"] or not all(reason.get("code") for reason in one["reasons"]):
             yield Violation("unplaced-reason", f"{one['pod']} has no reason")
-
-
-def waiting(case: Case) -> Iterator[Violation]:
-    """waiting: for a reservation that exists, until a bounded time, and only where waiting was asked for."""
-    longest = max((pool.wait_s for pool in case.world.pools.values()), default=0)
-    latest = case.world.now + dt.timedelta(seconds=longest)
-    for one in case.plan["waiting"]:
-        pod, reservation, until = one["pod"], one.get("reservation"), one.get("until")
-        if reservation not in case.reservations:
-            yield Violation("waiting", f"{pod} waits for {reservation}, which is not a reservation")
-        elif not until or not longest:
-            yield Violation("waiting", f"{pod} waits without a bound")
-        elif not case.world.now <= catalog.moment(until) <= latest:
-            yield Violation("waiting", f"{pod} waits until {until}")
 
 
 def nodes_exist(case: Case) -> Iterator[Violation]:
@@ -117,14 +102,22 @@ def volumes(case: Case) -> Iterator[Violation]:
 
 
 def volume_limits(case: Case) -> Iterator[Violation]:
-    """volume-limits: a node attaches no more volumes of a driver than it can."""
-    for place in case.nodes():
-        limits = case.world.storage.limits.get(place.name, {})
+    """volume-limits: a node attaches no more volumes of a driver than it can, whatever type it becomes."""
+    for place in case.places:
         used = attached(case, [pod.shape for pod in place.pods])
         touched = attached(case, [pod.shape for pod in place.planned])
         for driver, names in used.items():
-            if driver in touched and driver in limits and len(names) > limits[driver]:
+            limits = (machine.volume_limits.get(driver) for machine in place.machines if driver in touched)
+            if any(limit is not None and len(names) > limit for limit in limits):
                 yield Violation("volume-limits", f"{place.name}: {len(names)} volumes of {driver}")
+
+
+def attaches(case: Case, shapes: list[Shape], machine: machines.Machine) -> bool:
+    """Whether the volumes of these pods can be attached together."""
+    limits = machine.volume_limits
+    return not limits or all(
+        len(names) <= limits.get(driver, len(names)) for driver, names in attached(case, shapes).items()
+    )
 
 
 def attached(case: Case, shapes: list[Shape]) -> dict[str, set[str]]:

@@ -5,14 +5,17 @@ them holds for all.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 from checker import labels, quantities
-from checker.labels import Selector, Term
+from checker.labels import Expression, Selector, Term
 from checker.quantities import Resources
 
 Port: TypeAlias = tuple[str, str, int]  # address, protocol, number
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,22 @@ class Shape:
     affinity: tuple[Neighbours, ...]
     anti_affinity: tuple[Neighbours, ...]
     volumes: tuple[str, ...]  # names of PersistentVolumeClaims
-    prefers: bool  # it has preferences, which a planner may keep for as long as it can
+    # Preferences, the heaviest first; ScheduleAnyway constraints in their order.
+    preferred_terms: tuple[Term, ...] = ()
+    preferred_spreads: tuple[Spread, ...] = ()
+    preferred_affinity: tuple[Neighbours, ...] = ()
+    preferred_anti_affinity: tuple[Neighbours, ...] = ()
+    priority: int = 0
+    invalid: bool = False  # it names nodes by matchFields: no plan is made for it (S-7)
+
+    @property
+    def prefers(self) -> bool:
+        return bool(
+            self.preferred_terms
+            or self.preferred_spreads
+            or self.preferred_affinity
+            or self.preferred_anti_affinity
+        )
 
     def keys(self) -> set[str]:
         """The labels whose one value must be known before such a pod can be placed."""
@@ -68,16 +86,23 @@ def read(metadata: Mapping[str, Any], spec: Mapping[str, Any], namespace: str) -
         tolerations=tuple(spec.get("tolerations") or ()),
         terms=_terms(spec.get("nodeSelector"), affinity.get("nodeAffinity") or {}),
         spreads=tuple(_spread(c, found) for c in constraints if c["whenUnsatisfiable"] == "DoNotSchedule"),
-        affinity=tuple(_neighbours(affinity.get("podAffinity"), namespace)),
-        anti_affinity=tuple(_neighbours(affinity.get("podAntiAffinity"), namespace)),
-        volumes=tuple(_volumes(spec)),
-        prefers=_prefers(affinity, constraints),
+        affinity=tuple(_required(affinity.get("podAffinity"), namespace, found)),
+        anti_affinity=tuple(_required(affinity.get("podAntiAffinity"), namespace, found)),
+        volumes=tuple(_volumes(spec, metadata.get("name", ""))),
+        preferred_terms=_preferred_terms(affinity.get("nodeAffinity") or {}),
+        preferred_spreads=tuple(
+            _spread(c, found) for c in constraints if c["whenUnsatisfiable"] == "ScheduleAnyway"
+        ),
+        preferred_affinity=tuple(_preferred(affinity.get("podAffinity"), namespace, found)),
+        preferred_anti_affinity=tuple(_preferred(affinity.get("podAntiAffinity"), namespace, found)),
+        priority=spec.get("priority") or 0,
+        invalid=any(one.get("matchFields") for one in _alternatives(affinity.get("nodeAffinity") or {})),
     )
 
 
 def requests(spec: Mapping[str, Any]) -> Resources:
     """What the scheduler counts for a pod: containers and sidecars together, or the start-up if that needs
-    more at some point, and the overhead; and one of `pods` (S-53)."""
+    more at some point; in their place what the pod as a whole asks for; the overhead; and one of `pods` (S-53)."""
     running = [_container(one) for one in spec["containers"]]
     sidecars: list[Resources] = []
     peaks: list[Resources] = []
@@ -87,8 +112,22 @@ def requests(spec: Mapping[str, Any]) -> Resources:
             peaks.append(quantities.total(sidecars))
         else:
             peaks.append(quantities.total([*sidecars, _container(one)]))
-    needed = quantities.largest([quantities.total(running + sidecars), *peaks])
+    needed = quantities.largest([quantities.total(running + sidecars), *peaks]) | _pod_level(spec)
     return quantities.total([needed, quantities.resources(spec.get("overhead")), {"pods": quantities.ONE}])
+
+
+def _pod_level(spec: Mapping[str, Any]) -> Resources:
+    """Pod-level requests, for the resources that Kubernetes allows there. A limit stands in for a request where no container
+    asks for that resource."""
+    found = spec.get("resources") or {}
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    asked = {name for one in containers for name in _container(one)}
+    limits = {name: amount for name, amount in (found.get("limits") or {}).items() if name not in asked}
+    whole = quantities.resources(limits) | quantities.resources(found.get("requests"))
+    allowed = ("cpu", "memory")
+    return {
+        name: amount for name, amount in whole.items() if name in allowed or name.startswith("hugepages-")
+    }
 
 
 def _container(container: Mapping[str, Any]) -> Resources:
@@ -98,54 +137,85 @@ def _container(container: Mapping[str, Any]) -> Resources:
 
 
 def ports(spec: Mapping[str, Any]) -> Iterable[Port]:
+    """Ports that the pod takes on its node; on the node's network every port is one."""
     for container in spec["containers"]:
         for port in container.get("ports") or ():
-            if port.get("hostPort"):
-                yield port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"]  # noqa: S104
+            number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else None)
+            if number:
+                yield port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", number  # noqa: S104
 
 
 def _terms(node_selector: Mapping[str, Any] | None, affinity: Mapping[str, Any]) -> tuple[Term, ...]:
-    always = labels.equals(node_selector)
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    alternatives = required.get("nodeSelectorTerms")
+    """The alternatives. A term without conditions matches no node, so it is none of them."""
+    always, alternatives = labels.equals(node_selector), _alternatives(affinity)
     if not alternatives:
         return (always,)
-    return tuple(always + labels.expressions(one.get("matchExpressions")) for one in alternatives)
+    read = [labels.expressions(one.get("matchExpressions")) + _fields(one) for one in alternatives]
+    return tuple(always + term for term in read if term)
+
+
+def _alternatives(affinity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ())
+
+
+def _fields(term: Mapping[str, Any]) -> Term:
+    """matchFields, as expressions about the node's name, which no node has before it exists."""
+    found = labels.expressions(term.get("matchFields"))
+    return tuple(replace(one, key=labels.NODE_NAME) for one in found)
+
+
+def _preferred_terms(affinity: Mapping[str, Any]) -> tuple[Term, ...]:
+    """What nodes can satisfy: a term that names nodes or has no conditions is no preference."""
+    weighted = sorted(affinity.get(_PREFERRED) or (), key=lambda one: -one["weight"])
+    terms = [one["preference"] for one in weighted if not one["preference"].get("matchFields")]
+    return tuple(term for one in terms if (term := labels.expressions(one.get("matchExpressions"))))
 
 
 def _spread(wire: Mapping[str, Any], own: Mapping[str, str]) -> Spread:
-    selector = labels.selector(wire.get("labelSelector"))
-    if selector is not None:
-        shared = {key: own[key] for key in wire.get("matchLabelKeys") or () if key in own}
-        selector += labels.equals(shared)
     return Spread(
         key=labels.name(wire["topologyKey"]),
         max_skew=wire["maxSkew"],
-        selector=selector,
+        selector=_selector(wire, own),
         min_domains=wire.get("minDomains") or 1,
         honors_affinity=wire.get("nodeAffinityPolicy", "Honor") == "Honor",
         honors_taints=wire.get("nodeTaintsPolicy", "Ignore") == "Honor",
     )
 
 
-def _neighbours(affinity: Mapping[str, Any] | None, namespace: str) -> Iterable[Neighbours]:
-    for term in (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
-        listed = frozenset(term.get("namespaces") or ())
-        by_labels = labels.selector(term.get("namespaceSelector"))
-        if not listed and by_labels is None:
-            listed = frozenset({namespace})
-        selector = labels.selector(term.get("labelSelector"))
-        yield Neighbours(labels.name(term["topologyKey"]), selector, listed, by_labels)
+def _selector(wire: Mapping[str, Any], own: Mapping[str, str]) -> Selector:
+    """The label selector with matchLabelKeys and mismatchLabelKeys; a key that the pod has no label for says nothing."""
+    selector = labels.selector(wire.get("labelSelector"))
+    if selector is None:
+        return None
+    same = [(key, "In") for key in wire.get("matchLabelKeys") or ()]
+    keys = same + [(key, "NotIn") for key in wire.get("mismatchLabelKeys") or ()]
+    return selector + tuple(Expression(key, operator, (own[key],)) for key, operator in keys if key in own)
 
 
-def _volumes(spec: Mapping[str, Any]) -> Iterable[str]:
+def _required(
+    affinity: Mapping[str, Any] | None, namespace: str, own: Mapping[str, str]
+) -> Iterable[Neighbours]:
+    return (_neighbours(term, namespace, own) for term in (affinity or {}).get(_REQUIRED) or ())
+
+
+def _preferred(
+    affinity: Mapping[str, Any] | None, namespace: str, own: Mapping[str, str]
+) -> Iterable[Neighbours]:
+    weighted = sorted((affinity or {}).get(_PREFERRED) or (), key=lambda one: -one["weight"])
+    return (_neighbours(one["podAffinityTerm"], namespace, own) for one in weighted)
+
+
+def _neighbours(term: Mapping[str, Any], namespace: str, own: Mapping[str, str]) -> Neighbours:
+    listed = frozenset(term.get("namespaces") or ())
+    by_labels = labels.selector(term.get("namespaceSelector"))
+    if not listed and by_labels is None:
+        listed = frozenset({namespace})
+    return Neighbours(labels.name(term["topologyKey"]), _selector(term, own), listed, by_labels)
+
+
+def _volumes(spec: Mapping[str, Any], pod: str) -> Iterable[str]:
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             yield volume["persistentVolumeClaim"]["claimName"]
-
-
-def _prefers(affinity: Mapping[str, Any], constraints: Iterable[Mapping[str, Any]]) -> bool:
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    return any((part or {}).get(preferred) for part in affinity.values()) or any(
-        constraint["whenUnsatisfiable"] == "ScheduleAnyway" for constraint in constraints
-    )
+        elif "ephemeral" in volume:
+            yield f"{pod}-{volume['name']}"

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from checker import labels
 from checker.labels import Term
 
+_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A claim that exists. A node will do when it satisfies any of the terms; no terms: any node will do."""
+    """A claim that exists and can be served. A node will do when it satisfies any of the terms; no terms: any node will do."""
 
     name: str  # namespace/name of the claim
     driver: str
@@ -20,7 +22,8 @@ class Volume:
 @dataclass(frozen=True, slots=True)
 class Storage:
     volumes: Mapping[str, Volume] = field(default_factory=dict)
-    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by node, then by driver
+    # What drivers report, by node and driver; None: without a count.
+    limits: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
 
 
 def read(documents: Iterable[Mapping[str, Any]]) -> Storage:
@@ -29,9 +32,42 @@ def read(documents: Iterable[Mapping[str, Any]]) -> Storage:
     for one in listed:
         by_kind.setdefault(one["kind"], {})[one["metadata"]["name"]] = one
     claims = [one for one in listed if one["kind"] == "PersistentVolumeClaim"]
-    volumes = [_volume(claim, by_kind) for claim in claims]
+    volumes = [_volume(claim, by_kind) for claim in claims if _can_be_served(claim, by_kind)]
     limits = {name: dict(_limits(one)) for name, one in by_kind.get("CSINode", {}).items()}
     return Storage({volume.name: volume for volume in volumes}, limits)
+
+
+def _can_be_served(claim: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
+    """Whether a pod with this claim can ever start (S-100). A claim without a status is completed as the API server would."""
+    metadata, spec = claim["metadata"], claim["spec"]
+    phase = (claim.get("status") or {}).get("phase")
+    if metadata.get("deletionTimestamp") or phase == "Lost":
+        return False
+    if spec.get("volumeName"):
+        bound = by_kind.get("PersistentVolume", {}).get(spec["volumeName"])
+        complete = not phase or _BIND_COMPLETED in (metadata.get("annotations") or {})
+        return complete and bound is not None and not bound["metadata"].get("deletionTimestamp")
+    storage = _class_of(claim, by_kind)
+    return (
+        storage is not None
+        and storage.get("provisioner") != "kubernetes.io/no-provisioner"
+        and storage.get("volumeBindingMode") != "Immediate"
+    )
+
+
+def _class_of(
+    claim: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> Mapping[str, Any] | None:
+    """The StorageClass that the claim names; without a name, the default one."""
+    classes, name = by_kind.get("StorageClass", {}), claim["spec"].get("storageClassName")
+    if name is None and not (claim.get("status") or {}).get("phase"):
+        name = min((k for k, v in classes.items() if _is_default(v)), default=None)
+    return classes.get(name or "")
+
+
+def _is_default(storage: Mapping[str, Any]) -> bool:
+    annotations = storage["metadata"].get("annotations") or {}
+    return bool(annotations.get("storageclass.kubernetes.io/is-default-class") == "true")
 
 
 def _volume(claim: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Volume:
@@ -40,7 +76,7 @@ def _volume(claim: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, Mapping
     bound = by_kind.get("PersistentVolume", {}).get(spec.get("volumeName", ""))
     if bound is not None:
         return Volume(name, bound["spec"].get("csi", {}).get("driver", ""), _bound_terms(bound["spec"]))
-    storage = by_kind.get("StorageClass", {}).get(spec.get("storageClassName", ""), {})
+    storage = _class_of(claim, by_kind) or {}
     return Volume(name, storage.get("provisioner", ""), _class_terms(storage))
 
 
@@ -58,8 +94,6 @@ def _class_terms(storage: Mapping[str, Any]) -> tuple[Term, ...]:
     )
 
 
-def _limits(node: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
+def _limits(node: Mapping[str, Any]) -> Iterable[tuple[str, int | None]]:
     for driver in node["spec"].get("drivers") or ():
-        count = (driver.get("allocatable") or {}).get("count")
-        if count is not None:
-            yield driver["name"], count
+        yield driver["name"], (driver.get("allocatable") or {}).get("count")

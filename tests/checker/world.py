@@ -3,7 +3,7 @@
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from checker import catalog, labels, quantities, volumes, workloads
@@ -31,6 +31,7 @@ class Pool:
     limits: Resources
     selected: frozenset[str]  # ids of the reservations that its class sees
     wait_s: float  # how long its pods may wait for a slot
+    opens: bool = True  # whether nodes are launched for it at all (S-10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Node:
     allocatable: Resources
     pool: str | None
     deleting: bool
+    volume_limits: Mapping[str, int] = field(default_factory=dict)  # by storage driver; others are unlimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,10 @@ def read(documents: Documents) -> World:
     spec = by_kind["Catalog"][0]["spec"]
     now, settings = catalog.moment(spec["now"]), spec.get("settings") or {}
     types = catalog.read(spec, now)
-    pods = {pod.name: pod for pod in workloads.read(documents)}
+    storage = volumes.read([*documents, *workloads.made_claims(documents)])
+    nodes = {one.name: one for one in _nodes(by_kind, types, storage)}
+    going = {one.name for one in nodes.values() if one.deleting}
+    pods = {pod.name: pod for pod in workloads.read(documents, going, now)}
     daemons = tuple(_daemon(one) for one in by_kind.get("DaemonSet", ()))
     pools = _pools(by_kind, types, settings)
     return World(
@@ -93,11 +98,11 @@ def read(documents: Documents) -> World:
         settings=settings,
         pools=pools,
         types=types,
-        nodes={one.name: one for one in _nodes(by_kind)},
+        nodes=nodes,
         pods=pods,
         daemons=daemons,
         namespaces=_namespaces(by_kind),
-        storage=volumes.read(documents),
+        storage=storage,
         held=_held(by_kind.get("NodeClaim", ()), now, settings),
         mentioned=_mentioned(
             pools.values(), [pod.shape for pod in pods.values()] + [d.shape for d in daemons]
@@ -139,6 +144,19 @@ def _pool(
         limits=quantities.resources(spec.get("limits")),
         selected=frozenset(found.id for found in known if _sees(classes.get(node_class), found)),
         wait_s=float(quantities.seconds(wait)),
+        opens=_opens(document),
+    )
+
+
+def _opens(pool: Document) -> bool:
+    """Not a static NodePool, not one that is being deleted or not Ready, not one of another autoscaler (S-10)."""
+    reference = pool["spec"]["template"]["spec"]["nodeClassRef"]
+    ready = [one for one in (pool.get("status") or {}).get("conditions") or () if one["type"] == "Ready"]
+    return (
+        pool["spec"].get("replicas") is None
+        and not pool["metadata"].get("deletionTimestamp")
+        and all(one["status"] == "True" for one in ready)
+        and (reference.get("group", aws.GROUP), reference["kind"]) == (aws.GROUP, "EC2NodeClass")
     )
 
 
@@ -146,7 +164,11 @@ def _sees(node_class: Document | None, found: Reservation) -> bool:
     """By its status where it has one, else by its selector terms."""
     if node_class is None:
         return False
-    stated = (node_class.get("status") or {}).get("capacityReservations")
+    status = node_class.get("status") or {}
+    stated = [
+        *(status.get("capacityReservations") or ()),
+        *(status.get("upcomingCapacityReservations") or ()),
+    ]
     if stated:
         return any(one["id"] == found.id for one in stated)
     terms = node_class["spec"].get("capacityReservationSelectorTerms") or ()
@@ -164,20 +186,28 @@ def _selects(term: Mapping[str, Any], found: Reservation) -> bool:
 # --- nodes and claims on their way ------------------------------------------------------------------
 
 
-def _nodes(by_kind: Mapping[str, list[Document]]) -> Iterator[Node]:
-    """Nodes, and claims that were launched and whose node has not appeared."""
+def _nodes(
+    by_kind: Mapping[str, list[Document]], types: Mapping[str, InstanceType], storage: Storage
+) -> Iterator[Node]:
+    """Nodes, and claims that were launched and whose node has not appeared. A node is deleted with its claim."""
     documents = by_kind.get("Node", [])
+    claims = {(one.get("status") or {}).get("providerID"): one for one in by_kind.get("NodeClaim", ())}
     appeared = {one["spec"].get("providerID") for one in documents}
     for one in documents:
-        yield _node(one, one["spec"].get("taints"))
-    for one in by_kind.get("NodeClaim", ()):
-        provider_id = (one.get("status") or {}).get("providerID")
+        node = _node(one, types, storage)
+        claim = claims.get(one["spec"].get("providerID") or "no claim", {"metadata": {}})
+        yield replace(node, deleting=node.deleting or bool(claim["metadata"].get("deletionTimestamp")))
+    for provider_id, one in claims.items():
         if provider_id and provider_id not in appeared:
-            yield _node(one, one["spec"].get("taints"))
+            yield _node(one, types, storage)
 
 
-def _node(document: Document, taints: Iterable[Taint] | None) -> Node:
-    metadata, status = document["metadata"], document.get("status") or {}
+def _node(document: Document, types: Mapping[str, InstanceType], storage: Storage) -> Node:
+    metadata, status, taints = (
+        document["metadata"],
+        document.get("status") or {},
+        document["spec"].get("taints"),
+    )
     found = {labels.name(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
     lasting = tuple(taints or ())
     if names.NODEPOOL in found and found.get(names.INITIALIZED) != "true":
@@ -190,7 +220,21 @@ def _node(document: Document, taints: Iterable[Taint] | None) -> Node:
         allocatable=quantities.resources(status.get("allocatable")),
         pool=found.get(names.NODEPOOL),
         deleting=bool(metadata.get("deletionTimestamp")),
+        volume_limits=_volume_limits(
+            types.get(found.get(names.INSTANCE_TYPE, "")), storage.limits.get(metadata["name"], {})
+        ),
     )
+
+
+def _volume_limits(one: InstanceType | None, reported: Mapping[str, int | None]) -> dict[str, int]:
+    """What the node's drivers report; of one that did not report, what the type states. A driver that reports no count has
+    no limit (S-95)."""
+    stated = {
+        driver: count
+        for driver, count in (one.volume_limits if one else {}).items()
+        if driver not in reported
+    }
+    return stated | {driver: count for driver, count in reported.items() if count is not None}
 
 
 def _passing(taint: Taint) -> bool:
@@ -205,12 +249,15 @@ def _passing(taint: Taint) -> bool:
 
 
 def _held(claims: Iterable[Document], now: dt.datetime, settings: Mapping[str, Any]) -> dict[str, int]:
-    """Slots of claims that were not launched yet, or so lately that a count may not show it (row 23)."""
+    """Slots of claims that were not launched yet, or so lately that a count may not show it (row 23). A claim that is
+    deleted before its launch holds none."""
     lag = dt.timedelta(seconds=float(quantities.seconds(settings.get("ledgerLag", "2m"))))
     held: Counter[str] = Counter()
     for claim in claims:
         slot = (claim["metadata"].get("annotations") or {}).get(names.SLOT)
         launched = _launched(claim)
+        if launched is None and claim["metadata"].get("deletionTimestamp"):
+            continue
         if slot and (launched is None or launched + lag > now):
             held[slot] += 1
     return held

@@ -155,8 +155,8 @@ def test_limits_hold_with_the_types_that_were_chosen() -> None:
 def test_limits_count_the_nodes_that_are_there() -> None:
     old = node(cpu="2", **{names.NODEPOOL: "default"})
     documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), old, pod("p"), pod("q")]
-    assert rules(documents, plan(claim("p"), nodes={"node-1": ["q"]})) == set()
-    assert rules(documents, plan(claim("p"), claim("q"))) == {"limits"}
+    assert rules(documents, plan(nodes={"node-1": ["p", "q"]})) == set()
+    assert rules(documents, plan(claim("p"), claim("q"))) == {"limits", "node-left"}
 
 
 def test_a_limit_of_nodes_holds() -> None:

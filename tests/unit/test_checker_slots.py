@@ -167,8 +167,12 @@ def test_the_slots_that_are_left_are_said_truly() -> None:
 def test_nothing_is_bought_while_a_paid_slot_would_do() -> None:
     told = plan(claim("p"), slotsLeft={"cr-1": 1})
     assert rules(scenario(), told) == {"paid-slot-left"}
-    weighted = [catalog(reservations=[reservation()], reservedBeforeWeight=False), *scenario()[1:]]
-    assert rules(weighted, told) == set()
+    on_demand = [wanted(names.CAPACITY_TYPE, "In", names.ON_DEMAND)]
+    heavy = pool("heavy", weight=10, requirements=on_demand)
+    weighted = plan(claim("p", nodePool="heavy"), slotsLeft={"cr-1": 1})
+    assert rules(scenario(heavy), weighted) == {"paid-slot-left"}
+    by_weight = catalog(reservations=[reservation()], reservedBeforeWeight=False)
+    assert rules([by_weight, *scenario(heavy)[1:]], weighted) == set()
 
 
 def test_a_pod_that_excludes_reserved_leaves_the_slot() -> None:

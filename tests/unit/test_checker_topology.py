@@ -55,7 +55,7 @@ def test_pods_that_nothing_holds_back_may_have_come_last() -> None:
 def test_too_few_domains_count_as_an_empty_one() -> None:
     first = pod("r", nodeName="node-1")
     second = pod("s", nodeName="node-2")
-    documents = [*BASIC, node(), first, node("node-2", zone=B), second]
+    documents = [*BASIC, node(cpu="1"), first, node("node-2", cpu="1", zone=B), second]
     strict = pod("p", **spread(names.ZONE, minDomains=3))
     assert rules([*documents, pod("p", **spread(names.ZONE))], plan(claim("p"))) == set()
     assert rules([*documents, strict], plan(claim("p"))) == {"spread"}
@@ -135,7 +135,7 @@ def test_a_claim_is_counted_as_what_it_would_be_with_one_more_pod() -> None:
 
 def test_pods_of_another_revision_are_not_counted_with_match_label_keys() -> None:
     running = pod("r", nodeName="node-1", labels={"app": "web", "rev": "1"})
-    documents = [*BASIC, node(), running]
+    documents = [*BASIC, node(cpu="1"), running]
     keys = spread(names.ZONE, matchLabelKeys=["rev"])
     assert rules([*documents, pod("p", labels={"app": "web", "rev": "2"}, **keys)], plan(claim("p"))) == set()
     same = pod("p", labels={"app": "web", "rev": "1"}, **keys)
@@ -193,7 +193,7 @@ def test_namespaces_decide_who_is_a_neighbour() -> None:
         for name in ("default", "shop")
     ]
     running = pod("r", namespace="shop", nodeName="node-1")
-    documents = [*BASIC, *spaces, node(), running]
+    documents = [*BASIC, *spaces, node(cpu="1"), running]
     apart = [
         neighbours("podAntiAffinity", names.ZONE),
         neighbours("podAntiAffinity", names.ZONE, namespaces=["shop"]),

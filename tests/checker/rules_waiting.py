@@ -1,0 +1,85 @@
+"""Rules: which pods wait for a slot, and for how long."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+from checker import catalog, openings, preferences
+from checker.case import Case, Violation
+from checker.catalog import Reservation
+from checker.machines import Machine
+from checker.shapes import Shape
+from checker.world import Pool
+
+
+def waiting(case: Case) -> Iterator[Violation]:
+    """waiting: for a reservation that exists and could serve the pod; until a bounded time, and only where waiting was asked
+    for. In strict mode, for as long as it takes."""
+    for one in case.plan["waiting"]:
+        name, until = one["pod"], one.get("until")
+        pod, reservation = case.world.pods.get(name), case.reservations.get(one.get("reservation") or "")
+        if reservation is None:
+            yield Violation(
+                "waiting", f"{name} waits for {one.get('reservation')}, which is not a reservation"
+            )
+        elif pod is not None and not _could_serve(case, pod.shape, reservation):
+            yield Violation("waiting", f"{name} waits for {reservation.id}, which would not serve it")
+        elif not _is_strict(case) and (wrong := _wrong_bound(case, until)):
+            yield Violation("waiting", f"{name} waits {wrong}")
+
+
+def _wrong_bound(case: Case, until: str | None) -> str | None:
+    longest = max((pool.wait_s for pool in case.world.pools.values() if pool.opens), default=0)
+    latest = case.world.now + dt.timedelta(seconds=longest)
+    if not until or not longest:
+        return "without a bound"
+    return None if case.world.now <= catalog.moment(until) <= latest else f"until {until}"
+
+
+def _is_strict(case: Case) -> bool:
+    return bool(case.world.settings.get("reservedMode", "fallback") == "strict")
+
+
+def strict(case: Case) -> Iterator[Violation]:
+    """strict-mode: nothing is bought for a pod that a reservation of its first NodePool serves, which had slots when the
+    plan was begun (R-20a). Pods that other pods tie are left to the other rules."""
+    if not _is_strict(case):
+        return
+    for place in case.claims():
+        if place.claim.get("slot") is not None:
+            continue
+        for pod in place.planned:
+            first = _first_pool(case, pod.shape)
+            if first is None:
+                continue
+            for found in case.reservations.values():
+                if case.world.free(found) and _serves(case, pod.shape, first, found):
+                    yield Violation("strict-mode", f"{pod.name} does not wait for {found.id}")
+                    break
+
+
+def _first_pool(case: Case, shape: Shape) -> Pool | None:
+    """The NodePool that comes first for sure: the heaviest of those that serve the pod, without limits."""
+    tied = shape.spreads or shape.affinity or shape.anti_affinity
+    if tied or shape.prefers or any(pool.limits for pool in case.world.pools.values()):
+        return None
+    serving = [pool for pool in case.world.pools.values() if _machines(case, shape, pool)]
+    heaviest = [pool for pool in serving if pool.weight == max(one.weight for one in serving)]
+    return heaviest[0] if len(heaviest) == 1 else None
+
+
+def _could_serve(case: Case, shape: Shape, found: Reservation) -> bool:
+    return found.healthy and any(_serves(case, shape, pool, found) for pool in case.world.pools.values())
+
+
+def _serves(case: Case, shape: Shape, pool: Pool, found: Reservation) -> bool:
+    return any(one.reservation and one.reservation.id == found.id for one in _machines(case, shape, pool))
+
+
+def _machines(case: Case, shape: Shape, pool: Pool) -> list[Machine]:
+    """Every machine of a NodePool that serves the pod by itself, whether one is free or not."""
+    rung, found = preferences.required(case, shape), case.pool_machines[pool.name]
+    if openings.keeps_away(rung, pool.taints):
+        return []
+    return [
+        one for way in openings.ways(case, rung) for one in openings.fitting(case, pool, found, way, [shape])
+    ]

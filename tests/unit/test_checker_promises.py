@@ -1,0 +1,227 @@
+"""What a plan must not overlook: nodes that exist, slots that are free, and preferences that can be kept."""
+
+from typing import Any
+
+import pytest
+
+from checker import check, samples
+from checker.samples import (
+    A,
+    B,
+    Document,
+    big_claim,
+    catalog,
+    claim,
+    node,
+    node_class,
+    plan,
+    pod,
+    pool,
+    reservation,
+    slot_claim,
+    unplaced,
+    wanted,
+)
+from holdfast import names
+
+BASIC = [catalog(), pool(), node_class()]
+WITH_SLOT = [catalog(reservations=[reservation()]), pool(), node_class()]
+FREE = {"slotsLeft": {"cr-1": 1}}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def rules(documents: list[Document], found: Document) -> set[str]:
+    return {violation.rule for violation in check.check(documents, found)}
+
+
+def remarks(documents: list[Document], found: Document) -> set[str]:
+    return {violation.rule for violation in check.judge(documents, found).remarks}
+
+
+def prefers(*expressions: Document) -> Document:
+    terms = [{"weight": 1, "preference": {"matchExpressions": [one]}} for one in expressions]
+    return {"affinity": {"nodeAffinity": {_PREFERRED: terms}}}
+
+
+def prefers_pods(side: str, key: str = names.HOSTNAME) -> Document:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
+    return {"affinity": {side: {_PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}}
+
+
+def alternatives(*expressions: Document) -> Document:
+    terms = [{"matchExpressions": [one]} for one in expressions]
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
+IN_A, IN_B = wanted(names.ZONE, "In", A), wanted(names.ZONE, "In", B)
+
+
+# --- nodes that exist -------------------------------------------------------------------------------
+
+
+def test_nothing_is_launched_beside_a_node_with_capacity() -> None:
+    documents = [*BASIC, node(), pod("p")]
+    assert rules(documents, plan(nodes={"node-1": ["p"]})) == set()
+    assert rules(documents, plan(claim("p"))) == {"node-left"}
+
+
+def test_a_full_node_is_no_capacity() -> None:
+    documents = [*BASIC, node(cpu="500m"), pod("p")]
+    assert rules(documents, plan(claim("p"))) == set()
+
+
+def test_a_node_in_a_zone_that_the_pod_does_not_prefer_is_left() -> None:
+    documents = [*BASIC, node(), pod("p", **prefers(IN_B))]
+    assert rules(documents, plan(claim("p", zone=B))) == set()
+    assert rules(documents, plan(nodes={"node-1": ["p"]})) == {"preference-dropped"}
+
+
+# --- slots ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        prefers(IN_A),
+        alternatives(IN_B, IN_A),
+        samples.neighbours("podAntiAffinity", names.HOSTNAME),
+        samples.spread(names.HOSTNAME),
+        prefers_pods("podAntiAffinity"),
+        prefers_pods("podAffinity"),
+    ],
+)
+def test_a_free_slot_is_used_by_pods_with_constraints_that_it_satisfies(constraints: Document) -> None:
+    documents = [*WITH_SLOT, pod("p", **constraints)]
+    assert rules(documents, plan(slot_claim("p"))) == set()
+    found = check.judge(documents, plan(claim("p"), **FREE))
+    assert {"paid-slot-left", "paid-slot-left-by-order"} & {
+        one.rule for one in (*found.violations, *found.remarks)
+    }
+
+
+@pytest.mark.parametrize(
+    ("constraints", "zone"),
+    [
+        (prefers(IN_B), B),
+        (prefers(wanted(names.CAPACITY_TYPE, "In", names.ON_DEMAND)), A),
+        (alternatives(IN_B, wanted(names.CAPACITY_TYPE, "In", names.ON_DEMAND)), B),
+    ],
+)
+def test_a_slot_that_a_pod_does_not_prefer_is_left(constraints: Document, zone: str) -> None:
+    documents = [*WITH_SLOT, pod("p", **constraints)]
+    assert rules(documents, plan(claim("p", zone=zone), **FREE)) == set()
+
+
+def test_a_slot_is_used_when_the_preference_is_given_up_anyway() -> None:
+    nowhere = prefers(wanted("example.com/rack", "In", "r1"))
+    documents = [*WITH_SLOT, pod("p", **nowhere)]
+    assert rules(documents, plan(slot_claim("p"))) == set()
+    assert "paid-slot-left" in rules(documents, plan(claim("p"), **FREE))
+
+
+def test_a_slot_that_a_neighbour_excludes_is_left() -> None:
+    apart = samples.neighbours("podAntiAffinity", names.ZONE)
+    running = pod("r", nodeName="node-1")
+    documents = [*WITH_SLOT, node(cpu="1"), running, pod("p", **apart)]
+    assert rules(documents, plan(claim("p", zone=B), **FREE)) == set()
+
+
+def test_what_depends_on_the_order_of_pods_is_a_remark() -> None:
+    spread = samples.spread(names.ZONE)
+    documents = [*WITH_SLOT, pod("p", **spread)]
+    bought = plan(claim("p"), **FREE)
+    assert "paid-slot-left" in rules(documents, bought)
+    assert remarks(documents, bought) == {"paid-slot-left-by-order"}
+    there = [*BASIC, node(), pod("p", **spread)]
+    assert rules(there, plan(claim("p"))) == set()
+    assert remarks(there, plan(claim("p"))) == {"node-left-by-order"}
+    near = pod("p", labels={"app": "other"}, **prefers_pods("podAffinity", names.ZONE))
+    together = [*BASIC, node(cpu="1"), pod("r", nodeName="node-1"), near]
+    assert rules(together, plan(claim("p", zone=B))) == set()
+    assert remarks(together, plan(claim("p", zone=B))) == {"preference-dropped-by-order"}
+
+
+def test_a_claim_is_not_bought_beside_a_slot_that_holds_all_of_its_pods() -> None:
+    together = samples.neighbours("podAffinity", names.HOSTNAME)
+    documents = [*WITH_SLOT, pod("p", **together), pod("q", **together)]
+    assert rules(documents, plan(slot_claim("p", "q"))) == set()
+    assert rules(documents, plan(claim("p", "q"), **FREE)) == {"paid-slot-left"}
+    third = [*documents, pod("r", cpu="2", **together)]
+    assert rules(third, plan(big_claim("p", "q", "r"), **FREE)) == set()
+
+
+# --- DaemonSets -------------------------------------------------------------------------------------
+
+
+def daemon_on(capacity_type: str) -> Document:
+    spec = pod("", cpu="1500m")["spec"] | {"nodeSelector": {names.CAPACITY_TYPE: capacity_type}}
+    return {"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"template": {"spec": spec}}}
+
+
+def test_a_daemonset_of_another_capacity_type_takes_nothing_of_a_slot() -> None:
+    documents = [*WITH_SLOT, daemon_on(names.ON_DEMAND), pod("p")]
+    assert rules(documents, plan(slot_claim("p"))) == set()
+    assert "paid-slot-left" in rules(documents, plan(big_claim("p"), **FREE))
+    only = pool(requirements=[wanted(names.CAPACITY_TYPE, "In", names.RESERVED)])
+    reserved = [documents[0], only, *documents[2:]]
+    assert rules(reserved, plan(unplaced=[unplaced("p")], **FREE)) == {"placeable"}
+
+
+def test_a_daemonset_of_reserved_nodes_is_counted_in_a_slot() -> None:
+    documents = [*WITH_SLOT, daemon_on(names.RESERVED), pod("p")]
+    assert rules(documents, plan(claim("p"), **FREE)) == set()
+    assert "claim-fits" in rules(documents, plan(slot_claim("p")))
+
+
+# --- preferences ------------------------------------------------------------------------------------
+
+
+def test_pods_that_prefer_to_be_apart_are_on_nodes_of_their_own() -> None:
+    documents = [*BASIC, *(pod(name, cpu="100m", **prefers_pods("podAntiAffinity")) for name in "pqr")]
+    assert rules(documents, plan(claim("p"), claim("q"), claim("r"))) == set()
+    assert rules(documents, plan(claim("p", "q", "r"))) == {"preference-dropped"}
+
+
+def test_pods_share_a_node_where_nothing_else_can_be_launched() -> None:
+    one_node = pool(limits={"nodes": "1"})
+    pods = [pod(name, cpu="100m", **prefers_pods("podAntiAffinity")) for name in "pqr"]
+    assert rules([catalog(), one_node, node_class(), *pods], plan(claim("p", "q", "r"))) == set()
+
+
+def test_a_pod_that_came_later_drops_no_preference_of_the_first() -> None:
+    documents = [*BASIC, pod("p", cpu="100m", **prefers_pods("podAntiAffinity")), pod("q", cpu="100m")]
+    assert rules(documents, plan(claim("p", "q"))) == set()
+
+
+def test_a_taint_that_is_a_preference_is_avoided() -> None:
+    slow = pool("slow", taints=[{"key": "slow", "effect": "PreferNoSchedule"}])
+    documents = [*BASIC, slow, pod("p")]
+    assert rules(documents, plan(claim("p"))) == set()
+    assert rules(documents, plan(claim("p", nodePool="slow"))) == {"preference-dropped"}
+    alone = [catalog(), slow, node_class(), pod("p")]
+    assert rules(alone, plan(claim("p", nodePool="slow"))) == set()
+
+
+def test_ignored_preferences_are_not_kept() -> None:
+    documents = [catalog(preferencePolicy="Ignore"), *BASIC[1:], pod("p", **prefers(IN_B))]
+    assert rules(documents, plan(claim("p"))) == set()
+    assert rules([*BASIC, *documents[3:]], plan(claim("p"))) == {"preference-dropped"}
+
+
+def fewer(documents: list[Document], found: Document, first_fit: Document) -> set[str]:
+    return {violation.rule for violation in check.fewer_preferences(documents, found, first_fit)}
+
+
+def test_a_cheaper_packing_keeps_as_many_preferences_as_first_fit() -> None:
+    documents = [*BASIC, *(pod(name, cpu="100m", **prefers_pods("podAntiAffinity")) for name in "pqr")]
+    apart, together = plan(claim("p"), claim("q"), claim("r")), plan(claim("p", "q"), claim("r"))
+    assert fewer(documents, apart, together) == set()
+    assert fewer(documents, together, plan(claim("p"), claim("q", "r"))) == set()
+    assert fewer(documents, together, apart) == {"preferences-fewer"}
+
+
+def test_a_packing_that_places_more_pods_may_keep_fewer_preferences() -> None:
+    documents = [*BASIC, pod("p", **prefers(IN_B)), pod("q")]
+    first_fit: Any = plan(claim("p", zone=B), unplaced=[unplaced("q")])
+    assert fewer(documents, plan(claim("p", "q")), first_fit) == set()
