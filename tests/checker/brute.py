@@ -138,13 +138,14 @@ Find: TypeAlias = Callable[[Case, Rung], str | None]
 def _beside(case: Case, claims: list[Place], find: Find) -> Iterator[tuple[Place, str, bool]]:
     """The claims whose every pod could have had what `find` looks for, without giving up more preferences; and whether it
     depends on the order in which pods were placed."""
-    known: dict[tuple[Shape, str], tuple[str, bool] | None] = {}
+    known: dict[tuple[Any, ...], tuple[str, bool] | None] = {}
     for place in claims:
         instead = []
         for pod in place.planned:
-            key = pod.shape, place.name if _looks_at_others(case, pod.shape) else ""
+            level = preferences.level(case, pod, place)
+            key = pod.shape, level, *_seen_from(case, pod.shape, place)
             if key not in known:
-                known[key] = _instead(case, pod, place, find)
+                known[key] = _instead(case, pod, level, find)
             instead.append(known[key])
             if instead[-1] is None:
                 break
@@ -153,18 +154,18 @@ def _beside(case: Case, claims: list[Place], find: Find) -> Iterator[tuple[Place
             yield place, found[0][0], any(tied for _, tied in found)
 
 
-def _looks_at_others(case: Case, shape: Shape) -> bool:
-    """Whether its answer is another on another node."""
-    tied = shape.spreads or shape.affinity or shape.anti_affinity
-    return bool(tied or len(preferences.rungs(case, shape)) > 1)
+def _seen_from(case: Case, shape: Shape, place: Place) -> tuple[Any, ...]:
+    """Pods of one kind that leave claims which agree in this find the same capacity elsewhere."""
+    rungs = preferences.rungs(case, shape)
+    keys = sorted({key for rung in rungs for key in openings.keys(case, rung.shape)})
+    limited = place.name if place.pool and place.pool.limits else ""
+    return limited, *(place.domain(key) for key in keys)
 
 
-def _instead(case: Case, pod: Pod, place: Place, find: Find) -> tuple[str, bool] | None:
+def _instead(case: Case, pod: Pod, level: int, find: Find) -> tuple[str, bool] | None:
     """Capacity that comes before what the pod was given, on the rung that its node satisfies or on one before."""
-    rungs, others = preferences.rungs(case, pod.shape), case
-    if _looks_at_others(case, pod.shape):
-        others = case.without(pod)
-    for rung in rungs[: preferences.level(case, pod, place) + 1]:
+    others = case.without(pod)
+    for rung in preferences.rungs(case, pod.shape)[: level + 1]:
         where = find(others, rung)
         if where is not None:
             return where, _is_tied(case, rung.shape)

@@ -73,6 +73,7 @@ class Case:
     places: list[Place]
     # What was worked out once: who matches a selector, and which DaemonSets a type of a pool gets.
     _matches: dict[tuple[Selector, Shape], bool] = field(default_factory=dict)
+    keys_of: dict[Shape, set[str]] = field(default_factory=dict)
     rungs_of: dict[Shape, list[Any]] = field(default_factory=dict)
     daemons_of: dict[tuple[str, str, frozenset[str]], list[Shape]] = field(default_factory=dict)
 

@@ -166,10 +166,12 @@ def _settled(case: Case, shape: Shape, found: list[Machine]) -> Iterator[tuple[T
 
 def keys(case: Case, shape: Shape) -> set[str]:
     """The labels, besides the hostname, whose value decides whether the pod may be on a node."""
-    own = shape.keys() | {wanted.key for wanted in shape.anti_affinity}
-    for one in case.located():
-        own |= {wanted.key for wanted in one.pod.shape.anti_affinity if case.is_neighbour(wanted, shape)}
-    return own - {names.HOSTNAME}
+    if shape not in case.keys_of:
+        own = shape.keys() | {wanted.key for wanted in shape.anti_affinity}
+        for other in case.world.shapes():
+            own |= {wanted.key for wanted in other.anti_affinity if case.is_neighbour(wanted, shape)}
+        case.keys_of[shape] = own - {names.HOSTNAME}
+    return case.keys_of[shape]
 
 
 def _enough(case: Case, pool: Pool, kept: list[Machine], wanted: Term) -> bool:

@@ -73,6 +73,9 @@ class World:
         """Slots that a plan may still hand out; none where nothing may be launched."""
         return max(0, found.available - self.held.get(found.id, 0)) if found.healthy else 0
 
+    def shapes(self) -> set[Shape]:
+        return {pod.shape for pod in self.pods.values()}
+
     def bound(self, node: str) -> list[Pod]:
         return [pod for pod in self.pods.values() if pod.node == node]
 
