@@ -1,8 +1,9 @@
 """Plans random scenarios and checks the plans: `make fuzz N=10000 SEED=1`.
 
 For each seed from SEED on: generate a scenario, plan it, check the plan with the independent checker, plan it
-again with the documents in another order and compare the bytes. A seed that fails is printed with the command
-that replays it, and its scenario is written to a file that `holdfast plan -f` reads.
+again with the documents in another order and compare the bytes; where pods have preferences, compare it with first fit. A
+seed that fails is printed with the command that replays it, and its scenario is written to a file that `holdfast plan -f`
+reads. The summary says how many scenarios have each feature, and counts remarks, which are no failures.
 """
 
 import argparse
@@ -12,23 +13,29 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from checker import harness, naive
+from checker import features, harness, naive
 from checker.harness import Outcome, Planner
 
 
 def main() -> int:
     options = _options()
     planner = naive.plan_documents if options.planner == "naive" else _product()
-    failed, pods, placed = Counter[str](), 0, 0
+    failed, remarks, seen, pods, placed = Counter[str](), Counter[str](), Counter[str](), 0, 0
     for seed in range(options.seed, options.seed + options.count):
         outcome = harness.run(seed, planner)
         pods, placed = pods + outcome.pods, placed + outcome.placed
+        seen.update(features.of(outcome.documents))
+        remarks.update({remark.rule for remark in outcome.remarks})
         if outcome.violations:
             failed.update({violation.rule for violation in outcome.violations})
             _report(outcome, options.output)
+    for feature, count in sorted(seen.items()):
+        print(f"  {count:6} {feature}")
     print(f"{options.count} scenarios, {placed} of {pods} pods placed, {sum(failed.values())} rules broken")
     for rule, count in failed.most_common():
         print(f"  {rule}: {count} scenarios")
+    for rule, count in remarks.most_common():
+        print(f"  remark {rule}: {count} scenarios")
     return 1 if failed else 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from checker import machines, openings, preferences, writing
+from checker import machines, openings, preferences, rules_waiting, writing
 from checker.case import Case, Place, Violation, build
 from checker.labels import Expression
 from checker.machines import Machine
@@ -109,7 +109,7 @@ def _moves(case: Case, place: Place, machine: Machine) -> bool:
     assert place.pool is not None
     shapes = [pod.shape for pod in place.planned]
     moved = replace(place, machines=[machine], chosen=machine)
-    keys = {key for shape in shapes for key in openings.keys(case, shape)}
+    keys = {key for shape in shapes for key in _keys(case, shape)}
     anything = openings.Way((), ())
     return (
         all(moved.domain(key) == place.domain(key) for key in keys)
@@ -156,10 +156,13 @@ def _beside(case: Case, claims: list[Place], find: Find) -> Iterator[tuple[Place
 
 def _seen_from(case: Case, shape: Shape, place: Place) -> tuple[Any, ...]:
     """Pods of one kind that leave claims which agree in this find the same capacity elsewhere."""
-    rungs = preferences.rungs(case, shape)
-    keys = sorted({key for rung in rungs for key in openings.keys(case, rung.shape)})
     limited = place.name if place.pool and place.pool.limits else ""
-    return limited, *(place.domain(key) for key in keys)
+    return limited, *(place.domain(key) for key in _keys(case, shape))
+
+
+def _keys(case: Case, shape: Shape) -> list[str]:
+    """The labels that matter to such a pod while it keeps its preferences, and after."""
+    return sorted({key for rung in preferences.rungs(case, shape) for key in openings.keys(case, rung.shape)})
 
 
 def _instead(case: Case, pod: Pod, level: int, find: Find) -> tuple[str, bool] | None:
@@ -188,7 +191,9 @@ def _free_node(case: Case, rung: Rung) -> str | None:
 
 def preferences_kept(case: Case) -> Iterator[Violation]:
     """preference-dropped: no pod gives up a preference while some node, slot or launch would satisfy it. A packing may limit
-    the size of its claims, so that a pod could have joined one of them is no proof."""
+    the size of its claims, so that a pod could have joined one of them is no proof; and where pods wait for slots, they take
+    one rather than a launch that they prefer."""
+    patient = rules_waiting.is_strict(case) or any(pool.wait_s for pool in case.world.pools.values())
     known: set[tuple[Shape, int]] = set()
     for place in case.places:
         for pod in place.planned:
@@ -198,7 +203,7 @@ def preferences_kept(case: Case) -> Iterator[Violation]:
             known.add((pod.shape, level))
             others = case.without(pod)
             for rung in preferences.rungs(case, pod.shape)[:level]:
-                where = next(found_places(others, rung, claims=False), None)
+                where = next(found_places(others, rung, claims=False, slots_only=patient), None)
                 if where is not None:
                     rule = (
                         "preference-dropped-by-order" if _is_tied(case, rung.shape) else "preference-dropped"

@@ -13,7 +13,19 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def of(documents: list[Document]) -> set[str]:
-    return {feature for one in documents for feature in _document(one)}
+    offered = {
+        offering["zone"] for one in documents[0]["spec"]["instanceTypes"] for offering in one["offerings"]
+    }
+    found = {feature for one in documents for feature in _document(one)}
+    return found | {"pool zone without offerings" for one in documents if _zones(one) - offered}
+
+
+def _zones(document: Document) -> set[str]:
+    """The zones that a NodePool requires."""
+    if document["kind"] != "NodePool":
+        return set()
+    wanted = document["spec"]["template"]["spec"]["requirements"]
+    return {zone for one in wanted if one["key"] == names.ZONE for zone in one["values"]}
 
 
 def count(scenarios: list[list[Document]]) -> Counter[str]:
@@ -29,18 +41,27 @@ def _document(one: Document) -> Iterator[str]:
             yield from _catalog(spec)
         case "NodePool":
             yield from _pool(spec)
+            yield from ("pool being deleted" for _ in [one["metadata"].get("deletionTimestamp")] if _)
+            yield from ("pool not Ready" for _ in [one.get("status")] if _)
         case "EC2NodeClass":
             for term in spec.get("capacityReservationSelectorTerms", []):
                 yield f"class selects by {' and '.join(sorted(term))}"
         case "NodeClaim":
             yield from ("claim holds a slot" for _ in one["metadata"].get("annotations", {}))
+            yield from ("claim being deleted" for _ in [one["metadata"].get("deletionTimestamp")] if _)
+        case "PersistentVolumeClaim":
+            yield from ("volume claim being deleted" for _ in [one["metadata"].get("deletionTimestamp")] if _)
+            yield "volume claim bound" if "volumeName" in spec else "volume claim unbound"
         case "DaemonSet":
             yield from (f"DaemonSet {feature}" for feature in _pod(spec["template"]["spec"]))
         case "Pod":
             where = "running pod" if spec.get("nodeName") else "pod"
+            yield from (f"{where} being deleted" for _ in [one["metadata"].get("deletionTimestamp")] if _)
+            yield from (f"{where} not to be disrupted" for _ in one["metadata"].get("annotations", {}))
             yield from (f"{where} {feature}" for feature in _pod(spec))
         case _ if kind in REPLICATED:
             yield from (f"pod {feature}" for feature in _pod(spec["template"]["spec"]))
+            yield from ("pod claim template" for _ in spec.get("volumeClaimTemplates", []))
 
 
 def _catalog(spec: Document) -> Iterator[str]:
@@ -57,15 +78,18 @@ def _catalog(spec: Document) -> Iterator[str]:
             yield "reservation interruptible"
     for offering in (offering for one in spec["instanceTypes"] for offering in one["offerings"]):
         if "reservation" in offering:
-            yield "reservation as an offering"
+            named = len(offering["reservation"]) == 1
+            yield "reservation named in an offering" if named else "reservation as an offering"
         elif "price" not in offering:
             yield "offering without a price"
         if offering.get("available") == 0 or not offering.get("healthy", True):
             yield "offering that cannot be launched"
+    yield from ("volume limits of a type" for one in spec["instanceTypes"] if "volumeLimits" in one)
 
 
 def _pool(spec: Document) -> Iterator[str]:
     template = spec["template"]
+    yield from ("pool static" for _ in [spec.get("replicas")] if _)
     yield from (f"pool limit {name}" for name in spec.get("limits", {}))
     yield from (f"pool taint {taint['effect']}" for taint in template["spec"].get("taints", []))
     yield from ("pool label" for _ in template["metadata"]["labels"])
@@ -79,8 +103,9 @@ def _pool(spec: Document) -> Iterator[str]:
 
 
 def _pod(spec: Document) -> Iterator[str]:
-    for key in ("nodeSelector", "tolerations", "volumes", "initContainers"):
+    for key in ("nodeSelector", "tolerations", "volumes", "initContainers", "schedulingGates", "priority"):
         yield from (key for _ in [spec.get(key)] if _)
+    yield from ("pod-level resources" for _ in [spec.get("resources")] if _)
     for key in spec.get("nodeSelector", {}):
         yield f"selects {key}"
     container = spec["containers"][0]
@@ -98,9 +123,11 @@ def _affinity(affinity: dict[str, Any]) -> Iterator[str]:
     for side, found in affinity.items():
         for one in found.get(_REQUIRED, []) if side != "nodeAffinity" else []:
             yield f"{side} {one['topologyKey']}"
-            yield from (f"{side} {key}" for key in one if key.startswith("namespace"))
+            yield from (f"{side} {key}" for key in one if key.startswith("namespace") or key.endswith("Keys"))
         if _PREFERRED in found:
             yield f"{side} preferred"
+            yield from (f"{side} several preferred" for _ in found[_PREFERRED][1:])
     node = affinity.get("nodeAffinity", {}).get(_REQUIRED)
     if node:
         yield f"nodeAffinity alternatives {len(node['nodeSelectorTerms'])}"
+        yield from ("matchFields" for one in node["nodeSelectorTerms"] if "matchFields" in one)

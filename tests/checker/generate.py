@@ -1,8 +1,7 @@
 """A random scenario from a seed: the same seed gives the same documents.
 
-What it leaves out, because docs/scenario.md does not settle it: terminating nodes and pods, claims that wait
-for an instance, counts of on-demand and spot between 0 and unlimited, label selectors on labels that some
-instance types do not have.
+What it leaves out, because docs/scenario.md does not settle it: claims that wait for an instance, counts of on-demand and
+spot between 0 and unlimited, label selectors on labels that some instance types do not have.
 """
 
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ def scenario(seed: int) -> list[Document]:
     found += generate_storage.volumes(dice)
     found += generate_cluster.daemon_sets(dice)
     found += generate_cluster.nodes(dice, found)
+    found += generate_cluster.budgets(dice)
     return found + list(_workloads(dice, found))
 
 
@@ -63,6 +63,10 @@ def _workload(dice: Dice, app: str, where: str, count: int, template: Document) 
     else:
         present = 1 if dice.chance(0.15) else 0
         spec = {"replicas": count + present, "selector": selector, "template": template}
+        if kind == "StatefulSet" and dice.chance(0.3):
+            spec["volumeClaimTemplates"] = [generate_storage.claim_template(dice)]
+            present = 0
+            spec["replicas"] = count
         yield {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
         for index in range(present):
             yield _owned(app, where, kind, index, template)

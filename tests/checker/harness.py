@@ -6,7 +6,7 @@ Called by `scripts/fuzz.py` and by the test that runs some seeds in CI.
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from checker import check, generate
+from checker import case, check, generate, preferences, world
 from checker.case import Violation
 from checker.dice import Dice
 from checker.world import Documents
@@ -19,6 +19,7 @@ class Outcome(NamedTuple):
     documents: Documents
     plan: dict[str, Any]
     violations: list[Violation]
+    remarks: list[Violation]
 
     @property
     def pods(self) -> int:
@@ -30,11 +31,27 @@ class Outcome(NamedTuple):
 
 
 def run(seed: int, planner: Planner) -> Outcome:
-    """Plans twice, the second time with the documents in another order."""
+    """Plans twice, the second time with the documents in another order. A plan that is not first fit is compared with first
+    fit where pods have preferences."""
     documents = generate.scenario(seed)
     plan = planner(documents)
     again = planner(shuffled(documents, seed))
-    return Outcome(seed, documents, plan, check.check(documents, plan) + check.difference(plan, again))
+    verdict = check.judge(documents, plan)
+    found = verdict.violations + check.difference(plan, again)
+    if not plan["cost"]["packing"].startswith(("first-fit", "naive")) and _has_preferences(documents, plan):
+        found += check.fewer_preferences(documents, plan, planner(with_packing(documents, "karpenter")))
+    return Outcome(seed, documents, plan, found, verdict.remarks)
+
+
+def _has_preferences(documents: Documents, plan: dict[str, Any]) -> bool:
+    looked_at = case.build(world.read(documents), plan)
+    return any(len(preferences.rungs(looked_at, pod.shape)) > 1 for pod in looked_at.world.pending())
+
+
+def with_packing(documents: Documents, packing: str) -> Documents:
+    catalog, *rest = documents
+    settings = {**catalog["spec"]["settings"], "packing": packing}
+    return [{**catalog, "spec": {**catalog["spec"], "settings": settings}}, *rest]
 
 
 def shuffled(documents: Documents, seed: int) -> Documents:

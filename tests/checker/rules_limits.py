@@ -51,8 +51,8 @@ def _largest(case: Case, place: Place) -> Resources:
 def cost(case: Case) -> Iterator[Violation]:
     """cost-sum: the bill is the sum of its claims. cost-baseline: looking for a cheaper plan found no dearer.
 
-    A packing that places more pods than first fit may cost more, and so may one that buys less of what has
-    no known price.
+    A packing that places more pods than first fit, or others of higher priority, may cost more, and so may one that buys
+    less of what has no known price.
     """
     bill = case.plan["cost"]
     prices = [quantities.price(claim["pricePerHour"]) for claim in case.plan["claims"]]
@@ -60,7 +60,9 @@ def cost(case: Case) -> Iterator[Violation]:
     if quantities.price(bill["perHour"]) != known:
         yield Violation("cost-sum", f"the claims cost {quantities.decimal(known)}, not {bill['perHour']}")
     without = len(case.plan["unplaced"]) + len(case.plan["waiting"])
+    priorities = {pod.shape.priority for pod in case.world.pending()}
     comparable = bill["baselineUnplaced"] <= without and not _unpriced(case)
+    comparable = comparable and (len(priorities) < 2 or not without)
     if case.world.settings.get("packing", "cost") == "cost" and comparable:
         baseline, node = (
             quantities.price(bill["baselinePerHour"]),

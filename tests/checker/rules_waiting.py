@@ -23,7 +23,7 @@ def waiting(case: Case) -> Iterator[Violation]:
             )
         elif pod is not None and not _could_serve(case, pod.shape, reservation):
             yield Violation("waiting", f"{name} waits for {reservation.id}, which would not serve it")
-        elif not _is_strict(case) and (wrong := _wrong_bound(case, until)):
+        elif not is_strict(case) and (wrong := _wrong_bound(case, until)):
             yield Violation("waiting", f"{name} waits {wrong}")
 
 
@@ -35,26 +35,28 @@ def _wrong_bound(case: Case, until: str | None) -> str | None:
     return None if case.world.now <= catalog.moment(until) <= latest else f"until {until}"
 
 
-def _is_strict(case: Case) -> bool:
+def is_strict(case: Case) -> bool:
     return bool(case.world.settings.get("reservedMode", "fallback") == "strict")
 
 
 def strict(case: Case) -> Iterator[Violation]:
-    """strict-mode: nothing is bought for a pod that a reservation of its first NodePool serves, which had slots when the
-    plan was begun (R-20a). Pods that other pods tie are left to the other rules."""
-    if not _is_strict(case):
-        return
-    for place in case.claims():
-        if place.claim.get("slot") is not None:
-            continue
-        for pod in place.planned:
-            first = _first_pool(case, pod.shape)
-            if first is None:
-                continue
-            for found in case.reservations.values():
-                if case.world.free(found) and _serves(case, pod.shape, first, found):
-                    yield Violation("strict-mode", f"{pod.name} does not wait for {found.id}")
-                    break
+    """strict-mode: nothing is bought for pods that must wait (R-20a). They may join a node that is bought for another pod (R-23)."""
+    known: dict[Shape, bool] = {}
+    for place in case.claims() if is_strict(case) else ():
+        if place.claim.get("slot") is None:
+            for shape in {pod.shape for pod in place.planned} - set(known):
+                known[shape] = _must_wait(case, shape)
+            if all(known[pod.shape] for pod in place.planned):
+                yield Violation("strict-mode", f"the pods on {place.name} do not wait for a slot")
+
+
+def _must_wait(case: Case, shape: Shape) -> bool:
+    """Whether a reservation of its first NodePool serves the pod, which had slots when the plan was begun. Of pods that other
+    pods tie, it is not known."""
+    first = _first_pool(case, shape)
+    return first is not None and any(
+        case.world.free(found) and _serves(case, shape, first, found) for found in case.reservations.values()
+    )
 
 
 def _first_pool(case: Case, shape: Shape) -> Pool | None:

@@ -132,10 +132,17 @@ def _implied(workload: Document, present: int, taken: set[str]) -> list[Pod]:
 
 
 def _own(workload: Document, pod: str, shape: Shape) -> Shape:
-    """The shape of a StatefulSet's pod, which has claims of its own."""
-    made = [template["metadata"]["name"] for template in workload["spec"].get("volumeClaimTemplates") or ()]
-    claims = (f"{name}-{pod.partition('/')[2]}" for name in made)
-    return replace(shape, volumes=(*shape.volumes, *claims)) if made else shape
+    """The shape of a StatefulSet's pod, which has claims of its own in place of volumes with the same name."""
+    made = [one["metadata"]["name"] for one in workload["spec"].get("volumeClaimTemplates") or ()]
+    if not made:
+        return shape
+    template = workload["spec"]["template"]
+    listed = [one for one in template["spec"].get("volumes") or () if one["name"] not in made]
+    for name in made:
+        claim = {"claimName": f"{name}-{pod.partition('/')[2]}"}
+        listed.append({"name": name, "persistentVolumeClaim": claim})
+    spec = {**template["spec"], "volumes": listed}
+    return shapes.read(template.get("metadata") or {}, spec, namespace(workload))
 
 
 def _replicas(workload: Document) -> int:

@@ -91,11 +91,13 @@ def read(documents: Documents) -> World:
     now, settings = catalog.moment(spec["now"]), spec.get("settings") or {}
     types = catalog.read(spec, now)
     storage = volumes.read([*documents, *workloads.made_claims(documents)])
-    nodes = {one.name: one for one in _nodes(by_kind, types, storage)}
+    pools = _pools(by_kind, types, settings)
+    # Of types that no NodePool launches, nothing is known of nodes that exist.
+    launched = types if any(pool.opens for pool in pools.values()) else {}
+    nodes = {one.name: one for one in _nodes(by_kind, launched, storage)}
     going = {one.name for one in nodes.values() if one.deleting}
     pods = {pod.name: pod for pod in workloads.read(documents, going, now)}
     daemons = tuple(_daemon(one) for one in by_kind.get("DaemonSet", ()))
-    pools = _pools(by_kind, types, settings)
     return World(
         now=now,
         settings=settings,
@@ -192,14 +194,14 @@ def _selects(term: Mapping[str, Any], found: Reservation) -> bool:
 def _nodes(
     by_kind: Mapping[str, list[Document]], types: Mapping[str, InstanceType], storage: Storage
 ) -> Iterator[Node]:
-    """Nodes, and claims that were launched and whose node has not appeared. A node is deleted with its claim."""
+    """Nodes, and claims that were launched and whose node has not appeared. A node that has a claim is deleted with it (ST-13)."""
     documents = by_kind.get("Node", [])
     claims = {(one.get("status") or {}).get("providerID"): one for one in by_kind.get("NodeClaim", ())}
     appeared = {one["spec"].get("providerID") for one in documents}
     for one in documents:
         node = _node(one, types, storage)
-        claim = claims.get(one["spec"].get("providerID") or "no claim", {"metadata": {}})
-        yield replace(node, deleting=node.deleting or bool(claim["metadata"].get("deletionTimestamp")))
+        claim = claims.get(one["spec"].get("providerID") or "no claim", one)
+        yield replace(node, deleting=bool(claim["metadata"].get("deletionTimestamp")))
     for provider_id, one in claims.items():
         if provider_id and provider_id not in appeared:
             yield _node(one, types, storage)

@@ -194,7 +194,7 @@ def test_a_node_affinity_term_without_conditions_matches_no_node() -> None:
     assert rules(documents, plan(claim("p"))) == {"pod-selector"}
 
 
-GATES = {"schedulingGates": [{"name": "example.com/quota"}]}
+GATES: Document = {"schedulingGates": [{"name": "example.com/quota"}]}
 
 
 def test_a_pod_behind_a_scheduling_gate_is_not_planned() -> None:

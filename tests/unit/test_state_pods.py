@@ -330,6 +330,12 @@ def test_a_pod_that_asks_for_what_no_node_of_ours_is_is_rejected(spec: dict[str,
     assert said in found[0]
 
 
+def test_a_running_pod_with_match_fields_suits_no_new_node() -> None:
+    by_name = required_affinity(fields=[expression("metadata.name", "In", "n")])
+    (term,) = converter().convert(pod(nodeName="n", affinity=by_name)).shape.required_terms
+    assert not requirements.NO_REQUIREMENTS.compatible(term, WELL_KNOWN_LABELS)
+
+
 @pytest.mark.fact("S-7")
 def test_one_term_that_avoids_our_nodes_is_no_reason_while_another_does_not() -> None:
     terms = [expression(names.NODEPOOL, "DoesNotExist")], [expression("team", "In", "a")]

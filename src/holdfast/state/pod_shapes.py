@@ -29,7 +29,7 @@ from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.selectors import LabelSelector
-from holdfast.state import default_spreads, node_terms, selectors, volumes
+from holdfast.state import default_spreads, node_terms, pod_states, selectors, volumes
 from holdfast.state.default_spreads import Defaults
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.volumes import Storage
@@ -82,7 +82,9 @@ def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted
         requests=found.part(resources.of({resources.PODS: 1}), lambda: requests(pod)),
         labels=tuple(sorted(pod.metadata.labels.items())),
         node_selector=_node_selector(spec.node_selector, rules, found),
-        required_terms=_required_terms(affinity.node_affinity, rules, found),
+        required_terms=_required_terms(
+            affinity.node_affinity, rules, found, by_name=pod_states.owner(pod) != pod_states.DAEMON_SET
+        ),
         preferred_terms=_preferred_terms(affinity.node_affinity, rules),
         tolerations=found.part((), lambda: tolerations(spec.tolerations)),
         spreads=found.part((), lambda: _spreads(spec.topology_spread_constraints, pod.metadata.labels))
@@ -185,7 +187,7 @@ def _node_selector(wanted: Mapping[str, str], rules: LabelRules, found: _Problem
 
 
 def _required_terms(
-    affinity: wire.NodeAffinity | None, rules: LabelRules, found: _Problems
+    affinity: wire.NodeAffinity | None, rules: LabelRules, found: _Problems, *, by_name: bool
 ) -> tuple[Requirements, ...]:
     if affinity is None or affinity.required is None:
         return ()
@@ -193,7 +195,7 @@ def _required_terms(
     terms = [t for t in affinity.required.node_selector_terms if t.match_expressions or t.match_fields]
     if not terms:
         found.add("its required node affinity matches no node: every term is empty")
-    read = [_required_term(term, rules, found) for term in terms]
+    read = [_required_term(term, rules, found, by_name=by_name) for term in terms]
     avoided = [term.get(names.NODEPOOL).operator is Operator.DOES_NOT_EXIST for term in read]
     if read and all(avoided):
         text = f"it asks for a node without the label {names.NODEPOOL}, which every node of ours has"
@@ -201,7 +203,9 @@ def _required_terms(
     return tuple(read)
 
 
-def _required_term(term: wire.NodeSelectorTerm, rules: LabelRules, found: _Problems) -> Requirements:
+def _required_term(
+    term: wire.NodeSelectorTerm, rules: LabelRules, found: _Problems, *, by_name: bool
+) -> Requirements:
     if term.match_fields:
         found.add("required node affinity with matchFields names nodes that exist; use matchExpressions")
     expressions = found.part(
@@ -210,8 +214,13 @@ def _required_term(term: wire.NodeSelectorTerm, rules: LabelRules, found: _Probl
     for wanted in expressions:
         for problem in node_terms.problems(wanted, rules):
             found.add(f"required node affinity: {problem}", wanted.key)
+    # A pod that runs is not rejected, and must not be planned onto a node that a field excludes: no node has such a label.
+    # Pods of DaemonSets are never planned, and as many shapes as nodes would cost time.
+    fields = term.match_fields if by_name else ()
     try:
-        return requirements.from_expressions(expressions)
+        return requirements.from_expressions(
+            (*expressions, *(node_terms.expression(e, rules) for e in fields))
+        )
     except errors.InvalidInput:  # said above, one by one
         return NO_REQUIREMENTS
 
