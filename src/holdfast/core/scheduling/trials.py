@@ -100,7 +100,11 @@ def best(found: list[Packed]) -> Packed:
 
 
 def _ranked(found: list[Packed]) -> list[Packed]:
-    return sorted((one for one in found if _is_fair(found[0], one)), key=lambda packed: packed.rank)
+    """Where first fit was repaired, others are compared with the repaired plan too: they may place more pods than first fit
+    only because they share the repair."""
+    bases = [found[0], *(one for one in found[1:] if one.candidate.name == REPAIRED)]
+    fair = (one for one in found if all(_is_fair(base, one) for base in bases if base is not one))
+    return sorted(fair, key=lambda packed: packed.rank)
 
 
 def _is_fair(first_fit: Packed, other: Packed) -> bool:
