@@ -24,6 +24,7 @@ class Rung:
     avoids_taints: bool = False  # whether PreferNoSchedule taints keep the pod away
     near: tuple[Neighbours, ...] = ()  # preferred affinity and anti-affinity that are kept
     far: tuple[Neighbours, ...] = ()
+    spreads: tuple[Spread, ...] = ()  # ScheduleAnyway constraints that are kept
 
 
 def rungs(case: Case, shape: Shape) -> list[Rung]:
@@ -53,7 +54,7 @@ def _rungs(case: Case, shape: Shape) -> Iterator[Rung]:
 
 def level(case: Case, pod: Pod, place: Place) -> int:
     """The first rung that the pod's node satisfies, now that every pod is placed. Where the order of placing decides, the
-    preference counts as satisfied: a ScheduleAnyway constraint, affinity to pods like itself, of which one is the first,
+    preference counts as satisfied: a ScheduleAnyway constraint on a label that the node has, affinity to pods like itself, of which one is the first,
     and anti-affinity to pods of another kind, which may have come later. Of two pods of one kind, one came later and gave up its anti-affinity to the other."""
     found = rungs(case, pod.shape)
     return next((i for i, rung in enumerate(found) if _satisfies(case, rung, pod, place)), len(found) - 1)
@@ -63,6 +64,8 @@ def _satisfies(case: Case, rung: Rung, pod: Pod, place: Place) -> bool:
     if labels.untolerated(pod.shape.tolerations, place.taints, preferences=rung.avoids_taints):
         return False
     if not all(machines.surely(machine, rung.extra) for machine in place.machines):
+        return False
+    if any(place.domains(spread.key) == labels.ABSENT for spread in rung.spreads):
         return False
     others = [one for one in case.located() if one.pod is not pod] if rung.near or rung.far else []
     return all(
@@ -124,7 +127,7 @@ def _rung(
         spreads=(*shape.spreads, *spreads),
     )
     tied = tied if near or far or spreads else shape
-    return Rung(tied, nodes[0] if nodes else (), True, tuple(near), tuple(far))
+    return Rung(tied, nodes[0] if nodes else (), True, tuple(near), tuple(far), tuple(spreads))
 
 
 def _relaxes_taints(case: Case) -> bool:
