@@ -7,15 +7,30 @@ spot between 0 and unlimited, label selectors on labels that some instance types
 from collections.abc import Iterator
 from typing import Final
 
-from checker import generate_catalog, generate_cluster, generate_pods, generate_pools, generate_storage
+from checker import (
+    generate_catalog,
+    generate_cluster,
+    generate_more,
+    generate_pods,
+    generate_pools,
+    generate_storage,
+)
 from checker.dice import Dice
 from checker.generate_catalog import Document
 from checker.generate_storage import NAMESPACES
 
 MOST_PODS: Final = 60
+MORE: Final = 10**9  # the dice of what is added are those of another seed
 
 
 def scenario(seed: int) -> list[Document]:
+    """The plain scenario of the seed with everything else that a scenario can have."""
+    found = plain(seed)
+    return found + generate_more.add(Dice(seed + MORE), found)
+
+
+def plain(seed: int) -> list[Document]:
+    """What Karpenter's scheduler can be asked as well."""
     dice = Dice(seed)
     found = [generate_catalog.catalog(dice)]
     found += generate_pools.pools(dice, found[0])
@@ -23,7 +38,6 @@ def scenario(seed: int) -> list[Document]:
     found += generate_storage.volumes(dice)
     found += generate_cluster.daemon_sets(dice)
     found += generate_cluster.nodes(dice, found)
-    found += generate_cluster.budgets(dice)
     return found + list(_workloads(dice, found))
 
 
@@ -63,10 +77,6 @@ def _workload(dice: Dice, app: str, where: str, count: int, template: Document) 
     else:
         present = 1 if dice.chance(0.15) else 0
         spec = {"replicas": count + present, "selector": selector, "template": template}
-        if kind == "StatefulSet" and dice.chance(0.3):
-            spec["volumeClaimTemplates"] = [generate_storage.claim_template(dice)]
-            present = 0
-            spec["replicas"] = count
         yield {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
         for index in range(present):
             yield _owned(app, where, kind, index, template)

@@ -13,7 +13,6 @@ ZONES: Final = ("us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d")
 OWNERS: Final = ("111122223333", "444455556666")
 TEAMS: Final = ("ml", "web")
 GPU: Final = "nvidia.com/gpu"
-DRIVER: Final = "ebs.csi.aws.com"
 NOW: Final = "2026-11-15T10:00:00Z"
 
 
@@ -53,11 +52,8 @@ def catalog(dice: Dice) -> Document:
     for reservation in listed:
         if dice.chance(0.15):
             _write_inline(types, reservation)
-            continue
-        spec["reservations"].append(reservation)
-        if dice.chance(0.1):
-            named = {"id": reservation["id"]}
-            _write_inline(types, {**named, **{key: reservation[key] for key in ("instanceType", "zone")}})
+        else:
+            spec["reservations"].append(reservation)
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
         "kind": "Catalog",
@@ -76,10 +72,6 @@ def _settings(dice: Dice) -> Document:
         settings["preferencePolicy"] = "Ignore"
     if dice.chance(0.15):
         settings["minValuesPolicy"] = "BestEffort"
-    if dice.chance(0.06):
-        settings["reservedCapacity"] = False
-    if dice.chance(0.08):
-        settings["reservedMode"] = "strict"
     return settings
 
 
@@ -93,8 +85,7 @@ def _instance_type(dice: Dice, family: Family, size: str, zones: tuple[str, ...]
     }
     if family.gpu:
         capacity[GPU] = str(max(1, cpu // 4))
-    limits = {"volumeLimits": {DRIVER: dice.number(0, 3)}} if dice.chance(0.3) else {}
-    return limits | {
+    return {
         "name": f"{family.name}.{size}",
         "labels": _labels(family, size, cpu),
         "capacity": capacity,

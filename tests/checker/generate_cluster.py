@@ -2,15 +2,7 @@
 
 from typing import Any, Final
 
-from checker import (
-    catalog,
-    generate_catalog,
-    generate_pods,
-    generate_pools,
-    generate_storage,
-    quantities,
-    shapes,
-)
+from checker import catalog, generate_pods, generate_pools, generate_storage, quantities, shapes
 from checker.dice import Dice
 from checker.generate_catalog import Document
 from holdfast import names
@@ -41,9 +33,9 @@ def _daemon_set(dice: Dice, index: int) -> Document:
     if dice.chance(0.3):
         container["ports"] = [{"containerPort": 9100, "hostPort": 9100 + index}]
     spec: Document = {"containers": [container]}
-    if dice.chance(0.4):
+    if dice.chance(0.3):
         kind = {names.CAPACITY_TYPE: dice.pick(names.CAPACITY_TYPES)}
-        spec["nodeSelector"] = dice.pick(({names.ARCH: "amd64"}, kind, kind, {generate_pools.TEAM: "ml"}))
+        spec["nodeSelector"] = dice.pick(({names.ARCH: "amd64"}, kind, {generate_pools.TEAM: "ml"}))
     if dice.chance(0.5):
         spec["tolerations"] = [{"operator": "Exists"}]
     marks = {"app": f"agent-{index}"}
@@ -114,11 +106,9 @@ def _node(dice: Dice, name: str, instance_type: Document, pool: Document | None)
     ]
     if pool:
         found.append(_registered(name, marks, taints, pool, status | {"providerID": provider_id}))
-    if dice.chance(0.1):
-        _delete(found[-1])
     if dice.chance(0.3):
         drivers = [
-            {"name": generate_catalog.DRIVER, "nodeID": name, "allocatable": {"count": dice.number(0, 2)}}
+            {"name": generate_storage.DRIVER, "nodeID": name, "allocatable": {"count": dice.number(0, 2)}}
         ]
         found.append(_csi_node(name, drivers))
     return found + _running(dice, name, allocatable)
@@ -171,30 +161,6 @@ def node_claim(name: str, pool: Document, marks: Document) -> Document:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
 
 
-def _delete(document: Document) -> None:
-    """It is being deleted; a finalizer keeps it until its pods are gone."""
-    document["metadata"]["deletionTimestamp"] = "2026-11-15T09:59:00Z"
-    document["metadata"]["finalizers"] = ["karpenter.sh/termination"]
-
-
-def budgets(dice: Dice) -> list[Document]:
-    """Disruption budgets: some never let a pod go."""
-    found = []
-    for index in range(dice.pick((0, 0, 0, 1, 2))):
-        choices: tuple[Document, ...] = (
-            {"maxUnavailable": 0},
-            {"minAvailable": "100%"},
-            {"maxUnavailable": 1},
-        )
-        allowed = dice.pick(choices)
-        spec = {"selector": {"matchLabels": {"app": f"app-{index}"}}, **allowed}
-        where = dice.pick(generate_storage.NAMESPACES)
-        metadata = {"name": f"budget-{index}", "namespace": where}
-        kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
-        found.append(kind | {"metadata": metadata, "spec": spec})
-    return found
-
-
 def _csi_node(name: str, drivers: list[Document]) -> Document:
     spec = {"drivers": drivers}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": spec}
@@ -214,10 +180,6 @@ def _running(dice: Dice, node: str, allocatable: quantities.Resources) -> list[D
                 "name": f"run-{node}-{index}",
                 "namespace": dice.pick(generate_storage.NAMESPACES),
             }
-            if dice.chance(0.05):
-                metadata["annotations"] = {names.DO_NOT_DISRUPT: "true"}
-            if dice.chance(0.03):
-                metadata |= {"deletionTimestamp": "2026-11-15T09:59:00Z", "deletionGracePeriodSeconds": 30}
             found.append(
                 {
                     "apiVersion": "v1",

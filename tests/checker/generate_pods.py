@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from checker import generate_catalog, generate_pools, quantities, shapes
+from checker import generate_catalog, generate_pools
 from checker.dice import Dice
 from checker.generate_catalog import Document
 from checker.generate_pools import wanted
@@ -21,12 +21,6 @@ def template(dice: Dice, app: str, claims: list[str], ids: list[str]) -> Documen
     spec: Document = {"containers": [container(dice)]}
     if dice.chance(0.1):
         spec["initContainers"] = [_init(dice)]
-    if dice.chance(0.08):
-        spec["resources"] = _pod_level(dice, spec)
-    if dice.chance(0.03):
-        spec["schedulingGates"] = [{"name": "example.com/quota"}]
-    if dice.chance(0.2):
-        spec["priority"] = dice.pick((-10, 100, 1000))
     if dice.chance(0.25):
         spec["nodeSelector"] = _node_selector(dice, ids)
     if dice.chance(0.35):
@@ -63,13 +57,6 @@ def _init(dice: Dice) -> Document:
     return found | {"restartPolicy": "Always"} if dice.chance(0.5) else found
 
 
-def _pod_level(dice: Dice, spec: Document) -> Document:
-    """No less than the containers ask for, which the API server demands."""
-    asked = shapes.requests(spec)
-    cpu = quantities.amounts({"cpu": asked["cpu"] + dice.pick((0, 1, 3)) * quantities.ONE})
-    return {"requests": cpu} if dice.chance(0.7) else {"requests": cpu, "limits": cpu}
-
-
 def _node_selector(dice: Dice, ids: list[str]) -> Document:
     choices = [
         {names.ARCH: dice.pick(("amd64", "arm64"))},
@@ -101,12 +88,9 @@ def _affinity(dice: Dice, app: str) -> Iterator[tuple[str, Document]]:
     node: Document = {}
     if dice.chance(0.25):
         terms = [_node_term(dice) for _ in range(dice.number(1, 3))]
-        if dice.chance(0.05):
-            terms[0]["matchFields"] = [wanted("metadata.name", "In", f"node-{dice.number(0, 2)}")]
         node[_REQUIRED] = {"nodeSelectorTerms": terms}
-    if dice.chance(0.15):
-        weights = [dice.number(1, 100) for _ in range(dice.pick((1, 1, 2, 3)))]
-        node[_PREFERRED] = [{"weight": weight, "preference": _preference(dice)} for weight in weights]
+    if dice.chance(0.12):
+        node[_PREFERRED] = [{"weight": dice.number(1, 100), "preference": _node_term(dice)}]
     if node:
         yield "nodeAffinity", node
     if dice.chance(0.1):
@@ -118,18 +102,9 @@ def _affinity(dice: Dice, app: str) -> Iterator[tuple[str, Document]]:
 
 def _pods(dice: Dice, app: str, key: str) -> Document:
     term = _neighbours(dice, app, key)
-    if dice.chance(0.15):
-        term[dice.pick(("matchLabelKeys", "mismatchLabelKeys"))] = ["pod-template-hash"]
-    if dice.chance(0.35):
+    if dice.chance(0.2):
         return {_PREFERRED: [{"weight": dice.number(1, 100), "podAffinityTerm": term}]}
     return {_REQUIRED: [term]}
-
-
-def _preference(dice: Dice) -> Document:
-    if dice.chance(0.3):
-        pool = wanted(names.NODEPOOL, "In", f"pool-{dice.number(0, 2)}")
-        return {"matchExpressions": [dice.pick((pool, wanted(names.CAPACITY_TYPE, "In", names.RESERVED)))]}
-    return _node_term(dice)
 
 
 def _node_term(dice: Dice) -> Document:

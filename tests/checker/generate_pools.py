@@ -26,24 +26,7 @@ def pools(dice: Dice, catalog: Document) -> list[Document]:
     found = [_pool(dice, f"pool-{index}", dice.pick(chosen)) for index in range(dice.number(1, 4))]
     if dice.chance(0.5):
         _generalize(found[0])
-    if dice.chance(0.12):
-        _close(dice, found[-1])
     return classes + found
-
-
-def _close(dice: Dice, pool: Document) -> None:
-    """A pool that opens no nodes: it has a fixed number of them, is being deleted, or is not Ready."""
-    match dice.number(0, 3):
-        case 0:
-            pool["metadata"]["deletionTimestamp"] = "2026-11-15T09:59:00Z"
-            pool["metadata"]["finalizers"] = ["example.com/wait"]
-        case 1:
-            failed = {"type": "Ready", "status": "False", "reason": "NodeClassNotReady", "message": ""}
-            pool["status"] = {"conditions": [failed | {"lastTransitionTime": generate_catalog.NOW}]}
-        case _:
-            pool["spec"]["replicas"] = 2
-            pool["spec"].pop("weight", None)
-            pool["spec"].pop("limits", None)
 
 
 def _generalize(pool: Document) -> None:

@@ -8,13 +8,14 @@ from checker.dice import Dice
 from checker.generate_catalog import Document
 from holdfast import names
 
+DRIVER: Final = "ebs.csi.aws.com"
 NAMESPACES: Final = ("default", "shop")
 
 
 def volumes(dice: Dice) -> list[Document]:
     """Claims bound to a volume in a zone, and claims that wait for their first pod."""
     found = list(_classes())
-    for index in range(dice.number(0, 5)):
+    for index in range(dice.number(0, 4)):
         where, name = dice.pick(NAMESPACES), f"data-{index}"
         if dice.chance(0.6):
             found += _bound(name, where, dice.some(generate_catalog.ZONES[:2]))
@@ -22,15 +23,7 @@ def volumes(dice: Dice) -> list[Document]:
             found.append(
                 _claim(name, where, {"storageClassName": dice.pick(("anywhere", "zonal"))}, "Pending")
             )
-        if dice.chance(0.05):
-            found[-1]["metadata"]["deletionTimestamp"] = "2026-11-15T09:59:00Z"
-            found[-1]["metadata"]["finalizers"] = ["kubernetes.io/pvc-protection"]
     return found
-
-
-def claim_template(dice: Dice) -> Document:
-    """Of a StatefulSet: each of its pods has a claim of its own, which is not bound yet."""
-    return _claim("data", "", {"storageClassName": dice.pick(("anywhere", "zonal"))}, "")
 
 
 def _classes() -> Iterator[Document]:
@@ -38,7 +31,7 @@ def _classes() -> Iterator[Document]:
     common = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "provisioner": generate_catalog.DRIVER,
+        "provisioner": DRIVER,
         "volumeBindingMode": "WaitForFirstConsumer",
     }
     yield common | {"metadata": {"name": "anywhere"}}
@@ -51,7 +44,7 @@ def _bound(name: str, where: str, zones: list[str]) -> list[Document]:
         "capacity": {"storage": "10Gi"},
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "anywhere",
-        "csi": {"driver": generate_catalog.DRIVER, "volumeHandle": f"vol-{where}-{name}"},
+        "csi": {"driver": DRIVER, "volumeHandle": f"vol-{where}-{name}"},
         "claimRef": {"namespace": where, "name": name},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
     }
@@ -74,8 +67,6 @@ def _bound(name: str, where: str, zones: list[str]) -> list[Document]:
 
 def _claim(name: str, where: str, spec: Document, phase: str) -> Document:
     size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
-    if not phase:
-        return {"metadata": {"name": name}, "spec": size | spec}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

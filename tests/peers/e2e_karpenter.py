@@ -67,7 +67,7 @@ class Compared(NamedTuple):
 def scenario(seed: int) -> list[dict[str, Any]]:
     """Without what Karpenter does not promise (a limit on nodes of a NodePool that is not static) and what it does not
     have (packings, waiting for a slot)."""
-    documents = generate.scenario(seed)
+    documents = generate.plain(seed)
     for setting in ("packing", "packingCandidates", "reservationWait"):
         documents[0]["spec"]["settings"].pop(setting, None)
     for one in documents:

@@ -1,0 +1,166 @@
+"""What scenarios have beside the ordinary: added to one that is made, with dice of its own.
+
+So a seed keeps its ordinary scenario, which the comparison with Karpenter uses (`generate.plain`), when something is added
+here.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from checker import generate_storage, quantities, shapes
+from checker.dice import Dice
+from checker.generate_catalog import NOW, Document
+from checker.generate_pools import wanted
+from checker.workloads import REPLICATED
+from holdfast import names
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_JUST_NOW: Final = "2026-11-15T09:59:00Z"
+
+
+def add(dice: Dice, documents: list[Document]) -> list[Document]:
+    """Changes the documents, and returns those to be added."""
+    _catalog(dice, documents[0]["spec"])
+    pools = [one for one in documents if one["kind"] == "NodePool"]
+    if dice.chance(0.12):
+        _close(dice, pools[-1])
+    for one in documents:
+        match one["kind"]:
+            case "DaemonSet" if dice.chance(0.2):
+                selector = {names.CAPACITY_TYPE: dice.pick(names.CAPACITY_TYPES)}
+                one["spec"]["template"]["spec"]["nodeSelector"] = selector
+            case "NodeClaim" if "nodeName" in one.get("status", {}) and dice.chance(0.1):
+                _delete(one)
+            case "PersistentVolumeClaim" if dice.chance(0.05):
+                _delete(one)
+            case "Pod" if "nodeName" in one["spec"]:
+                _running(dice, one)
+    for spec in _templates(documents):
+        _template(dice, spec)
+    _claim_templates(dice, documents)
+    return list(_budgets(dice))
+
+
+def _catalog(dice: Dice, spec: Document) -> None:
+    """Gate off, strict mode, volume limits of types, reservations that an offering names."""
+    if dice.chance(0.06):
+        spec["settings"]["reservedCapacity"] = False
+    if dice.chance(0.08):
+        spec["settings"]["reservedMode"] = "strict"
+    by_name = {one["name"]: one for one in spec["instanceTypes"]}
+    for one in by_name.values():
+        if dice.chance(0.3):
+            one["volumeLimits"] = {generate_storage.DRIVER: dice.number(0, 3)}
+    for one in spec["reservations"]:
+        if dice.chance(0.1):
+            offering = {"zone": one["zone"], "zoneID": f"usw2-az{one['zone'][-1]}"}
+            offering |= {"capacityType": names.RESERVED, "reservation": {"id": one["id"]}}
+            by_name[one["instanceType"]]["offerings"].append(offering)
+
+
+def _close(dice: Dice, pool: Document) -> None:
+    """A pool that opens no nodes: it has a fixed number of them, is being deleted, or is not Ready."""
+    match dice.number(0, 3):
+        case 0:
+            _delete(pool)
+        case 1:
+            failed = {"type": "Ready", "status": "False", "reason": "NodeClassNotReady", "message": ""}
+            pool["status"] = {"conditions": [failed | {"lastTransitionTime": NOW}]}
+        case _:
+            pool["spec"]["replicas"] = 2
+            pool["spec"].pop("weight", None)
+            pool["spec"].pop("limits", None)
+
+
+def _delete(document: Document) -> None:
+    """It is being deleted; a finalizer keeps it."""
+    document["metadata"]["deletionTimestamp"] = _JUST_NOW
+    document["metadata"]["finalizers"] = ["example.com/wait"]
+
+
+def _running(dice: Dice, pod: Document) -> None:
+    if dice.chance(0.05):
+        pod["metadata"]["annotations"] = {names.DO_NOT_DISRUPT: "true"}
+    if dice.chance(0.03):
+        pod["metadata"] |= {"deletionTimestamp": _JUST_NOW, "deletionGracePeriodSeconds": 30}
+
+
+def _templates(documents: list[Document]) -> Iterator[Document]:
+    """The specs of pods, once where several share one."""
+    seen: set[int] = set()
+    for one in documents:
+        if one["kind"] == "Pod" and not any(owner["kind"] == "DaemonSet" for owner in _owners(one)):
+            spec = one["spec"]
+        elif one["kind"] in REPLICATED:
+            spec = one["spec"]["template"]["spec"]
+        else:
+            continue
+        if id(spec) not in seen:
+            seen.add(id(spec))
+            yield spec
+
+
+def _owners(pod: Document) -> list[Document]:
+    return list(pod["metadata"].get("ownerReferences", []))
+
+
+def _template(dice: Dice, spec: Document) -> None:
+    if "nodeName" not in spec:
+        if dice.chance(0.08):
+            spec["resources"] = _pod_level(dice, spec)
+        if dice.chance(0.03):
+            spec["schedulingGates"] = [{"name": "example.com/quota"}]
+        if dice.chance(0.2):
+            spec["priority"] = dice.pick((-10, 100, 1000))
+    affinity = spec.get("affinity", {})
+    node = affinity.get("nodeAffinity", {})
+    if _REQUIRED in node and dice.chance(0.05):
+        named = [wanted("metadata.name", "In", f"node-{dice.number(0, 2)}")]
+        node[_REQUIRED]["nodeSelectorTerms"][0]["matchFields"] = named
+    if dice.chance(0.08):
+        preferred = [_preference(dice) for _ in range(dice.number(1, 2))]
+        node[_PREFERRED] = [*node.get(_PREFERRED, []), *preferred]
+        spec["affinity"] = affinity | {"nodeAffinity": node}
+    for side in ("podAffinity", "podAntiAffinity"):
+        for term in affinity.get(side, {}).get(_REQUIRED, [])[:1]:
+            if dice.chance(0.15):
+                term[dice.pick(("matchLabelKeys", "mismatchLabelKeys"))] = ["pod-template-hash"]
+            if dice.chance(0.2):
+                affinity[side] = {_PREFERRED: [{"weight": dice.number(1, 100), "podAffinityTerm": term}]}
+
+
+def _pod_level(dice: Dice, spec: Document) -> Document:
+    """No less than the containers ask for, which the API server demands."""
+    asked = shapes.requests(spec)
+    cpu = quantities.amounts({"cpu": asked["cpu"] + dice.pick((0, 1, 3)) * quantities.ONE})
+    return {"requests": cpu} if dice.chance(0.7) else {"requests": cpu, "limits": cpu}
+
+
+def _preference(dice: Dice) -> Document:
+    choices = (
+        wanted(names.NODEPOOL, "In", f"pool-{dice.number(0, 2)}"),
+        wanted(names.CAPACITY_TYPE, "In", dice.pick(names.CAPACITY_TYPES)),
+        wanted(names.ZONE, "In", f"us-west-2{dice.pick('abcd')}"),
+    )
+    return {"weight": dice.number(1, 100), "preference": {"matchExpressions": [dice.pick(choices)]}}
+
+
+def _claim_templates(dice: Dice, documents: list[Document]) -> None:
+    """StatefulSets whose pods have claims of their own, which are not bound yet."""
+    owners = {owner["name"] for one in documents if one["kind"] == "Pod" for owner in _owners(one)}
+    for one in documents:
+        if one["kind"] == "StatefulSet" and one["metadata"]["name"] not in owners and dice.chance(0.3):
+            size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
+            spec = size | {"storageClassName": dice.pick(("anywhere", "zonal"))}
+            one["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
+
+
+def _budgets(dice: Dice) -> Iterator[Document]:
+    """Disruption budgets: some never let a pod go."""
+    choices: tuple[Document, ...] = ({"maxUnavailable": 0}, {"minAvailable": "100%"}, {"maxUnavailable": 1})
+    for index in range(dice.pick((0, 0, 0, 1, 2))):
+        spec = {"selector": {"matchLabels": {"app": f"app-{index}"}}, **dice.pick(choices)}
+        metadata = {"name": f"budget-{index}", "namespace": dice.pick(generate_storage.NAMESPACES)}
+        kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+        yield kind | {"metadata": metadata, "spec": spec}
