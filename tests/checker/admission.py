@@ -6,26 +6,26 @@ overlooked, builds on it.
 
 from checker import topology
 from checker.case import Case, Place
-from checker.labels import Term
 from checker.shapes import Neighbours, Shape, Spread
 
 
-def admits(case: Case, shape: Shape, place: Place, term: Term) -> bool:
-    """`term` is the alternative of the pod's node affinity that the place satisfies."""
+def admits(case: Case, shape: Shape, place: Place) -> bool:
     return (
-        all(_spreads(case, shape, place, term, wanted) for wanted in shape.spreads)
+        all(_spreads(case, shape, place, wanted) for wanted in shape.spreads)
         and all(_near(case, shape, place, wanted) for wanted in shape.affinity)
         and all(_apart(case, place, wanted) for wanted in shape.anti_affinity)
         and not _unwelcome(case, shape, place)
     )
 
 
-def _spreads(case: Case, shape: Shape, place: Place, term: Term, wanted: Spread) -> bool:
+def _spreads(case: Case, shape: Shape, place: Place, wanted: Spread) -> bool:
+    """The emptiest domain counts that any alternative of the pod's node affinity allows, as for kube-scheduler."""
     domain = topology.settled(place, wanted.key)
     if domain is None:
         return False
     counted = topology.tally(case, wanted, shape, place)
-    least = topology.least(wanted, counted.surely, topology.universe(case, wanted, shape), term)
+    universe = topology.universe(case, wanted, shape)
+    least = min((topology.least(wanted, counted.surely, universe, term) for term in shape.terms), default=0)
     itself = 1 if case.matches(wanted.selector, shape) else 0
     return counted.everyone[domain] + itself - least <= wanted.max_skew
 

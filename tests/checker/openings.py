@@ -55,7 +55,7 @@ def on_node(case: Case, rung: Rung, place: Place) -> bool:
     if not machines.fits(machine, *wanted) or _clashes(shape, [pod.shape for pod in place.pods]):
         return False
     return rules_pods.attaches(case, [*(pod.shape for pod in place.pods), shape], machine) and any(
-        machines.surely(machine, way.wanted) and admission.admits(case, shape, place, way.term)
+        machines.surely(machine, way.wanted) and admission.admits(case, shape, place)
         for way in ways(case, rung)
     )
 
@@ -79,7 +79,7 @@ def on_claim(case: Case, rung: Rung, place: Place) -> Iterator[Place]:
             wanted = place.wanted + way.wanted + pins
             narrowed = replace(place, machines=kept, chosen=cheapest(kept, slot), wanted=wanted)
             enough = _enough(case, pool, kept, wanted)
-            if narrowed.chosen and enough and admission.admits(case, shape, narrowed, way.term):
+            if narrowed.chosen and enough and admission.admits(case, shape, narrowed):
                 yield narrowed
 
 
@@ -100,7 +100,7 @@ def fresh(case: Case, rung: Rung, pool: Pool, room: Resources | None, *, reserve
         for pins, kept in _settled(case, shape, list(fitting(case, pool, usable, way, [shape]))):
             name, wanted = f"new claim {len(case.places)}", way.wanted + pins
             place = Place(name, pool.taints, kept, cheapest(kept), pool=pool, wanted=wanted)
-            if _enough(case, pool, kept, wanted) and admission.admits(case, shape, place, way.term):
+            if _enough(case, pool, kept, wanted) and admission.admits(case, shape, place):
                 yield place
 
 

@@ -62,6 +62,17 @@ def test_too_few_domains_count_as_an_empty_one() -> None:
     assert rules([*documents, strict], plan(unplaced=[unplaced("p", "Topology")])) == set()
 
 
+def test_the_emptiest_zone_of_any_alternative_counts() -> None:
+    in_b = {"matchExpressions": [wanted(names.ZONE, "In", B)]}
+    not_in_c = {"matchExpressions": [wanted(names.ZONE, "NotIn", "zone-c")]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_b, not_in_c]}}
+    only_b = pool(requirements=[wanted(names.ZONE, "In", B)])
+    running = [node(cpu="1"), node("node-2", cpu="1", zone=B), pod("r", nodeName="node-2")]
+    waits = pod("p", affinity={"nodeAffinity": terms}, **spread(names.ZONE))
+    documents = [catalog(), only_b, node_class(), *running, waits, pod("q", nodeName="node-1", labels={})]
+    assert rules(documents, plan(unplaced=[unplaced("p", "Topology")])) == set()
+
+
 def test_every_node_is_a_domain_of_hostnames() -> None:
     documents = [*BASIC, *(pod(name, cpu="100m", **spread(names.HOSTNAME)) for name in "pq")]
     assert rules(documents, plan(claim("p"), claim("q"))) == set()
