@@ -8,6 +8,7 @@ spreads over zones depend on the order. Findings about such pods have a name of 
 in every way there is, and check the plan.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -25,6 +26,7 @@ from holdfast import names
 Check: TypeAlias = Callable[[World, dict[str, Any]], list[Violation]]
 
 TINY_PODS: Final = 4
+_SIZED: Final = re.compile(r"fill-[0-9]")  # packings of nodes with at most so many cores
 
 
 def placeable(case: Case) -> Iterator[Violation]:
@@ -191,9 +193,10 @@ def _free_node(case: Case, rung: Rung) -> str | None:
 
 def preferences_kept(case: Case) -> Iterator[Violation]:
     """preference-dropped: no pod gives up a preference while some node, slot or launch would satisfy it. A packing may limit
-    the size of its claims, so that a pod could have joined one of them is no proof; and where pods wait for slots, they take
-    one rather than a launch that they prefer."""
+    the size of its claims: that a pod could have joined one of them is no proof, nor is a launch beside such a packing, which
+    is compared with first fit instead. Where pods wait for slots, they take one rather than a launch that they prefer."""
     patient = rules_waiting.is_strict(case) or any(pool.wait_s for pool in case.world.pools.values())
+    sized = _SIZED.match(case.plan["cost"]["packing"])
     known: set[tuple[Shape, int]] = set()
     for place in case.places:
         for pod in place.planned:
@@ -203,7 +206,9 @@ def preferences_kept(case: Case) -> Iterator[Violation]:
             known.add((pod.shape, level))
             others = case.without(pod)
             for rung in preferences.rungs(case, pod.shape)[:level]:
-                where = next(found_places(others, rung, claims=False, slots_only=patient), None)
+                where = next(
+                    found_places(others, rung, claims=False, slots_only=bool(patient or sized)), None
+                )
                 if where is not None:
                     rule = (
                         "preference-dropped-by-order" if _is_tied(case, rung.shape) else "preference-dropped"

@@ -85,6 +85,12 @@ def _alive(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") not in _OVER
 
 
+def is_of_daemon_set(pod: Document, name: str) -> bool:
+    """Whether it is a pod of the DaemonSet that runs, or will."""
+    owners = {f"{where}/{owner}" for where, kind, owner in _owners(pod) if kind == "DaemonSet"}
+    return name in owners and _alive(pod) and not _is_leaving(pod)
+
+
 def _is_leaving(pod: Document) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from checker import catalog, labels, quantities, volumes, workloads
+from checker import catalog, labels, quantities, shapes, volumes, workloads
 from checker.catalog import InstanceType, Reservation
 from checker.labels import Expression, Taint
 from checker.quantities import Resources
@@ -97,7 +97,7 @@ def read(documents: Documents) -> World:
     nodes = {one.name: one for one in _nodes(by_kind, launched, storage)}
     going = {one.name for one in nodes.values() if one.deleting}
     pods = {pod.name: pod for pod in workloads.read(documents, going, now)}
-    daemons = tuple(_daemon(one) for one in by_kind.get("DaemonSet", ()))
+    daemons = tuple(_daemon(one, by_kind.get("Pod", ())) for one in by_kind.get("DaemonSet", ()))
     return World(
         now=now,
         settings=settings,
@@ -279,9 +279,17 @@ def _launched(claim: Document) -> dt.datetime | None:
 # --- the rest ---------------------------------------------------------------------------------------
 
 
-def _daemon(document: Document) -> Daemon:
-    name = f"{workloads.namespace(document)}/{document['metadata']['name']}"
-    return Daemon(name, workloads.template_shape(document))
+def _daemon(document: Document, pods: Iterable[Document]) -> Daemon:
+    """A DaemonSet puts its newest pod on each node, with the node affinity of its template; without pods, its template (S-56)."""
+    where, template = workloads.namespace(document), document["spec"]["template"]
+    name = f"{where}/{document['metadata']['name']}"
+    own = [one for one in pods if workloads.is_of_daemon_set(one, name)]
+    if not own:
+        return Daemon(name, workloads.template_shape(document))
+    newest = max(own, key=lambda one: (one["metadata"].get("creationTimestamp", ""), one["metadata"]["name"]))
+    affinity = dict(newest["spec"].get("affinity") or {})
+    affinity["nodeAffinity"] = (template["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    return Daemon(name, shapes.read(newest["metadata"], {**newest["spec"], "affinity": affinity}, where))
 
 
 def _namespaces(by_kind: Mapping[str, list[Document]]) -> dict[str, dict[str, str]]:

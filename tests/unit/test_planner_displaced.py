@@ -177,3 +177,18 @@ def test_a_pod_that_stays_on_a_node_that_goes_counts_and_one_that_is_planned_ane
 
     assert claimed_zone() == "z1"
     assert claimed_zone(do_not_disrupt=True) == "z2"
+
+
+def test_a_group_of_hostname_affinity_does_not_begin_anew_beside_pods_that_stay() -> None:
+    together = shape(
+        100, labels=(("app", "web"),), affinity=(PodTerm(names.HOSTNAME, selector(app="web"), ("default",)),)
+    )
+
+    def unplaced(**more: Any) -> int:
+        going = node("going", pods=running(1, together, **more), deleting=True)
+        return len(
+            solve(request([pool("default", fake_types(9))], pods(1, together), nodes=(going,))).unplaced
+        )
+
+    assert unplaced(do_not_disrupt=True) == 1
+    assert unplaced() == 0

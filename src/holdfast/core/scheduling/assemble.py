@@ -50,7 +50,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
     existing = len(p.nodes)
     pods = sum(len(c.pods) for c in p.classes)
     room = existing + max(SMALLEST_ROOM, pods // 4)
-    host, domain = _counts(p, room)
+    host, domain, elsewhere = _counts(p, room)
     capacity = _existing_capacity(p)
     r_free = np.array([p.ledger[id_].free for id_ in p.reservation_ids], dtype=np.int64)
     r_zone = _reservation_zones(p)
@@ -70,7 +70,7 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
         zone_key=np.array([p.domains.key_index(names.ZONE) if names.ZONE in p.domains.keys else -1]),
         d_free=_free_by_domain(p, r_free, r_zone),
         host_count=host,
-        host_total=host.sum(axis=1, dtype=np.int64),
+        host_total=host.sum(axis=1, dtype=np.int64) + elsewhere,
         domain_count=domain,
         g_key=np.array(
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
@@ -272,11 +272,15 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints]:
-    """What the pods that run add to the groups. Those that stay on a node that goes still count in its domains."""
+def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints, Ints]:
+    """What the pods that run add to the groups: by node, by domain, and on nodes that are being deleted. Pods that stay on
+    such a node still count in its domains, and a group of hostname affinity does not begin anew beside them."""
     hosts, counted = _counted(p, p.nodes, room)
-    _, staying = _counted(p, p.leaving, len(p.leaving))
-    return np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)]), counted + staying
+    staying, in_domains = _counted(p, p.leaving, len(p.leaving))
+    found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)])
+    elsewhere = np.zeros(len(found), dtype=np.int64)
+    elsewhere[: len(p.constraints.groups.hosts)] = staying.sum(axis=1)[: len(p.constraints.groups.hosts)]
+    return found, counted + in_domains, elsewhere
 
 
 def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[np.int32], Ints]:
