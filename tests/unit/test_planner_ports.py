@@ -8,7 +8,7 @@ from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements
 from holdfast.model.host_ports import HostPort
 from holdfast.model.snapshot import DaemonSetView
-from planner_builders import instance_type, is_in, pods, pool, request, shape
+from planner_builders import instance_type, is_in, pods, pool, request, reservation, shape
 
 
 @pytest.mark.fact("S-64")
@@ -26,3 +26,19 @@ def test_a_node_never_becomes_a_type_on_which_a_daemon_set_takes_the_port(packin
     with_port = [claim for claim in plan.claims if any(uid.startswith("port") for uid in claim.pods)]
     assert [claim.instance_types for claim in with_port] == [("dear",), ("dear",)]
     assert not plan.unplaced
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_a_node_moves_into_no_slot_where_a_daemonset_uses_its_port(packing: Packing) -> None:
+    slot = reservation("cr-1", "m5.large", "z1")
+    both = pool(
+        "both",
+        [instance_type("m5.large", 2, 8, 0.1, [slot])],
+        is_in(names.CAPACITY_TYPE, "reserved", "on-demand"),
+    )
+    port = (HostPort(9100),)
+    in_slots = requirements.of(is_in(names.CAPACITY_TYPE, "reserved"))
+    agent = DaemonSetView("default", "agent", shape(10, app="agent", host_ports=port, node_selector=in_slots))
+    waiting = pods(1, shape(host_ports=port))
+    (claim,) = solve(request([both], waiting, [slot], packing, daemon_sets=(agent,))).claims
+    assert claim.capacity_type == "on-demand"

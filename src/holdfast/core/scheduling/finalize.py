@@ -171,8 +171,10 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
         if slots is None:
             continue
         n = outcome.existing + i
-        rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
         of = p.templates[slots].rows
+        unsuited = _clashing_types(p, outcome, slots, n)
+        rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
+        rows = tuple(row for row in rows if of.type(row).name not in unsuited) if unsuited else rows
         most = outcome.shapes.s_most[outcome.n_shape[n]]  # what the limits of the pool were charged, or less
         row = next(
             (r for r in rows if nodes.free[of.reservation[r]] > 0 and (of.capacity[r] <= most).all()), None
@@ -180,6 +182,19 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
         if row is not None:
             nodes.free[of.reservation[row]] -= 1
             nodes.template[i], nodes.row[i], nodes.rows[i] = slots, row, rows
+
+
+def _clashing_types(p: Problem, outcome: Outcome, template: int, n: int) -> set[str]:
+    """The types on which a DaemonSet of this template uses a host port of the node's pods: other capacity types may have other
+    DaemonSets."""
+    if not p.ports or not any(p.templates[template].daemon_ports):
+        return set()
+    classes = np.unique(outcome.log_class[outcome.log_node == n]).tolist()
+    return set(
+        p.templates[template].clashing_types(
+            [port for c in classes for port in p.classes[c].shape.host_ports]
+        )
+    )
 
 
 def _add_up(p: Problem, nodes: Nodes) -> None:
