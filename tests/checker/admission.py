@@ -24,7 +24,7 @@ def _spreads(case: Case, shape: Shape, place: Place, wanted: Spread) -> bool:
     if domain is None:
         return False
     counted = topology.tally(case, wanted, shape, place)
-    universe = topology.universe(case, wanted, shape)
+    universe = topology.universe(case, wanted, shape, deleted=True)
     least = min((topology.least(wanted, counted.surely, universe, term) for term in shape.terms), default=0)
     itself = 1 if case.matches(wanted.selector, shape) else 0
     return counted.everyone[domain] + itself - least <= wanted.max_skew

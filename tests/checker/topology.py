@@ -15,9 +15,10 @@ from holdfast.api import aws
 Neighbourhood: TypeAlias = dict[Neighbours, Counter[str]]  # pods that a term speaks of, by domain
 
 
-def universe(case: Case, spread: Spread, shape: Shape) -> set[str]:
+def universe(case: Case, spread: Spread, shape: Shape, *, deleted: bool = False) -> set[str]:
     """Every domain that could have a pod: of all that a NodePool which serves the pod can launch, whatever is available
-    (S-75), and of the nodes that the constraint looks at."""
+    (S-75), and of the nodes that the constraint looks at. With `deleted`, also of nodes that are being deleted: a planner may
+    count on them or not."""
     found: set[Value] = set()
     for pool in case.world.pools.values():
         if labels.untolerated(shape.tolerations, pool.taints):
@@ -27,7 +28,8 @@ def universe(case: Case, spread: Spread, shape: Shape) -> set[str]:
             kept = (machines.narrow(machine, term) for term in terms)
             found |= {value for one in kept if one is not None for value in one.values(spread.key)}
     for place in case.nodes():
-        if counts_in(spread, shape, place):
+        stays = place.node is not None and not place.node.deleting
+        if (stays or deleted) and counts_in(spread, shape, place):
             found |= place.domains(spread.key)
     return {value for value in found if value is not None}
 

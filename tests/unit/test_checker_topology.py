@@ -73,6 +73,16 @@ def test_the_emptiest_zone_of_any_alternative_counts() -> None:
     assert rules(documents, plan(unplaced=[unplaced("p", "Topology")])) == set()
 
 
+def test_a_zone_whose_last_node_is_being_deleted_holds_no_pod_back() -> None:
+    going = node("going", zone="zone-c")
+    going["metadata"]["deletionTimestamp"] = "2026-11-15T09:59:00Z"
+    pods = [pod(name, **spread(names.ZONE)) for name in "pqrs"]
+    both = plan(claim("p"), claim("q"), claim("r", zone=B), claim("s", zone=B))
+    assert rules([*BASIC, going, *pods], both) == set()
+    going["metadata"].pop("deletionTimestamp")
+    assert "spread" in rules([*BASIC, going, *pods], both)
+
+
 def test_every_node_is_a_domain_of_hostnames() -> None:
     documents = [*BASIC, *(pod(name, cpu="100m", **spread(names.HOSTNAME)) for name in "pq")]
     assert rules(documents, plan(claim("p"), claim("q"))) == set()
