@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile oracle sim peers test data generate lock clean
+.PHONY: help setup check bench bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -49,6 +49,9 @@ fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=1000
 
 fuzz-hostile: $(STAMP) ## run the program among objects with hostile values (N=100 SEED=1)
 	PYTHONPATH=tests $(BIN)/python scripts/fuzz_hostile.py --count $(or $(N),100) --seed $(or $(SEED),1)
+
+mutants: $(STAMP) ## change the meaning of single expressions and report what the tests notice (N=100 SEED=1 MODULE=ledger)
+	PYTHONPATH=scripts $(BIN)/python scripts/mutants.py --count $(or $(N),100) --seed $(or $(SEED),1) --module "$(MODULE)"
 
 sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
 	PYTHONPATH=tests $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)

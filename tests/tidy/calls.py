@@ -42,6 +42,10 @@ ROOMS: Final = (
     Room("src/holdfast/runtime/clock.py", ("time.time",), "the Clock door in a world with real time"),
     Room("src/holdfast/sim/ids.py", ("random.Random",), "the Ids door in a world that replays"),
     Room("scripts/", ("print",), "a command speaks to its user"),
+    Room("scripts/mutants.py", ("random.Random",), "a seed picks the mutants"),
+    Room(
+        "scripts/mutantlib/executed_lines.py", ("time.*",), "how long a test takes decides when it is tried"
+    ),
     Room("tests/peers/", ("time.*",), "real programs take real time to come up"),
     Room("tests/bench/", ("print", "time.*"), "a benchmark measures real time and prints it"),
     Room("tests/contract/", ("time.*",), "a real peer answers in real time"),

@@ -1,0 +1,211 @@
+"""Which tests execute a line: recorded once for each test file, then read from a cache.
+
+Called by `mutants.py`. The cache is a file of JSON lines for each test file and content of the repository's sources, so a
+change of the sources records again. The rule: the tests that import the mutated module themselves come first, then some
+quick ones, then those that execute most of the module; together they take at most a bounded time.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+TESTS: Final = (
+    "tests/unit",
+    "tests/property",
+    "tests/scenario",
+    "tests/contract/test_aws_launch_*.py",
+    "tests/contract/test_aws_machines.py",
+    "tests/contract/test_aws_discovery_reservations.py",
+)
+# Too slow for mutants, or about other code.
+NOT_USED: Final = tuple(
+    f"test_{name}*.py"
+    for name in (
+        "better",
+        "checker",
+        "class",
+        "cli",
+        "clocks",
+        "crd",
+        "demo",
+        "examples",
+        "hostile",
+        "identity",
+        "idle",
+        "instance_status",
+        "interruption",
+        "kube",
+        "leader",
+        "leftovers",
+        "missing",
+        "nominations",
+        "nodeclass",
+        "nodepool",
+        "noise",
+        "oracle",
+        "outages",
+        "pods_that",
+        "provisioning_pods",
+        "runtime",
+        "sim",
+        "start",
+        "storm",
+        "tidy",
+        "unreadable",
+        "weather",
+    )
+)
+_FILE_LIMIT_S: Final = 900
+_TESTS_MAX: Final = 100  # for one mutant
+_QUICK: Final = 20  # of these; then those that execute most of the module
+_BUDGET_S: Final = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    test: str
+    took_s: float
+    lines: dict[str, frozenset[int]]  # by module
+
+
+class Executions:
+    def __init__(self, copy: Path, modules: Iterable[str], cache: Path) -> None:
+        self._copy = copy
+        self._modules = tuple(modules)
+        self._cache = cache
+        self._all: list[Execution] = []
+        self._imports: dict[str, frozenset[str]] = {}
+
+    def record(self, *, only_read: bool = False) -> None:
+        """Runs each test file that can reach the modules once, traced, unless the cache has it. `only_read`: test files
+        that the cache does not have are not used."""
+        self._cache.mkdir(parents=True, exist_ok=True)
+        for file in _files(self._copy):
+            if not _reaches(self._copy, file, self._modules):
+                continue
+            name = file.relative_to(self._copy).as_posix()
+            report = self._cache / f"{name.replace('/', '_')}.{_version(self._copy, file, self._modules)}"
+            if only_read and not report.exists():
+                continue
+            if not report.exists():
+                print(f"recording which lines {name} executes", flush=True)
+                self._trace(name, report)
+            self._all.extend(self._read(report))
+            self._imports[name] = _imported(file)
+
+    def _trace(self, name: str, report: Path) -> None:
+        partial = report.with_suffix(".partial")
+        partial.write_text("", encoding="utf-8")
+        paths = (str(self._copy / "src/holdfast" / module) for module in self._modules)
+        env = environment(self._copy) | {
+            "MUTANTS_MODULES": os.pathsep.join(paths),
+            "MUTANTS_REPORT": str(partial),
+        }
+        command = pytest_command("-p", "mutantlib.executed_lines", name)
+        try:
+            subprocess.run(  # noqa: S603 - our own tests
+                command, cwd=self._copy, env=env, check=False, capture_output=True, timeout=_FILE_LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{name} takes longer than {_FILE_LIMIT_S} s; the tests that ended are used", flush=True)
+        partial.rename(report)
+
+    def _read(self, report: Path) -> Iterator[Execution]:
+        for line in report.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            lines = {
+                path.partition("src/holdfast/")[2]: frozenset(numbers)
+                for path, numbers in one["lines"].items()
+            }
+            yield Execution(one["test"], one["took_s"], lines)
+
+    def tests(self, module: str, first: int, last: int) -> list[str]:
+        """The tests that execute one of these lines, in the order in which they are tried."""
+        wanted = frozenset(range(first, last + 1))
+        near = [one for one in self._all if module in one.lines]
+        found = [one for one in near if one.lines[module] & wanted] or near  # defaults: executed at import
+        found.sort(key=lambda one: (not self._names(one.test, module), one.took_s))
+        most_of_it = sorted(found[_QUICK:], key=lambda one: (-len(one.lines[module]), one.took_s))
+        chosen: list[str] = []
+        budget_s = _BUDGET_S
+        for one in (*found[:_QUICK], *most_of_it)[:_TESTS_MAX]:
+            budget_s -= one.took_s
+            if budget_s < 0 and chosen:
+                break
+            chosen.append(_all_cases(one.test))
+        return list(dict.fromkeys(chosen))
+
+    def _names(self, test: str, module: str) -> bool:
+        dotted = "holdfast." + module.removesuffix(".py").replace("/", ".")
+        return dotted in self._imports[test.partition("::")[0]]
+
+
+def _all_cases(test: str) -> str:
+    """Of a parametrized unit test all cases run: only some were recorded, and they are quick."""
+    return test.partition("[")[0] if test.startswith("tests/unit/") else test
+
+
+def environment(copy: Path) -> dict[str, str]:
+    paths = (str(copy / folder) for folder in ("src", "tests", "scripts"))
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+
+
+def pytest_command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
+
+
+def _files(copy: Path) -> list[Path]:
+    found = set()
+    for pattern in TESTS:
+        path = copy / pattern
+        found |= set(path.glob("test_*.py") if path.is_dir() else path.parent.glob(path.name))
+    used = (file for file in found if not any(file.match(pattern) for pattern in NOT_USED))
+    folders = [Path(pattern).parts[1] for pattern in TESTS]
+    return sorted(used, key=lambda file: (folders.index(file.parent.name), file.name))
+
+
+def _reaches(copy: Path, file: Path, modules: Iterable[str]) -> bool:
+    """Whether a test file imports one of the modules, itself or through what it imports."""
+    wanted = {copy / "src/holdfast" / module for module in modules}
+    seen, left = {file}, [file]
+    while left:
+        for name in _imported(left.pop()):
+            path = _file_of(copy, name)
+            if path is not None and path not in seen:
+                seen.add(path)
+                left.append(path)
+    return bool(seen & wanted)
+
+
+@functools.cache
+def _file_of(copy: Path, name: str) -> Path | None:
+    paths = (copy / folder / (name.replace(".", "/") + ".py") for folder in ("src", "tests", "scripts"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _version(copy: Path, file: Path, modules: Iterable[str]) -> str:
+    """Of the test file and of the modules, whose line numbers the report has."""
+    digest = hashlib.sha256(file.read_bytes())
+    for module in modules:
+        digest.update((copy / "src/holdfast" / module).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@functools.cache
+def _imported(file: Path) -> frozenset[str]:
+    """The modules that a test file names: `from a import b` names `a` and `a.b`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
