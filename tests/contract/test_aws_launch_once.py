@@ -131,6 +131,37 @@ def test_a_claim_that_asks_again_is_told_the_same(world: LaunchWorld) -> None:
     assert len(world.machines) == 3
 
 
+def test_a_claim_that_asks_with_another_token_gets_another_instance(world: LaunchWorld) -> None:
+    (request,) = world.requests(world.resolve(world.node_class()), ON_DEMAND)
+    first = ids(world.launch([request]))
+    second = ids(world.launch([dataclasses.replace(request, token=world.ids.token())]))
+    assert first != second
+    assert len(world.machines) == 2
+
+
+def test_an_answer_whose_instances_other_claims_own_launches_others(world: LaunchWorld) -> None:
+    """EC2 repeats its answer to a call of the same name; the next try has another name."""
+    node_class = world.resolve(world.node_class())
+    requests = world.requests(node_class, ON_DEMAND, count=2)
+    told = ids(world.launch(requests))
+    world.new_process()
+    others = [dataclasses.replace(each, claim=world.claim(ON_DEMAND)) for each in requests]
+    found = ids(world.launch(others, owned=told))
+    assert len({*found, *told}) == 4 == len(world.machines)
+
+
+def test_an_instance_is_adopted_by_a_claim_that_has_none(world: LaunchWorld) -> None:
+    node_class = world.resolve(world.node_class())
+    first = world.requests(node_class, ON_DEMAND)
+    second = world.requests(node_class, ON_DEMAND, token=first[0].token, types=("m5.large",))
+    told = ids(world.launch(first))
+    lost(world)
+    assert isinstance(world.launch(second)[0], errors.Unreachable)
+    found = ids(world.launch([*first, *second]))
+    assert found[0] == told[0] != found[1]
+    assert len(world.machines) == 2
+
+
 def test_a_crash_while_only_some_machines_can_be_seen_launches_none_twice(world: LaunchWorld) -> None:
     """Fewer claims are left than the first call was for, so the call differs; what it launched is waited for."""
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=5)

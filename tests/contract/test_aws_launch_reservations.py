@@ -324,6 +324,56 @@ def test_a_quota_or_a_subnet_without_addresses_is_no_full_reservation(world: Lau
     assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
 
 
+def test_a_count_that_does_not_show_this_launch_yet_is_no_free_slot(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, count=2, slot=slots.id)
+    world.clock.advance(120)
+    world.ec2.world.faults.add(faults.Stale(operation="DescribeCapacityReservations", lag_s=60))
+    first, second = world.launch(requests)
+    assert isinstance(first, Instance)
+    assert isinstance(second, errors.ReservationExhausted)
+    assert len(world.fleets()) == 1
+    assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {slots.id}
+
+
+def test_no_count_is_read_when_every_claim_has_its_instance(world: LaunchWorld) -> None:
+    small = world.reserve("m5.large", total=1, tags=TAGS)
+    world.reserve("m5.xlarge", total=2, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, count=2)
+    control.take(world.ec2.world, small.id, 1)
+    before = sum(call.operation == "DescribeCapacityReservations" for call in world.endpoint.log)
+    assert all(isinstance(each, Instance) for each in world.launch(requests))
+    after = sum(call.operation == "DescribeCapacityReservations" for call in world.endpoint.log)
+    assert (after - before, len(world.fleets())) == (0, 1)
+
+
+def test_a_launch_into_a_block_whose_drain_has_begun_is_not_tried_again(world: LaunchWorld) -> None:
+    block = world.reserve(
+        "p5.48xlarge",
+        total=2,
+        tags=TAGS,
+        kind="capacity-block",
+        criteria="targeted",
+        end_s=world.clock.now_s() + 41 * 60,
+    )
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=block.id, types=("p5.48xlarge",))
+    world.clock.advance(90)
+    world.refuses(times=99)
+    (found,) = world.launch(requests)
+    assert isinstance(found, errors.ReservationExhausted)
+    assert len(world.fleets()) == 1
+
+
+def test_a_count_that_cannot_be_read_confirms_the_refusal(world: LaunchWorld) -> None:
+    slots = world.reserve(total=1, tags=TAGS)
+    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
+    world.refuses()
+    world.ec2.world.faults.add(faults.Denied(operation="DescribeCapacityReservations"))
+    (found,) = world.launch(requests)
+    assert isinstance(found, errors.ReservationExhausted)
+    assert world.machines == []
+
+
 @pytest.mark.fact("aws-5.8.2")
 def test_a_subnet_without_addresses_is_left_alone_for_a_while(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)

@@ -15,7 +15,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodepool import NodePool
 from holdfast.sim.api.faults import Refuse
 from holdfast.sim.api.front import Request
-from holdfast.sim.ec2 import control
+from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.state import times
 
@@ -156,6 +156,8 @@ def test_pods_of_a_block_that_ends_run_elsewhere_before_ec2_takes_it() -> None:
         assert world.in_reservation(slots) == 2
         await until_s(world, slots.end_s - 40 * MINUTE_S)
         await world.sleep(3 * MINUTE_S)
+        told = [event.involved_object.kind for event in await world.events("ReservationEnding")]
+        assert sorted(told) == ["Node", "Node", "NodeClaim", "NodeClaim"]
         await world.until_running(2, "train", within_s=4 * MINUTE_S)
         assert world.in_reservation(slots) == 0
         assert len(world.machines) == 2
@@ -386,5 +388,24 @@ def test_a_pod_that_waits_for_a_block_to_begin_is_told_when() -> None:
         }
         pool = await world.kube.get(NodePool, "default")
         assert conditions.find(conditions.of(pool), "CapacityReservationAvailable") is None
+
+    app_world.run(program)
+
+
+def test_a_claim_that_was_never_launched_ends_when_the_drain_of_its_block_begins() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", replicas=0, id=slots.id)
+        await until_s(world, slots.end_s - 41 * MINUTE_S)
+        world.ec2.world.faults.add(faults.Broken(operation="CreateFleet"))
+        await world.scale("train", 1)
+        await world.sleep(MINUTE_S - 5)
+        (claim,) = await world.claims()
+        assert claim.status.provider_id is None
+        assert await world.events("ReservationEnding") == []
+        await world.sleep(10)
+        (event,) = await world.events("ReservationEnding")
+        assert event.involved_object.name == claim.metadata.name
+        assert await world.claims() == []
 
     app_world.run(program)

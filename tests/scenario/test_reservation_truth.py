@@ -186,7 +186,10 @@ def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
         second = world.reserve(total=1, criteria="open", tags=TEAM)
         assert world.in_reservation(second) == 1
         await until_all_say(world, reserved(second), within_s=150)
-        assert len(await world.events("ReservationChanged")) == 4
+        messages = [event.message for event in await world.events("ReservationChanged")]
+        assert len(messages) == 4
+        moved = f"its instance is in {second.id}; it was in {first.id}"
+        assert sum(message.startswith(moved) for message in messages) == 2
 
     app_world.run(program)
 

@@ -7,8 +7,10 @@ import pytest
 
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
+from holdfast.controllers.provisioning.slots import KEY, Slots
 from holdfast.core.scheduling.request import Packing
 from holdfast.settings import Settings
+from holdfast.sim.ec2 import control
 
 LARGE = instance_types("m5.large")
 
@@ -81,5 +83,66 @@ def test_counts_are_read_at_a_bounded_rate_while_an_instance_leaves_its_slot() -
         await world.sleep(60)
         assert world.asked("DescribeCapacityReservations") - before <= 30
         assert world.asked("DescribeCapacityReservations") - before >= 5
+
+    app_world.run(program)
+
+
+def test_provisioning_is_triggered_once_for_each_slot_that_becomes_free() -> None:
+    async def program(world: AppWorld) -> None:
+        now_s = world.clock.now_s()
+        slots = world.reserve(total=2)
+        later = world.reserve(total=1, start_s=now_s + 600)
+        control.take(world.ec2.world, slots.id, 2)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}, {"id": later.id}])
+        await world.sleep(70)  # counts are read once a minute
+        triggered: list[int] = []
+        watcher = Slots(
+            live=world.app.live, clock=world.own_clock, hurry=lambda: triggered.append(world.clock.now_s())
+        )
+
+        async def after(seconds: float) -> int:
+            """How often it was triggered by then."""
+            await world.sleep(seconds)
+            await watcher.reconcile(KEY)
+            return len(triggered)
+
+        assert await after(0) == 0
+        control.give(world.ec2.world, slots.id, 1)
+        assert await after(70) == 1
+        assert await after(70) == 1
+        control.take(world.ec2.world, slots.id, 1)
+        assert await after(70) == 1
+        await world.sleep(later.start_s - world.clock.now_s() - 1)
+        assert await after(0) == 1
+        assert await after(1) == 2
+        world.reserve(total=1)
+        assert await after(70) == 3
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize(
+    "phase_s", [1, 4, 7]
+)  # of the ten seconds after which pending pods are planned again
+def test_a_pending_pod_gets_a_slot_within_seconds_of_the_count_that_shows_it(phase_s: float) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=1)
+        control.take(world.ec2.world, slots.id, 1)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+
+        async def count_is_read() -> None:
+            asked = world.asked("DescribeCapacityReservations")
+            while world.asked("DescribeCapacityReservations") == asked:
+                await world.sleep(0.5)
+
+        await count_is_read()
+        await world.sleep(phase_s)
+        await world.deploy("web", 1, cpu="1500m")
+        await count_is_read()
+        control.give(world.ec2.world, slots.id, 1)
+        await count_is_read()
+        await world.sleep(6)
+        assert len(world.machines) == 1
 
     app_world.run(program)

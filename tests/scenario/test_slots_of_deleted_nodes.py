@@ -130,6 +130,7 @@ def test_a_restart_keeps_the_slot_held(after_s: float) -> None:
         await world.sleep(120)
         assert len(world.all_machines()) == 2
         assert restarts(world) == 1
+        assert len(world.claims_ever()) == 2
 
     app_world.run(program)
 

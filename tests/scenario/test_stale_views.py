@@ -10,6 +10,8 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.ports import Change
 from holdfast.runtime.cache import SILENT_S
+from holdfast.sim.api.faults import Refuse
+from holdfast.sim.api.front import Request
 
 EMPTY_AT_ONCE = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "20s"}
 ONE_PER_NODE = {"cpu": "1500m"}
@@ -111,6 +113,28 @@ def test_garbage_collection_spares_an_instance_whose_claim_only_the_cache_lacks(
         assert len(await world.claims()) == 2
 
     app_world.run(program)
+
+
+def test_garbage_collection_spares_an_instance_that_a_claim_finds_by_its_token() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[instance_types("m5.large"), capacity_types("on-demand")])
+        world.line.add(Refuse("InternalError"), _writes_a_claim_status, times=10**6)
+        await world.deploy("web", 1, **ONE_PER_NODE)
+        await world.sleep(200)  # garbage is collected every two minutes
+        (claim,), (machine,) = await world.claims(), world.machines
+        assert claim.status.provider_id is None
+        world.line.clear()
+        await world.sleep(120)  # until the launch is tried again
+        (claim,) = await world.claims()
+        assert (claim.status.provider_id or "").endswith(machine.id)
+        assert len(world.all_machines()) == 1
+
+    app_world.run(program)
+
+
+def _writes_a_claim_status(request: Request) -> bool:
+    return "/nodeclaims/" in request.path and request.path.endswith("/status")
 
 
 @pytest.mark.parametrize("later_s", range(40, 71, 5))

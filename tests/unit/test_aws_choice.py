@@ -200,6 +200,12 @@ def test_spot_that_is_dearer_than_on_demand_is_not_bought() -> None:
     assert len(pools(choose(types(spot=spot), capacity_types("spot")))) == 3
 
 
+def test_spot_that_costs_as_much_as_on_demand_is_bought() -> None:
+    spot = {("m5.large", "us-west-2a"): DOLLAR, ("m5.large", "us-west-2b"): DOLLAR + 1}
+    chosen = choose(types(spot=spot))
+    assert (chosen.market, pools(chosen)) == (Market.SPOT, [("m5.large", "a")])
+
+
 def test_no_spot_where_the_class_forbids_it() -> None:
     assert choose(types(), spot=False).market is Market.ON_DEMAND
     with pytest.raises(errors.InsufficientCapacity):

@@ -3,10 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from aws_builders import reservation
 from aws_launches import capacity_type, claim, resolved, selecting, types
 from holdfast.cloud.aws import launch_groups
+from holdfast.cloud.aws.instances import Machine
 from holdfast.cloud.aws.launch_groups import Group
+from holdfast.model.instances import Instance, InstanceState
 from holdfast.ports import LaunchRequest
 
 ON_DEMAND = capacity_type("on-demand")
@@ -69,3 +73,58 @@ def test_a_client_token_is_as_short_as_ec2_wants_it() -> None:
     for length in (1, 36, 64, 300):
         (group,) = groups(request(token="t" * length))
         assert 1 <= len(launch_groups.client_token(group, 0)) <= 64
+
+
+def launched(**fields: Any) -> Machine:
+    """An m5.large that an earlier call for `request` launched on demand."""
+    plain: dict[str, Any] = {
+        "provider_id": "aws:///us-west-2a/i-1",
+        "instance_type": "m5.large",
+        "zone": "us-west-2a",
+        "capacity_type": "on-demand",
+        "state": InstanceState.RUNNING,
+        "launched_s": 0,
+        "launch_token": "t" * 32,
+    }
+    return Machine("i-1", Instance(**(plain | fields)), "subnet-a", frozenset(), {})
+
+
+def adopters(machine: Machine, *requests: LaunchRequest) -> list[int]:
+    members = [launch_groups.member(index, each) for index, each in enumerate(requests)]
+    return list(launch_groups.adopted(members, [machine]))
+
+
+def test_an_instance_is_adopted_by_the_claim_whose_token_launched_it() -> None:
+    first, second = request("a"), request("b", token="u" * 32)
+    assert adopters(launched(), first, second) == [0]
+    assert adopters(launched(launch_token="u" * 32), first, second) == [1]
+    assert adopters(launched(launch_token=None), first, second) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "adopted"),
+    [
+        ({}, True),
+        ({"state": InstanceState.STARTING}, True),
+        ({"state": InstanceState.ENDING}, False),
+        ({"state": InstanceState.GONE}, False),
+        ({"instance_type": "c5.large"}, False),  # not among the types of the request
+        ({"zone": "us-west-2d"}, False),
+        ({"capacity_type": "spot"}, False),  # the claim does not allow it
+        ({"capacity_type": "reserved", "reservation_id": "cr-1"}, False),
+        ({"reservation_id": "cr-1"}, True),  # an open reservation that it happens to be in
+    ],
+)
+def test_an_instance_is_adopted_only_if_it_is_what_the_claim_asks_for(
+    fields: dict[str, Any], *, adopted: bool
+) -> None:
+    assert adopters(launched(**fields), request("a")) == ([0] if adopted else [])
+
+
+def test_each_instance_is_adopted_once() -> None:
+    members = [launch_groups.member(index, request(name)) for index, name in enumerate("abc")]
+    both = [launched(), replace(launched(), id="i-2")]
+    assert {index: one.id for index, one in launch_groups.adopted(members, both).items()} == {
+        0: "i-1",
+        1: "i-2",
+    }

@@ -80,6 +80,14 @@ def test_ultraservers_are_drained_and_reclaimed_half_an_hour_earlier(minutes_lef
     )
 
 
+def test_a_reservation_changes_when_it_starts_and_when_its_drain_begins() -> None:
+    start = END - 90 * MINUTE
+    assert reservations.turns_s(block(start_s=start)) == (start, END - 40 * MINUTE)
+    assert reservations.turns_s(block(ultraserver=True)) == (END - 70 * MINUTE,)
+    assert reservations.turns_s(reservation(start_s=start, end_s=END)) == (start,)  # it is never drained
+    assert reservations.turns_s(reservation("cr-block", kind="capacity-block", end_s=None)) == ()
+
+
 def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
     ordinary = reservations.to_model(reservation(end_s=END))
     assert launches_into(ordinary, END - 1)

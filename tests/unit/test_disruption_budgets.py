@@ -26,7 +26,16 @@ def allowed(
 @pytest.mark.fact("D-11", "X-6")
 @pytest.mark.parametrize(
     ("nodes", "count", "expected"),
-    [("10%", 10, 1), ("10%", 11, 2), ("1%", 1, 1), ("100%", 7, 7), ("0%", 7, 0), ("3", 10, 3), ("0", 9, 0)],
+    [
+        ("10%", 10, 1),
+        ("10%", 11, 2),
+        ("1%", 1, 1),
+        ("100%", 7, 7),
+        ("100%", 300, 300),
+        ("0%", 7, 0),
+        ("3", 10, 3),
+        ("0", 9, 0),
+    ],
 )
 def test_a_share_of_the_nodes_is_rounded_up(nodes: str, count: int, expected: int) -> None:
     assert allowed(at_most(nodes), count=count) == expected

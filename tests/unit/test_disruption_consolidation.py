@@ -16,6 +16,7 @@ from disruption_builders import (
     catalog,
     load,
     machine,
+    pdb,
     world,
 )
 from holdfast import names
@@ -348,6 +349,66 @@ def test_a_pod_that_is_dear_to_evict_takes_a_larger_saving() -> None:
         assert decided(machine("a", LARGE, [dear]), settings=per_pod).command is None
 
 
+def test_a_node_whose_pods_may_not_be_evicted_is_not_consolidated() -> None:
+    pods_of_a = [replace(pod, do_not_disrupt=True) for pod in load("a", HALF)]
+    assert decided(machine("a", LARGE, load("a", HALF))).command is not None
+    decision = decided(machine("a", LARGE, pods_of_a))
+    assert decision.command is None
+    assert Code.POD_DO_NOT_DISRUPT in codes(decision, "a")
+    kept = decided(machine("a", LARGE, load("a", HALF)), budgets=(pdb(allowed=0),))
+    assert kept.command is None
+    assert Code.BUDGET_OF_PODS in codes(kept, "a")
+
+
+def test_the_reason_of_a_command_names_what_is_saved() -> None:
+    filled = machine("b", LARGE, load("b", shape(4500)))
+    deleted = command(machine("a", MEDIUM, load("a", HALF)), filled)
+    assert deleted.why == "the pods of 1 node fit on other nodes; that saves 0.2 USD an hour"
+    assert (deleted.action, deleted.saves_nano_usd_per_hour) == (Action.DELETE, round(0.2 * NANO))
+    replaced = command(machine("a", LARGE, load("a", HALF)))
+    assert replaced.why == "1 node at 0.4 USD an hour become one small at most at 0.1"
+    kept = [reservation("cr-1", MEDIUM)]
+    into_slot = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=kept)
+    assert into_slot.why == "1 node at 0.2 USD an hour become 1 of slots (cr-1) at 0"
+    full = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    releasing = command(
+        machine("a", MEDIUM, load("a", HALF), slot="cr-1"),
+        machine("b", LARGE, load("b", shape(3000))),
+        reservations=full,
+        settings=Settings(release_slots=ReleaseSlots.ALWAYS),
+        facts={"b": NodeFacts(do_not_disrupt=True)},
+    )
+    assert releasing.why == "the pods of 1 node fit on other nodes; that frees a slot"
+
+
+def test_a_node_that_moves_into_a_slot_lists_every_slot_that_would_do() -> None:
+    kept = [reservation("cr-1", MEDIUM), reservation("cr-2", MEDIUM), reservation("cr-3", LARGE)]
+    (one,) = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=kept).replacements
+    assert one.claim.reservation_ids == ("cr-1", "cr-2", "cr-3")
+
+
+def test_a_node_that_saves_exactly_what_its_pods_take_is_replaced() -> None:
+    """Eight cores at 0.4 an hour become four at 0.2."""
+    exactly = Settings(saving_per_pod_nano=round(0.1 * NANO))
+    assert decided(machine("a", LARGE, load("a", shape(1500), 2)), settings=exactly).command is not None
+    more = Settings(saving_per_pod_nano=round(0.1 * NANO) + 1)
+    assert decided(machine("a", LARGE, load("a", shape(1500), 2)), settings=more).command is None
+
+
+def test_pods_that_move_onto_an_empty_node_save_the_difference() -> None:
+    """The empty node of 0.1 an hour would be deleted without the move."""
+    pools = on_demand(consolidate_after_s=300)
+    pools.append(pool("other", catalog(), ON_DEMAND_ONLY))
+    used = machine("used", LARGE, load("used", shape(1500)), labels={names.NODEPOOL: "other"})
+    empty = machine("empty", SMALL)
+    young = {"empty": NodeFacts(initialized_s=NOW_S - 60)}
+    found = command(used, empty, pools=pools, facts=young)
+    assert (found.candidates, found.saves_nano_usd_per_hour) == (("used",), round(0.3 * NANO))
+    never = [replace(pools[0], consolidate_after_s=None), pools[1]]
+    stays = command(used, empty, pools=never, facts=young)
+    assert stays.saves_nano_usd_per_hour == round(0.4 * NANO)
+
+
 # --- Cool-down, memory ---------------------------------------------------------------------------------
 
 
@@ -437,6 +498,28 @@ def test_a_program_that_has_just_begun_knows_from_nodepools_who_is_left_in_peace
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=consolidated)
     asked = world(machine("a", LARGE, young), pools=on_demand(), rules=rules)
     assert (decide(asked).command is not None) is is_moved
+
+
+def test_a_program_that_has_just_begun_knows_the_pods_of_nodes_that_drain() -> None:
+    """They were made long ago; what is made instead of them was moved."""
+    rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=NOW_S - 100)
+    drains = machine("a", LARGE, load("a", HALF), deleting=True)
+    other = machine("c", LARGE, load("c", shape(7000, app="other")))
+    began = decide(world(drains, other, pools=on_demand(), rules=rules))
+    successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
+    later = world(machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300)
+    again = decide(later, Settings(), began.memory)
+    assert again.command is None
+    assert Code.COOLING_DOWN in codes(again, "b")
+
+
+def test_a_node_that_costs_nothing_goes_when_its_pods_fit_elsewhere() -> None:
+    free = instance_type("free", 4, 16, 0.0, capacity_types=(names.ON_DEMAND,))
+    pools = [pool("default", (*catalog(), free), ON_DEMAND_ONLY)]
+    nodes = [machine("a", "free", load("a", HALF)), machine("b", LARGE, load("b", shape(4500)))]
+    found = decided(*nodes, pools=pools, facts={"b": NodeFacts(do_not_disrupt=True)}).command
+    assert found is not None
+    assert (found.candidates, found.action) == (("a",), Action.DELETE)
 
 
 def test_a_drain_that_takes_long_is_not_forgotten() -> None:

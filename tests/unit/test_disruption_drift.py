@@ -399,29 +399,61 @@ def test_where_the_drain_could_never_end_a_mixed_pool_buys() -> None:
     assert bought.action is Action.REPLACE
 
 
-def test_a_slot_that_is_being_released_is_waited_for_within_bounds() -> None:
-    kept = [FULL]
+def released(
+    wait_s: int,
+    *,
+    of_pool_s: int | None = None,
+    claims: tuple[ClaimView, ...] = (),
+    state: InstanceState = InstanceState.ENDING,
+    reservation_state: State = State.ACTIVE,
+) -> Decision:
+    """A node that drifted an hour ago in a reservation whose other slot is being released."""
+    kept = [replace(FULL, state=reservation_state)]
     both = pool("default", catalog(kept), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
     node, going = (
         machine("a", MEDIUM, load("a", BIG), slot="cr-1"),
         machine("b", MEDIUM, slot="cr-1", deleting=True),
     )
-    machines = [*instances(node), *(replace(i, state=InstanceState.ENDING) for i in instances(going))]
+    found = world(
+        node,
+        going,
+        facts={"a": DRIFTED},
+        reservations=kept,
+        pools=[replace(both, reservation_wait_s=of_pool_s)],
+        instances=(*instances(node), *(replace(i, state=state) for i in instances(going))),
+        claims=claims,
+    )
+    patient = Settings(
+        solving=Solving(packing=Packing.KARPENTER, reservation_wait_s=wait_s),
+        roll_mixed_pools=MixedPools.FALLBACK,
+    )
+    return decide(found, patient)
 
-    def asked(wait_s: int) -> Decision:
-        patient = Settings(
-            solving=Solving(packing=Packing.KARPENTER, reservation_wait_s=wait_s),
-            roll_mixed_pools=MixedPools.FALLBACK,
-        )
-        found = world(
-            node, going, facts={"a": DRIFTED}, reservations=kept, pools=[both], instances=tuple(machines)
-        )
-        return decide(found, patient)
 
-    waiting = asked(2 * HOUR_S)
+def waits_for(provider_id: str, slot: str = "cr-1") -> ClaimView:
+    return ClaimView(
+        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot=slot, waits_for_instance=provider_id
+    )
+
+
+def test_a_slot_that_is_being_released_is_waited_for_within_bounds() -> None:
+    waiting = released(2 * HOUR_S)
     assert waiting.command is None
     assert Code.WAITS_FOR_SLOT in codes(waiting, "a")
-    assert asked(HOUR_S).command is not None
+    assert released(HOUR_S + 1).command is None
+    assert released(HOUR_S).command is not None
+
+
+def test_the_wait_of_the_nodepool_comes_before_the_setting() -> None:
+    assert released(2 * HOUR_S, of_pool_s=0).command is not None
+    assert released(0, of_pool_s=2 * HOUR_S).command is None
+
+
+def test_only_a_slot_that_no_claim_waits_for_and_that_can_be_used_is_waited_for() -> None:
+    assert released(2 * HOUR_S, claims=(waits_for("id-b"),)).command is not None
+    assert released(2 * HOUR_S, claims=(waits_for("id-b", "cr-2"),)).command is None
+    assert released(2 * HOUR_S, state=InstanceState.RUNNING).command is not None
+    assert released(2 * HOUR_S, reservation_state=State.PENDING).command is not None
 
 
 def test_a_static_pool_is_left_alone() -> None:

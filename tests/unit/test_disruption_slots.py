@@ -77,6 +77,20 @@ def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
     assert (found.saves_nano_usd_per_hour, found.frees_nano_usd_per_hour) == (0, round(0.3 * NANO))
 
 
+def test_a_node_that_leaves_a_big_slot_lists_no_slot_that_is_worth_as_much() -> None:
+    kept = [
+        reservation("cr-big", LARGE, available=0, total=1),
+        reservation("cr-other", LARGE),
+        reservation("cr-small", SMALL),
+    ]
+    found = decided(machine("a", LARGE, load("a", HALF), slot="cr-big"), kept=kept, settings=ALWAYS).command
+    assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
+    assert found is not None
+    (claim,) = (one.claim for one in found.replacements)
+    assert claim.requirements.get(RESERVATION_ID).values == {"cr-small"}
+    assert claim.requirements.get(names.INSTANCE_TYPE).values == {SMALL}
+
+
 @pytest.mark.fact("D-31")
 def test_a_slot_is_not_left_for_one_that_is_worth_as_much() -> None:
     kept = [reservation("cr-1", LARGE, available=0, total=1), reservation("cr-2", LARGE)]

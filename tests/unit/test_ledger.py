@@ -1,12 +1,14 @@
 """The ledger: a slot is never free before the cloud's count says so, and a stale count never oversells."""
 
+from dataclasses import replace
+
 import pytest
 
-from holdfast.core.reservations.ledger import Entry, ledger
+from holdfast.core.reservations.ledger import Entry, count_before, ledger
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.reservations import Reservation
-from holdfast.model.snapshot import ClaimView, CloudLabels, Snapshot
+from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, Snapshot
 from planner_builders import WELL_KNOWN, reservation
 
 LAG_S = 120
@@ -91,3 +93,71 @@ def test_a_reservation_outside_its_time_has_no_free_slots() -> None:
     assert (early.usable, early.free, early.upcoming) == (False, 0, 4)
     late = entry(reservation("cr-1", "m5.large", available=4, end_s=2000, drain_lead_s=1500))
     assert (late.usable, late.free, late.upcoming) == (False, 0, 0)
+
+
+# --- The count before --------------------------------------------------------------------------------
+
+
+def after(before: CountBefore, available: int, *claims: ClaimView, read_s: int = 1010) -> Entry:
+    """The entry by a count of `available` that was read after another one."""
+    of = reservation("cr-1", "m5.large", available=available, total=6)
+    snapshot = Snapshot(
+        read_s,
+        CloudLabels(WELL_KNOWN),
+        claims=claims,
+        reservations=(of,),
+        counts_read_s=read_s,
+        count_before=before,
+    )
+    return ledger(snapshot, LAG_S)["cr-1"]
+
+
+def counted(free: dict[str, int]) -> CountBefore:
+    """A count before that may have shown every slot as used by other accounts."""
+    return CountBefore(1000, free, {"cr-1": 6})
+
+
+def test_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -> None:
+    of = reservation("cr-1", "m5.large", available=2, total=6)
+    launching, other = claim("a"), replace(claim("b"), slot="cr-2")
+    seen = Snapshot(
+        1000, CloudLabels(WELL_KNOWN), claims=(launching, other), reservations=(of,), counts_read_s=1000
+    )
+    before = count_before(seen, LAG_S)
+    assert (before.read_s, before.free) == (1000, {"cr-1": 1})
+    launched = claim("a", launched_s=999, provider_id="i-1")  # neither count has to show this launch
+    assert after(before, 2, launched).free == 1
+
+
+def test_a_launch_that_the_count_before_allowed_for_is_shown_by_the_next() -> None:
+    launched = claim("a", launched_s=1000, provider_id="i-1")
+    assert after(counted({"cr-1": 3}), 2, launched).free == 2  # 3 less our launch: the count shows it
+    assert after(counted({"cr-1": 3}), 3, launched).free == 2  # the count may not show it yet
+    assert after(counted({"cr-2": 3}), 2, launched).free == 1  # no count before of this reservation
+    since = claim("a", launched_s=1010, provider_id="i-1")
+    assert after(counted({"cr-1": 3}), 2, since).free == 1  # it was launched after both
+
+
+def test_slots_that_other_accounts_took_since_the_count_before_are_not_free() -> None:
+    found = after(counted({"cr-1": 5}), 2)
+    assert (found.held, found.free) == (0, 2)
+
+
+def test_claims_and_instances_of_other_reservations_are_not_counted() -> None:
+    of = reservation("cr-1", "m5.large", available=2, total=4)
+    elsewhere = replace(instance("i-2"), reservation_id="cr-2")
+    found = entry(of, replace(claim("b"), slot="cr-2"), instances=(instance("i-1"), elsewhere))
+    assert (found.used_here, found.used_elsewhere, found.held, found.free) == (1, 1, 0, 2)
+
+
+def test_a_replacement_waits_only_for_its_own_instance() -> None:
+    of = reservation("cr-1", "m5.large", available=1, total=3)
+    waiting = claim("replacement", waits_for_instance="i-1")
+    assert entry(of, waiting, instances=(instance("i-2"),)).free == 0
+    assert entry(of, waiting, instances=(instance("i-1"), instance("i-2"))).free == 1
+    assert entry(of, waiting, instances=(instance("i-1", InstanceState.GONE),)).free == 0
+
+
+def test_more_instances_than_the_count_shows_used_are_not_negative_elsewhere() -> None:
+    of = reservation("cr-1", "m5.large", available=2, total=2)
+    assert entry(of, instances=(instance("i-1"),)).used_elsewhere == 0

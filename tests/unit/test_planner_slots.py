@@ -9,8 +9,10 @@ from holdfast.core.scheduling.plan import Plan, ReasonCode
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
-from holdfast.model.requirement import Operator
+from holdfast.model.pods import PodShape, PodTerm
+from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import of
+from holdfast.model.selectors import LabelSelector
 from planner_builders import (
     RESERVATION_ID,
     fake_types,
@@ -20,6 +22,7 @@ from planner_builders import (
     pool,
     request,
     reservation,
+    selector,
     shape,
 )
 
@@ -75,25 +78,54 @@ def test_twenty_reservations_of_one_slot_each_are_used_in_one_run() -> None:
 
 
 @pytest.mark.fact("R-17")
-def test_a_node_makes_room_for_another_by_moving_to_a_slot_that_only_it_can_use() -> None:
-    kept = [reservation("cr-small", "fake-it-3"), reservation("cr-large", "fake-it-9")]
-    large = shape(8_000, app="large", **one_per_node("large"))
-    small = shape(1_000, app="small", **one_per_node("small"))
-    only_small_zone = request(
-        [pool("default", fake_types(10, kept), RESERVED_ONLY)],
-        (*pods(1, large, "large"), *pods(1, small, "small")),
-        kept,
+@BOTH_PACKINGS
+@pytest.mark.parametrize("ids", ["abcd", "dcba"])
+def test_nodes_move_to_other_slots_so_that_a_node_with_fewer_choices_gets_one(
+    packing: Packing, ids: str
+) -> None:
+    """In no order of the two workloads does first fit find four slots: each takes the two smallest first."""
+    kept = [reservation(f"cr-{id_}", f"fake-it-{i}") for i, id_ in enumerate(ids, start=2)]
+    apart = LabelSelector((Expression("app", Operator.IN, ("a", "b")),))
+
+    def workload(app: str, *sizes: int) -> PodShape:
+        types = is_in(names.INSTANCE_TYPE, *(f"fake-it-{i}" for i in sizes))
+        term = PodTerm(names.HOSTNAME, apart, ("default",))
+        return shape(app=app, node_selector=of(types), anti_affinity=(term,))
+
+    pending = (*pods(2, workload("a", 2, 3, 5), "a"), *pods(2, workload("b", 2, 3, 4), "b"))
+    plan = solve(request([pool("default", fake_types(9, kept), RESERVED_ONLY)], pending, kept, packing))
+    taken = {claim.instance_type: claim.pods[0][0] for claim in plan.claims}
+    assert sorted(taken) == ["fake-it-2", "fake-it-3", "fake-it-4", "fake-it-5"]
+    assert (taken["fake-it-4"], taken["fake-it-5"]) == ("b", "a")
+
+
+@BOTH_PACKINGS
+def test_pods_that_follow_a_node_are_placed_in_the_zone_of_its_slot(packing: Packing) -> None:
+    """Each of the two large nodes could be in either zone; the first zone is right only for the first of them."""
+    kept = [
+        reservation("cr-z1", "fake-it-3", "z1"),
+        reservation("cr-z2", "fake-it-3", "z2"),
+        reservation("cr-small-z1", "fake-it-1", "z1", 2),
+        reservation("cr-small-z2", "fake-it-1", "z2", 2),
+    ]
+    apart = PodTerm(
+        names.HOSTNAME, LabelSelector((Expression("app", Operator.IN, ("a", "b")),)), ("default",)
     )
-    assert slots(solve(only_small_zone)) == {"cr-large": 1}  # both fit on the large one
-    apart = shape(1_000, app="large", **one_per_node("large"))
-    plan = solve(
-        request(
-            [pool("default", fake_types(10, kept), RESERVED_ONLY)],
-            (*pods(1, large, "large"), *pods(1, apart, "apart")),
-            kept,
+
+    def follower(app: str) -> PodShape:
+        return shape(
+            1500, app=f"near-{app}", affinity=(PodTerm(names.ZONE, selector(app=app), ("default",)),)
         )
+
+    pending = (
+        *pods(1, shape(3000, app="a", anti_affinity=(apart,)), "a"),
+        *pods(1, shape(3000, app="b", anti_affinity=(apart,)), "b"),
+        *pods(1, follower("a"), "near-a"),
+        *pods(1, follower("b"), "near-b"),
     )
-    assert slots(plan) == {"cr-large": 1, "cr-small": 1}
+    plan = solve(request([pool("default", fake_types(9, kept), RESERVED_ONLY)], pending, kept, packing))
+    taken = {claim.pods[0].rpartition("-")[0]: claim.slot for claim in plan.claims}
+    assert taken == {"a": "cr-z1", "b": "cr-z2", "near-a": "cr-small-z1", "near-b": "cr-small-z2"}
 
 
 @pytest.mark.fact("aws-4.6.2", "aws-4.6.4", "aws-4.6.4a", "X-4", "R-17", "R-27", "X-8")

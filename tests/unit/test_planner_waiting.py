@@ -10,6 +10,7 @@ from holdfast.core.disruption import simulation
 from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import ReservedMode, Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
+from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView, Snapshot
 from planner_builders import fake_types, instance_type, one_per_node, pods, pool, request, reservation, shape
@@ -67,6 +68,38 @@ def test_a_pod_on_a_node_that_goes_waits_for_the_slot_of_its_own_node() -> None:
 def test_nobody_waits_in_a_simulation_of_what_would_be_if_a_node_went() -> None:
     asked = simulation.without(going(deleting=False), ["a"])
     assert [claim.slot for claim in solve(SolveRequest(asked, Settings())).claims] == [None]
+
+
+@pytest.mark.parametrize(
+    ("state", "started_s", "waits_for"),
+    [
+        (InstanceState.ENDING, None, ["cr-1"]),
+        (InstanceState.RUNNING, None, []),  # it stays in its slot
+        (InstanceState.ENDING, 1000, []),  # the reservation has not begun
+    ],
+)
+def test_a_slot_that_is_being_released_is_waited_for_if_it_can_be_used(
+    state: InstanceState, started_s: int | None, waits_for: list[str]
+) -> None:
+    kept = [reservation("cr-1", "fake-it-5", available=0, total=1, start_s=started_s)]
+    inside = Instance("i-1", "fake-it-5", "z1", "reserved", state, 0, reservation_id="cr-1")
+    plan = solve(
+        request(
+            [pool("default", fake_types(9, kept))],
+            pods(1, shape()),
+            kept,
+            instances=(inside,),
+            reservation_wait_s=300,
+        )
+    )
+    assert [one.waits_for for one in plan.unplaced] == waits_for
+
+
+def test_a_slot_of_a_reservation_that_does_not_suit_the_pod_is_not_waited_for() -> None:
+    big = shape(7_000)  # fake-it-5 has six cores
+    held = dataclasses.replace(asked(reservation_wait_s=300).snapshot, pending=pods(1, big))
+    settings = asked(reservation_wait_s=300).settings
+    assert [claim.slot for claim in solve(SolveRequest(held, settings)).claims] == [None]
 
 
 def test_labels_of_a_type_that_no_pool_knows_keep_nobody_from_waiting_for_its_slot() -> None:

@@ -1,8 +1,11 @@
 """Labels of capacity follow the machine, whatever was asked for."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast import names
+from holdfast.controllers.reservations import truth as controller
 from holdfast.core.reservations import truth
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.snapshot import CloudLabels
@@ -92,3 +95,12 @@ def test_a_look_from_before_a_reservation_was_over_changes_nothing() -> None:
 @pytest.mark.parametrize("state", [InstanceState.ENDING, InstanceState.GONE])
 def test_a_machine_that_ends_changes_nothing_any_more(state: InstanceState) -> None:
     assert truth.changes(of_reservation("cr-1"), machine(ON_DEMAND, state=state), KEYS, frozenset()) == {}
+
+
+def test_a_change_is_confirmed_only_by_a_second_list() -> None:
+    seen = machine(ON_DEMAND)
+    assert not controller._confirms(seen, None)
+    assert not controller._confirms(seen, seen)  # one list of many pages serves several reads
+    assert controller._confirms(replace(seen), seen)
+    assert not controller._confirms(replace(seen, capacity_type="spot"), seen)
+    assert not controller._confirms(replace(seen, reservation_id="cr-1"), seen)
