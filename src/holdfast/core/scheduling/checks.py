@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import daemons, offers, problem, types_left
+from holdfast.core.scheduling import daemons, offers, problem
 from holdfast.core.scheduling.classes import Rung
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Measures, Rows
@@ -159,7 +159,7 @@ class Checks:
             types &= of_types(rows, one)
         attachable = all_or_none(passes=places is None)
         for place in places or ():
-            attachable |= types_left.satisfying(rows, place)
+            attachable |= offers.satisfying(rows, place)
         untolerated = first_untolerated(here.pool.taints, p.last_rung(c).tolerations)
         terms = shape.required_terms or (NO_REQUIREMENTS,)
         return [
@@ -168,7 +168,7 @@ class Checks:
             (Check.CONTRADICTION, all_or_none(shape.node_selector.intersects(terms[term]))),
             (Check.CONFLICT, all_or_none(of_pool.compatible(asked, p.well_known))),
             (Check.TYPE, types),
-            (Check.OFFERING, types_left.satisfying(rows, wanted)),
+            (Check.OFFERING, offers.satisfying(rows, wanted)),
             (Check.VOLUME_ZONE, attachable),
             (Check.HOST_PORTS, here.without_ports(shape.host_ports)),
         ]
@@ -211,7 +211,7 @@ def _offers(p: Problem, pool: int) -> Offers:
         pool=of_pool,
         rows=rows,
         daemon_sets=runs,
-        allowed=types_left.satisfying(rows, of_pool.requirements) & usable,
+        allowed=offers.satisfying(rows, of_pool.requirements) & usable,
         reserved=columns.reserved,
         available=np.where(columns.reserved, columns.healthy & free[rows.reservation], columns.launchable),
         slot=rows.reservation,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.core.scheduling import pins, types_left
+from holdfast.core.scheduling import offers, pins
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
@@ -115,7 +115,7 @@ class Chooser:
         wanted = pins.pinned(p, self.shapes, shape)
         if (template, wanted) not in self._mask_for:
             self._mask_for[template, wanted] = len(self._masks)
-            self._masks.append(types_left.satisfying(p.templates[template].rows, wanted))
+            self._masks.append(offers.satisfying(p.templates[template].rows, wanted))
         return self._mask_for[template, wanted]
 
 

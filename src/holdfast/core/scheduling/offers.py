@@ -168,6 +168,14 @@ def _rooms(
     return np.vstack(rooms), room_of + copy_of[columns.capacity_type[picked]] * len(own)
 
 
+def satisfying(rows: Rows, wanted: Requirements) -> Mask:
+    """The rows that go together with every requirement."""
+    mask = np.ones(len(rows), dtype=bool)
+    for requirement in wanted.by_key.values():
+        mask &= rows.satisfying(requirement)
+    return mask
+
+
 def possible_domains(found: Rows, mask: Mask, wanted: Requirements, axis: DomainAxis) -> NDArray[np.uint8]:
     """[domain]: where a node of these rows and requirements may end up, over all keys."""
     possible = np.zeros(axis.size, dtype=np.uint8)

@@ -4,7 +4,7 @@ Called by `run` and `finalize` when a run that could use only some rows is opene
 when requirements are written.
 """
 
-from holdfast.core.scheduling import offers, types_left
+from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes
 from holdfast.model import requirement
@@ -21,7 +21,7 @@ def pinned(p: Problem, shapes: Shapes, shape: int) -> Requirements:
     of_shape = shapes.all[shape]
     rows = p.templates[of_shape.template].rows
     wanted = of_shape.requirements
-    possible = offers.possible_domains(rows, types_left.satisfying(rows, wanted), wanted, p.domains)
+    possible = offers.possible_domains(rows, offers.satisfying(rows, wanted), wanted, p.domains)
     counted = shapes.s_domains[shape]
     for k, key in enumerate(p.domains.keys):
         begin, end = p.domains.first[k], p.domains.first[k + 1]

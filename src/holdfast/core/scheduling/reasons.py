@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import slot_states, types_left
+from holdfast.core.scheduling import offers, slot_states, types_left
 from holdfast.core.scheduling.checks import Check, Checks, Offers, of_types, without_types, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
@@ -131,7 +131,7 @@ class Explain:
             kept = None
             if limited:
                 within = (template.rows.capacity <= self._limits[pool]).all(axis=1)
-                kept = types_left.satisfying(template.rows, asked) & within
+                kept = offers.satisfying(template.rows, asked) & within
             gaps = types_left.missing(p, template, asked, checks.request(c), kept)
             if not gaps:
                 return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import assemble, compiled, opening, pins, settling, types_left
+from holdfast.core.scheduling import assemble, compiled, offers, opening, pins, settling, types_left
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
@@ -82,7 +82,7 @@ def start(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> Start:
     shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, extent, priced=priced)
     w = assemble.world(p, variants, shapes)
     w.c_waits[:] = waits
-    whole = [types_left.satisfying(t.rows, t.requirements) for t in p.templates]
+    whole = [offers.satisfying(t.rows, t.requirements) for t in p.templates]
     return Start(p, variants, whole, shapes, w)
 
 
@@ -97,7 +97,8 @@ def sampled(begin: Start, pods: Ints, share: int) -> Start:
 
 
 def place(begin: Start, candidate: Candidate) -> Outcome:
-    """Places every pod that has a place. What finds none with the rows of the candidate tries again with all."""
+    """Places every pod that has a place. What finds none with the rows of the candidate, or in the domains that it pins
+    groups to, tries again with all."""
     p, variants, shapes = begin.problem, begin.variants, begin.shapes
     masks = list(begin.whole if candidate.masks is None else candidate.masks)
     w = _begun(begin, candidate, masks)
@@ -107,6 +108,9 @@ def place(begin: Start, candidate: Candidate) -> Outcome:
     if candidate.masks is not None and w.c_left.any():
         masks = list(begin.whole)
         w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
+    if candidate.pins and w.c_left.any():
+        w = w._replace(near=variants.near, eligible=begin.world.eligible)
+        w = _to_the_end(p, _again(w, np.flatnonzero(w.c_left)), shapes, masks, variants)
     return _outcome(p, w, shapes)
 
 

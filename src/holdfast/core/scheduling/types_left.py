@@ -6,6 +6,7 @@ type of its slot (S-66, S-69): being flexible and being in a slot are two wishes
 
 import numpy as np
 
+from holdfast.core.scheduling import offers, pins
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.problem import Problem
@@ -20,7 +21,9 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     own = p.templates[of_shape.template]
     # With limits, what its claim will list: other rows might break them.
     limited = own.kind == BOUGHT and p.pools[own.pool].limits.amounts
-    return missing(p, own, of_shape.requirements, load, of_shape.mask if limited else None)
+    # Without, the zones that the packing counted on, which its claim will have: a cap on sizes may leave a zone out.
+    wanted = of_shape.requirements if limited else pins.pinned(p, shapes, shape)
+    return missing(p, own, wanted, load, of_shape.mask if limited else None)
 
 
 def missing(
@@ -33,7 +36,7 @@ def missing(
     for template in p.templates:
         if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
             continue
-        mask = satisfying(template.rows, wanted) if kept is None else kept
+        mask = offers.satisfying(template.rows, wanted) if kept is None else kept
         mask = mask & template.rows.fitting(load)
         if own.kind == BOUGHT:
             mask = _listed(template.rows, mask, p.settings.max_instance_types)
@@ -50,14 +53,6 @@ def _listed(rows: Rows, mask: Mask, most: int) -> Mask:
     cheapest = rows.row_type[rows.ordered(found)]
     types = list(dict.fromkeys(cheapest.tolist()))[:most]
     return mask & np.isin(rows.row_type, types)
-
-
-def satisfying(rows: Rows, wanted: Requirements) -> Mask:
-    """The rows that go together with every requirement."""
-    mask = np.ones(len(rows), dtype=bool)
-    for requirement in wanted.by_key.values():
-        mask &= rows.satisfying(requirement)
-    return mask
 
 
 def _values(rows: Rows, mask: Mask, key: str) -> set[str]:
