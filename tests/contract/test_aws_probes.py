@@ -143,10 +143,10 @@ def test_the_template_of_the_dry_run_is_the_one_that_a_launch_of_the_cheapest_ty
     node_class = resolve(world, world.node_class())
     (template,) = world.ec2.world.templates
     everything = sorted(
-        (price, known.name)
+        (cost, known.name)
         for known in run(world.cloud.instance_types(node_class))
-        for price in [o.price_nano_usd_per_hour for o in known.offerings if o.launchable]
-        if price
+        for cost in [o.cost_nano_usd_per_hour for o in known.offerings if o.launchable]
+        if cost
     )
     (request,) = [call.params for call in world.endpoint.log if call.operation == "RunInstances"]
     assert request["InstanceType"] == everything[0][1]

@@ -29,6 +29,7 @@ def built(*type_names: str, percent: int = 100) -> dict[str, InstanceType]:
         ("t3.medium", 50, 0.03),
         ("t3.medium", 20, 0.0),
         ("t3.medium", 0, 0.0),
+        ("t1.micro", 100, 0.045),
         ("m5.large", 100, 0.0),
     ],
 )

@@ -23,14 +23,15 @@ _BASELINE_PERMILLE: Final = {  # of each vCPU, by size
 }
 _BASELINE_T2_PERMILLE: Final = {**_BASELINE_PERMILLE, "xlarge": 225, "2xlarge": 168}
 _T2: Final = "t2"
+_T1: Final = "t1"  # bursts, but earns no credits: EC2 does not call it burstable, and throttles it
 
 
 def surcharge_nano_usd_per_hour(info: InstanceTypeInfo, cpu_percent: int) -> int:
     """The CPU credits that an hour costs when this share of the vCPUs is used; 0 of types that are not burstable. A size
     that is not known here has no baseline."""
-    if not info.burstable:
-        return 0
     family, _, size = info.name.partition(".")
+    if not info.burstable and family != _T1:
+        return 0
     baselines = _BASELINE_T2_PERMILLE if family == _T2 else _BASELINE_PERMILLE
     above_permille = max(0, cpu_percent * 10 - baselines.get(size, 0))
     vcpu_hour = _VCPU_HOUR_GRAVITON_NANO_USD if family == _GRAVITON else _VCPU_HOUR_NANO_USD
