@@ -49,7 +49,7 @@ def test_after_a_roll_no_slot_is_idle_beside_a_node_that_is_paid_by_the_hour() -
         await world.scale("web", 6)
         await world.sleep(120)
         await drift(world)
-        await world.sleep(300)
+        await world.sleep(900)
         assert all(node.metadata.labels.get("example.com/colour") == "blue" for node in await world.nodes())
         assert not bought(world) or world.free(small) + world.free(large) == 0
         await world.scale("web", 14)
@@ -67,7 +67,7 @@ def test_pods_that_fit_in_paid_slots_are_in_paid_slots_in_the_end() -> None:
         await world.sleep(300)
         await world.scale("web", 4)
         await world.scale("api", 2)
-        await world.sleep(300)
+        await world.sleep(900)  # more than the cool-down of consolidation
         assert bought(world) == []
         assert sum([len(await world.running(name)) for name in CPU]) == 9
 

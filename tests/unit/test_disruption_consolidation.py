@@ -441,39 +441,7 @@ def test_pods_beyond_those_that_were_moved_do_not_wait() -> None:
     again = decide(asked, Settings(), decision.memory)
     assert again.command is not None
     assert again.command.candidates == ("c", "d")
-
-
-def test_a_pod_that_was_moved_goes_into_a_paid_slot_at_any_time() -> None:
-    decision = decided(machine("a", LARGE, load("a", HALF)))
-    successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
-    free = reservation("cr-1", SMALL, "z1", 1)
-    into_free = world(
-        machine("b", SMALL, successor),
-        reservations=[free],
-        pools=on_demand(reservations=[free]),
-        now_s=NOW_S + 120,
-        counts_read_s=NOW_S + 120,
-    )
-    found = decide(into_free, Settings(), decision.memory).command
-    assert found is not None
-    assert [one.claim.slot for one in found.replacements] == ["cr-1"]
-    onto_node = world(
-        machine("b", SMALL, successor),
-        machine("c", MEDIUM, load("c", WEB), slot="cr-2"),
-        pools=on_demand(),
-        now_s=NOW_S + 120,
-    )
-    found = decide(onto_node, Settings(), decision.memory).command
-    assert found is not None
-    assert (found.candidates, found.action) == (("b",), Action.DELETE)
-    bought = world(
-        machine("b", SMALL, successor),
-        machine("c", MEDIUM, load("c", WEB)),
-        pools=on_demand(),
-        now_s=NOW_S + 120,
-    )
-    again = decide(bought, Settings(), decision.memory)
-    assert again.command is None or again.command.candidates == ("c",)
+    assert Code.COOLING_DOWN in codes(again, "b")
 
 
 def test_a_pod_that_was_moved_to_another_zone_is_known_again() -> None:

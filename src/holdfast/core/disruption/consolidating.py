@@ -61,9 +61,7 @@ class Consolidating:
         answer = self.simulator.ask([one.node for one in found], question)
         command = Judge(self.survey, self.settings, self.release).command(method, found, answer)
         if isinstance(command, Command):
-            return (
-                self.balance.why_not(found, command) or self.recently.why_not_into(found, command) or command
-            )
+            return self.balance.why_not(found, command) or command
         return command
 
 
@@ -81,7 +79,6 @@ def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
         command = largest(into_slots, attempt)
         if command is not None and command.replacements:
             return command
-    some = [one for one in some if c.recently.why_not(one) is None]
     command = largest(some, attempt) if len(some) >= _TOGETHER_MIN else None
     return command if command is not None and len(command.candidates) >= _TOGETHER_MIN else None
 

@@ -136,8 +136,7 @@ class Judge:
 
 
 def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Why | None:
-    """Why consolidation does not look at a node (D-21); None: it does. A node that is paid by the hour is looked at also
-    while its pods stay: they may still move into paid slots (`Recently.why_not_into`)."""
+    """Why consolidation does not look at a node (D-21); None: it does."""
     rules = survey.world.pools.get(one.pool)
     pool = survey.pools[one.pool]
     if rules is None or rules.static:
@@ -157,7 +156,7 @@ def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRele
         return Why(Code.NOTHING_TO_DO, "it is empty")
     if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.world.now_s):
         return Why(Code.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
-    return release.why_never(one) or (None if one.cost.paid_nano else moved.why_not(one))
+    return release.why_never(one) or moved.why_not(one)
 
 
 @dataclass(frozen=True)
@@ -180,21 +179,6 @@ class Recently:
                     subject=pod.full_name,
                 )
         return None
-
-    def why_not_into(self, found: Sequence[Candidate], command: Command) -> Why | None:
-        """Why pods that were moved are not moved by this command: unless all of its pods go into paid slots, which
-        consolidation does not move them out of again."""
-        bought = any(one.claim.slot is None for one in command.replacements)
-        if not bought and all(one.node in self._in_slots for one in command.placed):
-            return None
-        return next(filter(None, map(self.why_not, found)), None)
-
-    @functools.cached_property
-    def _in_slots(self) -> frozenset[str]:
-        nodes = self.world.snapshot.nodes
-        return frozenset(
-            one.name for one in nodes if dict(one.labels).get(names.CAPACITY_TYPE) == names.RESERVED
-        )
 
     @functools.cached_property
     def _moved(self) -> frozenset[str]:
