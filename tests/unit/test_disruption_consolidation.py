@@ -427,23 +427,6 @@ def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
     assert decide(asked, Settings(), decision.memory).command is not None
 
 
-def test_pods_beyond_those_that_were_moved_do_not_wait() -> None:
-    """One pod was moved. Of three that were created since, the first is taken for it."""
-    decision = decided(machine("a", LARGE, load("a", HALF)))
-    asked = world(
-        *(
-            machine(name, LARGE, [replace(pod, created_s=NOW_S + at_s) for pod in load(name, HALF)])
-            for name, at_s in (("b", 60), ("c", 61), ("d", 62))
-        ),
-        pools=on_demand(),
-        now_s=NOW_S + 300,
-    )
-    again = decide(asked, Settings(), decision.memory)
-    assert again.command is not None
-    assert again.command.candidates == ("c", "d")
-    assert Code.COOLING_DOWN in codes(again, "b")
-
-
 def test_a_pod_that_was_moved_to_another_zone_is_known_again() -> None:
     """Since Kubernetes 1.35 a pod that is bound has the zone of its node among its labels."""
 

@@ -147,10 +147,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Consolidation evicted so many pods of each shape then: the pods that were created for them stay for a while."""
+    """Pods of these shapes were moved by consolidation then: their successors are left alone for a while."""
 
     at_s: int
-    pods: Mapping[PodShape, int]
+    shapes: frozenset[PodShape]
 
 
 @dataclass(frozen=True, slots=True)

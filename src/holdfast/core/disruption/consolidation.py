@@ -6,10 +6,7 @@ hour falls, or a node leaves a slot for one that is worth less, or for none, whe
 D-32). An empty node that the move would keep up counts at its price.
 """
 
-import functools
-import itertools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holdfast import names
@@ -159,78 +156,57 @@ def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRele
     return release.why_never(one) or moved.why_not(one)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Recently:
-    """What consolidation moved not long ago. A pod that is evicted is created anew, so it is known by its shape: where
-    consolidation evicted two pods, the next two of their shape that were created are taken for them. Pods that drift or
-    a larger Deployment brought beyond those move on."""
+    """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape: a pod
+    that was made since its like was moved counts as the one that was."""
 
     moves: tuple[commands.Move, ...]
     cooldown_s: int
-    world: World
+    now_s: int
 
     def why_not(self, one: Candidate) -> Why | None:
         for pod in one.node.pods:
-            if pod.uid in self._moved:
-                until = wording.moment(pod.created_s + self.cooldown_s, self.world.now_s)
-                return Why(
-                    Code.COOLING_DOWN,
-                    f"pod {pod.full_name} was moved a short while ago and is not moved until {until} (UTC)",
-                    subject=pod.full_name,
-                )
+            if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
+                for move in self.moves:
+                    if pod.created_s >= move.at_s and _kind(pod) in move.shapes:
+                        until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
+                        return Why(
+                            Code.COOLING_DOWN,
+                            f"pod {pod.full_name} was moved a short while ago and is not moved until {until} (UTC)",
+                            subject=pod.full_name,
+                        )
         return None
-
-    @functools.cached_property
-    def _moved(self) -> frozenset[str]:
-        """The pods that stay where they are, by uid."""
-        since_s = min((move.at_s for move in self.moves), default=self.world.now_s)
-        young: dict[PodShape, list[PodView]] = {}
-        for pod in sorted(_reschedulable(self.world), key=lambda pod: (pod.created_s, pod.uid)):
-            if pod.created_s >= since_s:
-                young.setdefault(_kind(pod), []).append(pod)
-        found: set[str] = set()
-        for move in self.moves:
-            for shape, count in move.pods.items():
-                left = (p for p in young.get(shape, ()) if p.created_s >= move.at_s and p.uid not in found)
-                found |= {pod.uid for pod in itertools.islice(left, count)}
-        cooled_s = self.world.now_s - self.cooldown_s
-        hot = (pod.uid for pods in young.values() for pod in pods if pod.created_s > cooled_s)
-        return frozenset(found.intersection(hot))
 
     def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
         """What is to be remembered once a command is carried out; what is too old is forgotten, unless pods of it are
         still on their way."""
-        leaving = {_kind(pod) for node in self.world.snapshot.nodes if node.deleting for pod in node.pods}
+        leaving = {_kind(pod) for node in survey.world.snapshot.nodes if node.deleting for pod in node.pods}
         kept = tuple(
             move
             for move in self.moves
-            if move.at_s + 2 * self.cooldown_s > self.world.now_s or leaving.intersection(move.pods)
+            if move.at_s + 2 * self.cooldown_s > self.now_s or move.shapes & leaving
         )
-        evicted = Counter(
+        shapes = frozenset(
             _kind(pod)
             for name in command.candidates
             for pod in survey.candidates[name].node.pods
             if pod.reschedulable
         )
-        return (*kept, commands.Move(self.world.now_s, evicted)) if evicted else kept
+        return (*kept, commands.Move(self.now_s, shapes)) if shapes else kept
 
 
 def moves_before(world: World, cooldown_s: int) -> tuple[commands.Move, ...]:
-    """What a program that has just started takes for moved by the one before it: where consolidation was at work a short
-    while ago, every young pod, and every pod that is still to be evicted."""
+    """What a program that has just begun takes for moved by the one before it: where consolidation was at work a short
+    while ago, everybody who is young, and everybody who is still to leave."""
     since_s = world.now_s - cooldown_s
     if all((rules.consolidated_s or 0) <= since_s for rules in world.pools.values()):
         return ()
     young = (
         pod for node in world.snapshot.nodes for pod in node.pods if pod.created_s > since_s or node.deleting
     )
-    return (commands.Move(since_s, Counter(_kind(pod) for pod in (*young, *world.snapshot.pending))),)
-
-
-def _reschedulable(world: World) -> Iterator[PodView]:
-    yield from world.snapshot.pending
-    for node in world.snapshot.nodes:
-        yield from (pod for pod in node.pods if pod.reschedulable)
+    shapes = frozenset(_kind(pod) for pod in (*young, *world.snapshot.pending))
+    return (commands.Move(since_s, shapes),)
 
 
 def _kind(pod: PodView) -> PodShape:

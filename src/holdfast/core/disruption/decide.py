@@ -75,7 +75,7 @@ class _Pass:
         )
 
     def _consolidated(self) -> Command | None:
-        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world)
+        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world.now_s)
         c = Consolidating(
             self.survey,
             self.simulator,

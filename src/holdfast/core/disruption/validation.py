@@ -98,7 +98,7 @@ def _still_pays(
     command: Command, found: list[Candidate], survey: Survey, simulator: Simulator, settings: Settings
 ) -> Command | Invalid:
     release = SlotRelease(survey, simulator, settings)
-    nobody = Recently((), settings.cooldown_s, survey.world)
+    nobody = Recently((), settings.cooldown_s, survey.world.now_s)
     for one in found:
         why = consolidation.why_not(survey, one, nobody, release)
         if why is not None:
