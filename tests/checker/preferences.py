@@ -54,8 +54,9 @@ def _rungs(case: Case, shape: Shape) -> Iterator[Rung]:
 
 def level(case: Case, pod: Pod, place: Place) -> int:
     """The first rung that the pod's node satisfies, now that every pod is placed. Where the order of placing decides, the
-    preference counts as satisfied: a ScheduleAnyway constraint on a label that the node has, affinity to pods like itself, of which one is the first,
-    and anti-affinity to pods of another kind, which may have come later. Of two pods of one kind, one came later and gave up its anti-affinity to the other."""
+    preference counts as satisfied: a ScheduleAnyway constraint on a label that the node has, affinity to pods like itself,
+    of which one is the first, affinity to pods of another kind that are pending too, and anti-affinity to those, which may
+    have come later. Of two pods of one kind, one came later and gave up its anti-affinity to the other."""
     found = rungs(case, pod.shape)
     return next((i for i, rung in enumerate(found) if _satisfies(case, rung, pod, place)), len(found) - 1)
 
@@ -69,12 +70,15 @@ def _satisfies(case: Case, rung: Rung, pod: Pod, place: Place) -> bool:
         return False
     others = [one for one in case.located() if one.pod is not pod] if rung.near or rung.far else []
     return all(
-        case.is_neighbour(wanted, pod.shape) or _has_neighbour(case, wanted, place, others)
-        for wanted in rung.near
+        _is_among_pending(case, wanted) or _has_neighbour(case, wanted, place, others) for wanted in rung.near
     ) and not any(
         _has_neighbour(case, wanted, place, [one for one in others if one.pod.shape is pod.shape])
         for wanted in rung.far
     )
+
+
+def _is_among_pending(case: Case, wanted: Neighbours) -> bool:
+    return any(case.is_neighbour(wanted, shape) for shape in {pod.shape for pod in case.world.pending()})
 
 
 def _has_neighbour(case: Case, wanted: Neighbours, place: Place, others: list[Located]) -> bool:
