@@ -66,11 +66,11 @@ def cost(case: Case) -> Iterator[Violation]:
     if case.world.settings.get("packing", "cost") == "cost" and comparable:
         baseline, node = (
             quantities.price(bill["baselinePerHour"]),
-            quantities.price(bill["nodeCostPerHour"]) or 0,
+            quantities.price(bill.get("nodeCostPerHour", "0")) or 0,
         )
         bought = sum(claim.get("slot") is None for claim in case.plan["claims"])
         cost = (quantities.price(bill["perHour"]) or 0) + bought * node
-        if baseline is None or baseline + bill["baselineNodes"] * node < cost:
+        if baseline is None or baseline + bill.get("baselineNodes", 0) * node < cost:
             yield Violation("cost-baseline", f"{bill['perHour']} is dearer than {bill['baselinePerHour']}")
 
 

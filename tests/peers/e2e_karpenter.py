@@ -70,6 +70,7 @@ def scenario(seed: int) -> list[dict[str, Any]]:
     documents = generate.plain(seed)
     for setting in ("packing", "packingCandidates", "reservationWait"):
         documents[0]["spec"]["settings"].pop(setting, None)
+    documents[0]["spec"]["settings"]["nodeCost"] = "0"  # Karpenter counts prices alone
     for one in documents:
         if one["kind"] == "NodePool" and "limits" in one["spec"]:
             one["spec"]["limits"] = {k: v for k, v in one["spec"]["limits"].items() if k != "nodes"}
