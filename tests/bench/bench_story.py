@@ -4,8 +4,8 @@ Run by `make bench-story`, which builds the peers. Prints a table; asserts nothi
 its own (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) and the same simulated EC2 with two reservations.
 Deployments grow and shrink, and the NodePool's template changes in between, so all nodes drift. A restart is a pod that
 was created for one that had to leave its node: the pods that were created, less those that the story asked for. The
-first settings of a NodePool are as Karpenter has them, but for `consolidateAfter` and the budget, so that the story is
-over in minutes.
+NodePool has Karpenter's defaults, but for a short `consolidateAfter` and a budget of two nodes, so that the story takes
+minutes.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """CreateFleet: its request from a choice and its templates, and what its answer means. Pure.
 
 Called by `launching`. The rules: an `instant` fleet and never a usage strategy, so that EC2 never falls back behind our
-back (Q-23); reservations by `lowest-price`, on-demand in the order of the choice, since EC2 knows list prices only; only templates of one market (Q-36); an answer with fewer
-instances than asked for and no error is survived, and tried again.
+back (Q-23); reservations by `lowest-price`, on demand in the order of the choice, since EC2 knows list prices only; only
+templates of one market (Q-36); an answer with fewer instances than asked for and no error is survived, and tried again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -124,13 +124,13 @@ def _overrides(choice: Choice, template: Template, subnets: Mapping[str, str]) -
 def _priorities(choice: Choice) -> dict[tuple[str, str], dict[str, float]]:
     """By type and zone; the lowest is launched first. On demand it is the place in the choice, else the price, if known,
     which EC2 looks at in none of the other markets."""
-    found = {}
+    found: dict[tuple[str, str], dict[str, float]] = {}
     for place, pick in enumerate(choice.picks):
-        price = pick.offering.price_nano_usd_per_hour
-        priority = float(place) if choice.market is Market.ON_DEMAND else price and price / _NANO
-        found[pick.instance_type.name, pick.offering.zone] = (
-            {"Priority": priority} if priority is not None else {}
-        )
+        key, price = (pick.instance_type.name, pick.offering.zone), pick.offering.price_nano_usd_per_hour
+        if choice.market is Market.ON_DEMAND:
+            found[key] = {"Priority": float(place)}
+        elif price:
+            found[key] = {"Priority": price / _NANO}
     return found
 
 
