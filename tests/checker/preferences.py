@@ -56,7 +56,8 @@ def level(case: Case, pod: Pod, place: Place) -> int:
     """The first rung that the pod's node satisfies, now that every pod is placed. Where the order of placing decides, the
     preference counts as satisfied: a ScheduleAnyway constraint on a label that the node has, affinity to pods like itself,
     of which one is the first, affinity to pods of another kind that are pending too, and anti-affinity to those, which may
-    have come later. Of two pods of one kind, one came later and gave up its anti-affinity to the other."""
+    have come later. Pods that run were there first. Of two pods of one kind, one came later and gave up its anti-affinity to
+    the other."""
     found = rungs(case, pod.shape)
     return next((i for i, rung in enumerate(found) if _satisfies(case, rung, pod, place)), len(found) - 1)
 
@@ -72,7 +73,9 @@ def _satisfies(case: Case, rung: Rung, pod: Pod, place: Place) -> bool:
     return all(
         _is_among_pending(case, wanted) or _has_neighbour(case, wanted, place, others) for wanted in rung.near
     ) and not any(
-        _has_neighbour(case, wanted, place, [one for one in others if one.pod.shape is pod.shape])
+        _has_neighbour(
+            case, wanted, place, [one for one in others if not one.planned or one.pod.shape is pod.shape]
+        )
         for wanted in rung.far
     )
 
@@ -105,12 +108,17 @@ def levels(case: Case) -> dict[Shape, list[int]]:
 
 
 def _level_in_order(case: Case, pod: Pod, place: Place) -> int:
-    """The level if the pods of this kind had come in the order of their names."""
+    """The level on the machines that the plan counts on, if the pods of this kind had come in the order of their names."""
     later = {one.pod for one in case.located() if one.pod.shape is pod.shape and one.pod.name > pod.name}
     places = [
-        replace(one, planned=[other for other in one.planned if other not in later]) for one in case.places
+        replace(_as_chosen(one), planned=[other for other in one.planned if other not in later])
+        for one in case.places
     ]
-    return level(replace(case, places=places), pod, place)
+    return level(replace(case, places=places), pod, _as_chosen(place))
+
+
+def _as_chosen(place: Place) -> Place:
+    return replace(place, machines=[place.chosen]) if place.chosen else place
 
 
 def left_out(case: Case) -> list[int]:

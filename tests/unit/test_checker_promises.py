@@ -221,6 +221,21 @@ def test_a_cheaper_packing_keeps_as_many_preferences_as_first_fit() -> None:
     assert fewer(documents, together, apart) == {"preferences-fewer"}
 
 
+def test_pods_that_run_were_there_before_those_that_prefer_to_be_apart_from_them() -> None:
+    running = [node(cpu="1"), pod("r", cpu="100m", nodeName="node-1")]
+    documents = [*BASIC, *running, pod("p", cpu="100m", **prefers_pods("podAntiAffinity", names.ZONE))]
+    elsewhere = plan(claim("p", zone=B))
+    assert fewer(documents, elsewhere, plan(claim("p"))) == set()
+    assert fewer(documents, plan(claim("p")), elsewhere) == {"preferences-fewer"}
+
+
+def test_what_the_plan_counts_on_decides_whether_a_preference_is_kept() -> None:
+    documents = [*BASIC, pod("p", **prefers(IN_B))]
+    either = claim("p", zone=B) | {"requirements": [wanted(names.ZONE, "In", A, B)]}
+    assert fewer(documents, plan(either), plan(claim("p", zone=B))) == set()
+    assert fewer(documents, plan(claim("p")), plan(either)) == {"preferences-fewer"}
+
+
 def test_a_packing_that_places_more_pods_may_keep_fewer_preferences() -> None:
     documents = [*BASIC, pod("p", **prefers(IN_B)), pod("q")]
     first_fit: Any = plan(claim("p", zone=B), unplaced=[unplaced("q")])
