@@ -13,6 +13,7 @@ from holdfast.model.pods import PodTerm, PreferredNodeTerm, PreferredPodTerm, To
 from holdfast.model.snapshot import NodePoolView, NodeView
 from holdfast.model.taints import Effect, Taint
 from planner_builders import (
+    WELL_KNOWN,
     instance_type,
     is_in,
     node,
@@ -102,3 +103,23 @@ def test_a_taint_that_is_a_preference_is_kept_to(packing: Packing) -> None:
 def test_a_preference_that_nothing_can_meet_leaves_the_slot_to_be_used(packing: Packing) -> None:
     plan = planned(packing, pool("default", TYPES, BOTH), **prefers(names.ZONE, "z9"))
     assert [claim.slot for claim in plan.claims] == ["cr-1"]
+
+
+@BOTH_PACKINGS
+def test_a_preference_that_was_given_up_with_another_is_satisfied_as_often_as_by_first_fit(
+    packing: Packing,
+) -> None:
+    """The full node in z2 makes the spread impossible after one pod, and the preference for c5 is given up before the
+    spread. First fit puts all pods on the first one's c5.4xlarge; m5.large would be cheaper."""
+    types = [
+        instance_type("m5.large", 2, 8, 0.1, zones=("z1",), labels={"example.com/family": "m5"}),
+        instance_type("c5.large", 2, 8, 0.2, zones=("z1",), labels={"example.com/family": "c5"}),
+        instance_type("c5.4xlarge", 16, 64, 1.6, zones=("z1",), labels={"example.com/family": "c5"}),
+    ]
+    full = node("n2", cpu=0, zone="z2")
+    waiting = pods(8, shape(1000, **prefers("example.com/family", "c5"), **SPREAD))
+    well_known = WELL_KNOWN | {"example.com/family"}
+    plan = solve(
+        request([pool("default", types)], waiting, (), packing, nodes=(full,), well_known=well_known)
+    )
+    assert [(claim.instance_type, len(claim.pods)) for claim in plan.claims] == [("c5.4xlarge", 8)]

@@ -1,26 +1,67 @@
-"""Preferences of pods are kept: no packing may give up more of them than first fit does to be cheaper.
+"""Preferences of pods are kept: no packing may satisfy fewer of them than first fit does to be cheaper.
 
-Called by `trials` for each packing that was tried.
+Called by `trials` for each packing that was tried. Pods are compared twice: by what was given up for them, and by what
+their nodes turned out to satisfy. A pod that gave up a node preference with another one may have a node that satisfies it.
 """
 
 import numpy as np
 
+from holdfast.core.scheduling.finalize import Nodes
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.variants import Variants
 from holdfast.core.scheduling.world import Ints
 
 
-def respected(variants: Variants, first_fit: Outcome, other: Outcome) -> bool:
+def respected(variants: Variants, first_fit: tuple[Outcome, Nodes], other: tuple[Outcome, Nodes]) -> bool:
     """Whether another packing places at least as many pods of each class as first fit does with each number of
-    relaxations or fewer."""
+    relaxations or fewer, and on nodes that satisfy as much of what they prefer of a node."""
     if not variants.v_level.any():
         return True
-    return bool((_relaxed_so_far(variants, other) >= _relaxed_so_far(variants, first_fit)).all())
+    given_up = [variants.v_level[outcome.log_variant] for outcome, _ in (first_fit, other)]
+    if not _at_least_as_good(variants, (first_fit[0], given_up[0]), (other[0], given_up[1])):
+        return False
+    if not any(levels.any() for levels in given_up):
+        return True
+    found = [_satisfied_levels(variants, *one) for one in (first_fit, other)]
+    return _at_least_as_good(variants, (first_fit[0], found[0]), (other[0], found[1]))
 
 
-def _relaxed_so_far(variants: Variants, outcome: Outcome) -> Ints:
-    """[class, level] how many pods of a class are placed with so many relaxations or fewer."""
-    classes, levels = len(variants.c_first) - 1, int(variants.v_level.max()) + 1
-    cells = outcome.log_class * levels + variants.v_level[outcome.log_variant]
-    found: Ints = np.bincount(cells, minlength=classes * levels).reshape(classes, levels).cumsum(axis=1)
+def _at_least_as_good(
+    variants: Variants, first_fit: tuple[Outcome, Ints], other: tuple[Outcome, Ints]
+) -> bool:
+    return bool((_cumulated(variants, *other) >= _cumulated(variants, *first_fit)).all())
+
+
+def _cumulated(variants: Variants, outcome: Outcome, levels: Ints) -> Ints:
+    """[class, level] how many pods of a class are placed at so high a level or a lower one."""
+    classes, count = len(variants.c_first) - 1, int(variants.v_level.max()) + 1
+    cells = outcome.log_class * count + levels
+    found: Ints = np.bincount(cells, minlength=classes * count).reshape(classes, count).cumsum(axis=1)
     return found
+
+
+def _satisfied_levels(variants: Variants, outcome: Outcome, nodes: Nodes) -> Ints:
+    """Of each pod that was placed, the lowest level at which its node has what is asked of a node alone."""
+    levels = variants.v_level[outcome.log_variant]
+    known: dict[tuple[int, int, tuple[int, int] | None], int] = {}
+    for i in np.flatnonzero(levels).tolist():
+        n = int(outcome.log_node[i])
+        new = n - outcome.existing
+        row = (nodes.template[new], nodes.row[new]) if new >= 0 else None
+        key = int(outcome.log_variant[i]), int(outcome.n_shape[n]), row
+        if key not in known:
+            known[key] = _lowest(variants, outcome, int(outcome.log_class[i]), key)
+        levels[i] = known[key]
+    return levels
+
+
+def _lowest(
+    variants: Variants, outcome: Outcome, c: int, key: tuple[int, int, tuple[int, int] | None]
+) -> int:
+    variant, shape, row = key
+    lowest = int(variants.v_level[variant])
+    for v in range(int(variants.c_first[c]), int(variants.c_first[c + 1])):
+        ops = variants.v_ops[variants.v_op_first[v] : variants.v_op_first[v + 1]].tolist()
+        if variants.v_level[v] < lowest and any(outcome.shapes.satisfies(shape, op, row) for op in ops):
+            lowest = int(variants.v_level[v])
+    return lowest

@@ -162,6 +162,23 @@ class Shapes:
         """The shape once an op is added, or NO."""
         return self._after(shape, self._ops[op])
 
+    def satisfies(self, shape: int, op: int, row: tuple[int, int] | None) -> bool:
+        """Whether a node of a shape satisfies what a pod asks for. `row` is the template and the row that a new node is
+        counted on; None: the node exists."""
+        old, asked = self.all[shape], self._ops[op]
+        if asked.tolerations is not None and first_untolerated(old.taints, asked.tolerations):
+            return False
+        undefined = self._well_known if row else frozenset[str]()
+        fitting = [one for one in asked.alternatives if old.requirements.compatible(one, undefined)]
+        return bool(fitting) and (row is None or self._row_satisfies(old.requirements, fitting[0], *row))
+
+    def _row_satisfies(self, required: Requirements, wanted: Requirements, template: int, row: int) -> bool:
+        rows = self.templates[template].rows
+        return all(
+            bool(rows.satisfying(one)[row]) if rows.defines(one.key) else _is_within(required, one)
+            for one in wanted.by_key.values()
+        )
+
     def transition(self, shape: int, op: int) -> None:
         """Answers what the kernel asked: the shape once an op is added, or NO."""
         answer = self._after(shape, self._ops[op])

@@ -114,7 +114,7 @@ def _is_fair(first_fit: Packed, other: Packed) -> bool:
         return True
     plan, beside = other.outcome, first_fit.outcome
     return weights.respected(plan.problem, beside, plan) and preferences.respected(
-        other.variants, beside, plan
+        other.variants, (beside, first_fit.nodes), (plan, other.nodes)
     )
 
 
