@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from checker import labels, machines
+from checker import labels, machines, topology
 from checker.case import Case, Located, Place
 from checker.labels import Term
 from checker.shapes import Neighbours, Shape, Spread
@@ -119,6 +119,26 @@ def _level_in_order(case: Case, pod: Pod, place: Place) -> int:
 
 def _as_chosen(place: Place) -> Place:
     return replace(place, machines=[place.chosen]) if place.chosen else place
+
+
+def unspread(case: Case) -> list[Shape]:
+    """Kinds of pods of which some gave up a ScheduleAnyway constraint: one domain has too many of them in the end."""
+    return [
+        shape
+        for shape in {pod.shape for pod in case.world.pending()}
+        if any(_is_too_full(case, spread, shape) for spread in shape.preferred_spreads)
+    ]
+
+
+def _is_too_full(case: Case, spread: Spread, shape: Shape) -> bool:
+    counted = topology.tally(case, spread, shape).everyone
+    domains = topology.universe(case, spread, shape)
+    least = max(topology.least(spread, counted, domains, term) for term in shape.terms)
+    return max(counted.values(), default=0) - least > spread.max_skew
+
+
+def forget_spreads(case: Case, shape: Shape) -> None:
+    case.rungs_of[shape] = [replace(rung, spreads=()) for rung in rungs(case, shape)]
 
 
 def left_out(case: Case) -> list[int]:

@@ -7,7 +7,9 @@ import pytest
 from holdfast import names
 from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.solve import solve
+from holdfast.model import requirement
 from holdfast.model.pods import PodShape, PodTerm, TopologySpread, Volumes
+from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements, from_labels, of
 from holdfast.state import nodes as node_views
 from objects import csi_node
@@ -50,6 +52,13 @@ def limited(name: str, most: int | None, price: float = 1.0) -> Any:
 
 
 # --- How many ---------------------------------------------------------------------------------------
+
+
+def test_a_volume_that_pods_share_counts_once_where_min_values_are_asked_for() -> None:
+    two_types = requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, (), 2)
+    types = [limited("a", 1), limited("b", 1)]
+    plan = solve(request([pool("default", types, two_types)], pods(3, needs("default/shared"))))
+    assert [len(claim.pods) for claim in plan.claims] == [3]
 
 
 @pytest.mark.fact("S-95")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.scheduling import assemble, compiled, offers, opening, pins, settling, types_left
 from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.kernel import room
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing
@@ -215,13 +216,23 @@ def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Calla
         elif need == NEEDS_LIMIT:
             _apply_limit(p, w, shapes, masks, a)
         elif need == NEEDS_VERDICT:
-            pods, load = (int(w.n_pods[a]), w.n_load[a] + w.v_req[b]) if a >= 0 else (0, w.v_req[b])
-            w = assemble.with_verdict(w, (a, pods, b, c), _verdict(p, shapes, c, load, is_new=a < 0))
+            pods = int(w.n_pods[a]) if a >= 0 else 0
+            w = assemble.with_verdict(
+                w, (a, pods, b, c), _verdict(p, shapes, c, _load(w, b, a), is_new=a < 0)
+            )
         else:
             assert need == NEEDS_ROOM
             w = assemble.roomier(w)
         w = assemble.refreshed(w, shapes)
     return w
+
+
+def _load(w: World, v: int, n: int) -> Ints:
+    """What is asked of a node once it has one more pod; a volume that it shares with a pod there counts once."""
+    load: Ints = w.v_req[v].copy()
+    if n >= 0:
+        load += w.n_load[n] - np.array([room.attached(w, v, n, i) for i in range(len(load))])
+    return load
 
 
 def _verdict(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
