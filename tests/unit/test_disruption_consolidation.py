@@ -427,6 +427,15 @@ def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
     assert decide(asked, Settings(), decision.memory).command is not None
 
 
+def test_a_pod_that_was_made_long_after_its_like_was_moved_may_be_moved() -> None:
+    """A Deployment that grew minutes later, or a drift that made all pods anew."""
+    decision = decided(machine("a", LARGE, load("a", HALF)))
+    assert decision.command is not None
+    newer = [replace(pod, created_s=NOW_S + 120) for pod in load("b", HALF)]
+    asked = world(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
+    assert decide(asked, Settings(), decision.memory).command is not None
+
+
 def test_a_pod_that_was_moved_to_another_zone_is_known_again() -> None:
     """Since Kubernetes 1.35 a pod that is bound has the zone of its node among its labels."""
 
@@ -480,7 +489,7 @@ def test_a_drain_that_takes_long_is_not_forgotten() -> None:
     hours = world(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
     much_later = decide(hours, Settings(), decision.memory)
     assert much_later.command is not None
-    successor = [replace(pod, created_s=NOW_S + 7300) for pod in load("b", HALF)]
+    successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
     asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
     assert Code.COOLING_DOWN in codes(decide(asked, Settings(), much_later.memory), "b")
 

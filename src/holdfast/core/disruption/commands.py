@@ -147,10 +147,12 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Pods of these shapes were moved by consolidation then: their successors are left alone for a while."""
+    """Consolidation evicts pods of these shapes from these nodes: their replacements are not evicted for a while."""
 
     at_s: int
     shapes: frozenset[PodShape]
+    nodes: frozenset[str]
+    until_s: int  # when one of the nodes was last seen to drain, or to be about to
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ D-32). An empty node that the move would keep up counts at its price.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from holdfast import names
 from holdfast.core.disruption import candidates as candidates_
@@ -21,6 +22,8 @@ from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import prices, wording
 from holdfast.model.pods import PodShape, PodView
+
+_REPLACED_WITHIN_S: Final = 60  # a pod that is made so soon after its like was evicted is its replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +161,8 @@ def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRele
 
 @dataclass(frozen=True, slots=True)
 class Recently:
-    """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape: a pod
-    that was made since its like was moved counts as the one that was."""
+    """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape and by when
+    it was made: while pods of its shape were evicted, or right after."""
 
     moves: tuple[commands.Move, ...]
     cooldown_s: int
@@ -169,7 +172,11 @@ class Recently:
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
-                    if pod.created_s >= move.at_s and _kind(pod) in move.shapes:
+                    since_s = pod.created_s - move.at_s
+                    if (
+                        0 <= since_s <= move.until_s - move.at_s + _REPLACED_WITHIN_S
+                        and _kind(pod) in move.shapes
+                    ):
                         until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
                         return Why(
                             Code.COOLING_DOWN,
@@ -179,26 +186,32 @@ class Recently:
         return None
 
     def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
-        """What is to be remembered once a command is carried out; what is too old is forgotten, unless pods of it are
-        still on their way."""
-        leaving = {_kind(pod) for node in survey.world.snapshot.nodes if node.deleting for pod in node.pods}
-        kept = tuple(
-            move
-            for move in self.moves
-            if move.at_s + 2 * self.cooldown_s > self.now_s or move.shapes & leaving
-        )
+        """What is to be remembered once a command is carried out; what is too old is forgotten."""
+        kept = tuple(move for move in self.moves if move.until_s + 2 * self.cooldown_s > self.now_s)
         shapes = frozenset(
             _kind(pod)
             for name in command.candidates
             for pod in survey.candidates[name].node.pods
             if pod.reschedulable
         )
-        return (*kept, commands.Move(self.now_s, shapes)) if shapes else kept
+        if not shapes:
+            return kept
+        return (*kept, commands.Move(self.now_s, shapes, frozenset(command.candidates), self.now_s))
+
+
+def still_moving(moves: Sequence[commands.Move], world: World) -> tuple[commands.Move, ...]:
+    """The moves as they are known now: a drain that takes hours is a move for hours."""
+    leaving = {
+        node.name
+        for node in world.snapshot.nodes
+        if node.deleting or (node.name in world.facts and world.facts[node.name].queued)
+    }
+    return tuple(replace(move, until_s=world.now_s) if move.nodes & leaving else move for move in moves)
 
 
 def moves_before(world: World, cooldown_s: int) -> tuple[commands.Move, ...]:
     """What a program that has just begun takes for moved by the one before it: where consolidation was at work a short
-    while ago, everybody who is young, and everybody who is still to leave."""
+    while ago, every pod that is young, and every pod that is still to leave."""
     since_s = world.now_s - cooldown_s
     if all((rules.consolidated_s or 0) <= since_s for rules in world.pools.values()):
         return ()
@@ -206,7 +219,8 @@ def moves_before(world: World, cooldown_s: int) -> tuple[commands.Move, ...]:
         pod for node in world.snapshot.nodes for pod in node.pods if pod.created_s > since_s or node.deleting
     )
     shapes = frozenset(_kind(pod) for pod in (*young, *world.snapshot.pending))
-    return (commands.Move(since_s, shapes),)
+    leaving = frozenset(node.name for node in world.snapshot.nodes if node.deleting)
+    return (commands.Move(since_s, shapes, leaving, world.now_s),)
 
 
 def _kind(pod: PodView) -> PodShape:

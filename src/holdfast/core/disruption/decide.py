@@ -56,7 +56,7 @@ class _Pass:
         moves = self.memory.moves
         if moves is None:
             moves = consolidation.moves_before(self.world, self.settings.cooldown_s)
-        self.memory = replace(self.memory, moves=moves)
+        self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.world))
 
     def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
