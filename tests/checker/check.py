@@ -97,7 +97,8 @@ def faults(known: World, plan: Plan) -> list[Violation]:
 def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list[Violation]:
     """preferences-fewer: a cheaper packing keeps as many preferences as first fit: of each kind of pod, as many have given up
     so many of them or fewer. A plan that leaves fewer pods out need not. Where first fit gives up a ScheduleAnyway constraint,
-    it is chance which of those pods have a node with the label, and the constraint is not compared."""
+    it is chance which of those pods have a node with the label, and the constraint is not compared; nor is anti-affinity to
+    pods of other kinds that are pending too."""
     known = world.read(documents)
     ours, theirs = case.build(known, plan), case.build(known, first_fit)
     if preferences.left_out(ours) < preferences.left_out(theirs):
@@ -105,6 +106,8 @@ def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list
     for shape in preferences.unspread(theirs):
         preferences.forget_spreads(theirs, shape)
         preferences.forget_spreads(ours, shape)
+    preferences.forget_other_kinds(theirs)
+    preferences.forget_other_kinds(ours)
     before, now = preferences.levels(theirs), preferences.levels(ours)
     return [
         Violation(

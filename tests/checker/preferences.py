@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from checker import labels, machines, topology
 from checker.case import Case, Located, Place
 from checker.labels import Term
+from checker.machines import Machine
 from checker.shapes import Neighbours, Shape, Spread
 from checker.workloads import Pod
 
@@ -58,14 +59,19 @@ def level(case: Case, pod: Pod, place: Place) -> int:
     of which one is the first, affinity to pods of another kind that are pending too, and anti-affinity to those, which may
     have come later. Pods that run were there first. Of two pods of one kind, one came later and gave up its anti-affinity to
     the other."""
+    return _level(case, pod, place, place.machines)
+
+
+def _level(case: Case, pod: Pod, place: Place, possible: list[Machine]) -> int:
     found = rungs(case, pod.shape)
-    return next((i for i, rung in enumerate(found) if _satisfies(case, rung, pod, place)), len(found) - 1)
+    kept = (i for i, rung in enumerate(found) if _satisfies(case, rung, pod, place, possible))
+    return next(kept, len(found) - 1)
 
 
-def _satisfies(case: Case, rung: Rung, pod: Pod, place: Place) -> bool:
+def _satisfies(case: Case, rung: Rung, pod: Pod, place: Place, possible: list[Machine]) -> bool:
     if labels.untolerated(pod.shape.tolerations, place.taints, preferences=rung.avoids_taints):
         return False
-    if not all(machines.surely(machine, rung.extra) for machine in place.machines):
+    if not all(machines.surely(machine, rung.extra) for machine in possible):
         return False
     if any(place.domains(spread.key) == labels.ABSENT for spread in rung.spreads):
         return False
@@ -108,17 +114,14 @@ def levels(case: Case) -> dict[Shape, list[int]]:
 
 
 def _level_in_order(case: Case, pod: Pod, place: Place) -> int:
-    """The level on the machines that the plan counts on, if the pods of this kind had come in the order of their names."""
+    """The level if the pods of this kind had come in the order of their names. Of node terms, what the machine satisfies that
+    the plan counts on."""
     later = {one.pod for one in case.located() if one.pod.shape is pod.shape and one.pod.name > pod.name}
     places = [
-        replace(_as_chosen(one), planned=[other for other in one.planned if other not in later])
-        for one in case.places
+        replace(one, planned=[other for other in one.planned if other not in later]) for one in case.places
     ]
-    return level(replace(case, places=places), pod, _as_chosen(place))
-
-
-def _as_chosen(place: Place) -> Place:
-    return replace(place, machines=[place.chosen]) if place.chosen else place
+    machine = [place.chosen] if place.chosen else place.machines
+    return _level(replace(case, places=places), pod, place, machine)
 
 
 def unspread(case: Case) -> list[Shape]:
@@ -139,6 +142,21 @@ def _is_too_full(case: Case, spread: Spread, shape: Shape) -> bool:
 
 def forget_spreads(case: Case, shape: Shape) -> None:
     case.rungs_of[shape] = [replace(rung, spreads=()) for rung in rungs(case, shape)]
+
+
+def forget_other_kinds(case: Case) -> None:
+    """Of anti-affinity to pods of other kinds that are pending too, the order of placing decides which pod gives it up."""
+    kinds = {pod.shape for pod in case.world.pending()}
+    for shape in kinds:
+        by_order = {
+            wanted
+            for wanted in shape.preferred_anti_affinity
+            if any(case.is_neighbour(wanted, other) for other in kinds if other is not shape)
+        }
+        case.rungs_of[shape] = [
+            replace(rung, far=tuple(wanted for wanted in rung.far if wanted not in by_order))
+            for rung in rungs(case, shape)
+        ]
 
 
 def left_out(case: Case) -> list[int]:
