@@ -184,6 +184,22 @@ def test_pods_are_not_moved_to_a_node_that_only_just_changed_or_is_not_up() -> N
     assert Code.ON_STARTING_NODE in codes(decision, "a")
 
 
+def test_a_node_may_go_as_soon_as_another_one_may_take_its_pods() -> None:
+    """Nothing changes but the time: the other node has been settled for as long as its pool wants."""
+    pools = on_demand(consolidate_after_s=60)
+    mover, fresh = (
+        machine("a", MEDIUM, load("a", shape(3000))),
+        machine("b", MEDIUM, last_pod_event_s=NOW_S - 10),
+    )
+    blocked = {"b": NodeFacts(do_not_disrupt=True)}
+    first = decided(mover, fresh, pools=pools, facts=blocked)
+    assert first.command is None
+    later = world(mover, fresh, pools=pools, facts=blocked, now_s=NOW_S + 51)
+    found = decide(later, Settings(), first.memory).command
+    assert found is not None
+    assert found.candidates == ("a",)
+
+
 @pytest.mark.fact("D-21")
 @pytest.mark.parametrize(
     ("labels", "code"),

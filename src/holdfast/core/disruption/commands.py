@@ -159,7 +159,7 @@ class Move:
 class Memo:
     """A method looked at a world of this stamp then, and these nodes gave nothing."""
 
-    stamp: tuple[int, ...]
+    stamp: tuple[int | str, ...]
     at_s: int
     tried: frozenset[str] = frozenset()
     done: bool = False  # it looked at all there was

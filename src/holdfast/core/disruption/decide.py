@@ -5,10 +5,11 @@ give the same decision. Methods are asked in order and the first command ends th
 has its reasons in the answer.
 """
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidating, consolidation, emptiness
+from holdfast.core.disruption import budgets, consolidating, consolidation, emptiness, simulation
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, Purse
 from holdfast.core.disruption.candidates import Survey
@@ -132,7 +133,7 @@ class _Pass:
     def _memo(self, method: Method) -> Memo:
         """What a method left for a world like this one; nothing when it changed, or when that is too long ago (D-28)."""
         known = self.memory.memos.get(method)
-        fresh = Memo(self._stamp(), self.world.now_s)
+        fresh = Memo(self._stamp, self.world.now_s)
         if known is None or known.stamp != fresh.stamp:
             return fresh
         return known if self.world.now_s < known.at_s + self.settings.memo_s else fresh
@@ -141,7 +142,11 @@ class _Pass:
         memo = replace(self._memo(method), tried=tried, done=done)
         self.memory = replace(self.memory, memos={**self.memory.memos, method: memo})
 
-    def _stamp(self) -> tuple[int, ...]:
-        """A slot that was freed is a change as well, unlike in Karpenter (D-35)."""
-        entries = ledger.ledger(self.world.snapshot, self.settings.solving.ledger_lag_s)
-        return self.world.changed, *(entry.free for entry in entries.values())
+    @functools.cached_property
+    def _stamp(self) -> tuple[int | str, ...]:
+        """Unlike in Karpenter, a slot that was freed is a change as well (D-35), and so is a node that may take pods now
+        since its consolidateAfter has passed (S-25)."""
+        snapshot = self.world.snapshot
+        entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
+        free = (entry.free for entry in entries.values())
+        return self.world.changed, *free, *sorted(simulation.unsettled(snapshot))
