@@ -184,6 +184,22 @@ def test_pods_are_not_moved_to_a_node_that_only_just_changed_or_is_not_up() -> N
     assert Code.ON_STARTING_NODE in codes(decision, "a")
 
 
+@pytest.mark.parametrize(("used_millis", "goes"), [(900, False), (400, True)])
+def test_a_node_stays_where_kube_scheduler_would_leave_one_of_its_pods_over(
+    used_millis: int, *, goes: bool
+) -> None:
+    """By the plan the pod of 2 cpu goes to "full", and the others to "half". kube-scheduler puts it on "half", where the
+    larger share stays free, and then one of the others fits nowhere."""
+    big, small = shape(2000), shape(1500)
+    mover = machine("a", LARGE, (*load("a-big", big), *load("a-small", small, 2)))
+    full = machine("full", LARGE, load("full", shape(5900)))
+    half = machine("half", MEDIUM, load("half", shape(used_millis)))
+    kept = {"full": NodeFacts(do_not_disrupt=True), "half": NodeFacts(do_not_disrupt=True)}
+    decision = decided(mover, full, half, facts=kept)
+    assert (decision.command is not None) is goes
+    assert goes or Code.PODS_WITHOUT_PLACE in codes(decision, "a")
+
+
 def test_a_node_may_go_as_soon_as_another_one_may_take_its_pods() -> None:
     """Nothing changes but the time: the other node has been settled for as long as its pool wants."""
     pools = on_demand(consolidate_after_s=60)

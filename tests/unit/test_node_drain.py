@@ -50,6 +50,22 @@ def test_pods_leave_tier_by_tier() -> None:
     assert drain.drain([], now_s=NOW_S, until_s=None).done
 
 
+def test_the_biggest_pod_of_a_tier_leaves_first() -> None:
+    """kube-scheduler binds its replacement first, which fits in the fewest places."""
+
+    def sized(name: str, cpu: str, memory: str) -> Pod:
+        wanted = {"requests": {"cpu": cpu, "memory": memory}}
+        return pod(name, containers=[{"name": "main", "resources": wanted}])
+
+    sizes = [
+        sized("a", "100m", "1Gi"),
+        sized("b", "2", "1Gi"),
+        sized("c", "100m", "2Gi"),
+        sized("d", "-1x", "1Gi"),
+    ]
+    assert evicted(*sizes) == ["b", "c", "a", "d"]
+
+
 @pytest.mark.fact("NC-33")
 def test_a_tier_is_waited_for_until_its_last_pod_is_gone() -> None:
     leaving = pod("leaving", meta={"deletionTimestamp": objects.NOW})

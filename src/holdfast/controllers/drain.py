@@ -1,8 +1,9 @@
 """Which pods of a node that is being emptied are to go now, and how; and the one way to ask for it.
 
 Called when a node ends, and before one is rebooted. `drain` is pure. The rules: pods leave tier by tier, ordinary ones
-first and those the node itself needs last (NC-30); a pod that must not be disrupted is waited for (NC-29); when the
-node's time is nearly up, a pod whose own grace period would outlast it is deleted, whatever anybody says (NC-32).
+first and those the node itself needs last (NC-30), the biggest first in a tier; a pod that must not be disrupted is waited
+for (NC-29); when the node's time is nearly up, a pod whose own grace period would outlast it is deleted, whatever anybody
+says (NC-32).
 """
 
 import contextlib
@@ -15,6 +16,7 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.model.resources import CPU, MEMORY
 from holdfast.model.taints import Effect, Taint
 from holdfast.ports import Kube, Recorder
 from holdfast.runtime.metrics import Metric
@@ -63,7 +65,9 @@ def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
         if not pod_states.is_terminating(pod) and not pod_states.is_not_to_be_disrupted(pod, now_s)
     ]
     return Drain(
-        tuple(sorted(evict, key=_name)), tuple(sorted(delete, key=lambda d: _name(d[0]))), len(leaving)
+        tuple(sorted(evict, key=_biggest_first)),
+        tuple(sorted(delete, key=lambda d: _name(d[0]))),
+        len(leaving),
     )
 
 
@@ -155,6 +159,16 @@ def _is_forced(pod: Pod, now_s: int, until_s: int | None) -> bool:
 def _tier(pod: Pod) -> int:
     critical = pod.spec.priority_class_name in _CRITICAL
     return 2 * critical + (pod_states.owner(pod) == pod_states.DAEMON_SET)
+
+
+def _biggest_first(pod: Pod) -> tuple[int, int, str, str]:
+    """kube-scheduler binds replacements in the order they are made. Small ones would take the capacity that was planned for
+    big ones, which fit in fewer places."""
+    try:
+        wanted = pod_shapes.requests(pod)
+    except errors.InvalidInput:
+        return 0, 0, *_name(pod)
+    return -wanted[CPU], -wanted[MEMORY], *_name(pod)
 
 
 def _name(pod: Pod) -> tuple[str, str]:

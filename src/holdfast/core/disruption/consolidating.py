@@ -59,7 +59,9 @@ class Consolidating:
     def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Why:
         question = self.release.question(found)
         answer = self.simulator.ask([one.node for one in found], question)
-        command = Judge(self.survey, self.settings, self.release).command(method, found, answer)
+        command = Judge(self.survey, self.simulator, self.settings, self.release).command(
+            method, found, answer
+        )
         if isinstance(command, Command):
             return self.balance.why_not(found, command) or command
         return command

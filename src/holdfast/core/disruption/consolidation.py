@@ -17,7 +17,7 @@ from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Policy, Reason, Settings, World
-from holdfast.core.disruption.simulator import Answer
+from holdfast.core.disruption.simulator import Answer, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import prices, wording
@@ -31,6 +31,7 @@ class Judge:
     """Answers as commands, or as the reason why not."""
 
     survey: Survey
+    simulator: Simulator
     settings: Settings
     release: SlotRelease
 
@@ -54,9 +55,11 @@ class Judge:
             return replace(claims, method=method)
         after = sum((self._cost(claim) for claim in claims), FREE)
         assert not claims or after < before, "a move pays"
-        too_little = self._saves_too_little(found, before, after)
-        if too_little is not None:
-            return replace(too_little, method=method)
+        stays = self._saves_too_little(found, before, after)
+        if stays is None and not claims:
+            stays = self.simulator.crowded_out([one.node for one in found], answer.movers)
+        if stays is not None:
+            return replace(stays, method=method)
         return Command(
             method=method,
             reason=Reason.UNDERUTILIZED,

@@ -6,6 +6,7 @@ becomes of pods that had none before or of nodes that drain already, so one node
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -89,6 +90,15 @@ class Simulator:
             asked = _alone(asked, names)
         plan = solve(SolveRequest(asked, self._settings.solving), self._memory)
         return Answer(plan, movers, self._stuck(plan, movers))
+
+    def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Why | None:
+        """Why the movers may need another node although they all have a place in the plan."""
+        pods = (pod for node in nodes for pod in node.pods if pod.uid in movers)
+        found = self.targets.crowded_out({node.name for node in nodes}, pods)
+        if found is None:
+            return None
+        text = f"kube-scheduler may place its pods so that {found.full_name} finds no capacity"
+        return Why(Code.PODS_WITHOUT_PLACE, text, subject=found.full_name)
 
     def _reduced(self, nodes: Sequence[NodeView], *, alone: bool) -> Snapshot:
         shapes = [pod.shape for node in nodes for pod in node.pods if pod.reschedulable]

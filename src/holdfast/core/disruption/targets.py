@@ -35,6 +35,7 @@ class Targets:
         fresh = simulation.unsettled(snapshot) | avoided
         self._nodes = sorted(there, key=lambda node: (node.name in fresh, *_order(node)))
         self._free: dict[str, NDArray[np.int64]] = {}
+        self._size: dict[str, NDArray[np.int64]] = {}
         self._kinds: dict[_Kind, int] = {}
         self._kind_of = np.array([self._kind(node) for node in self._nodes], dtype=np.int64)
         self._sample = {int(k): i for i, k in reversed(list(enumerate(self._kind_of)))}
@@ -80,7 +81,7 @@ class Targets:
         """Pods of a node that find no room on others, the biggest being placed first as the planner does; nobody else
         and no tie between pods is thought of, so the planner will not place more of them."""
         pods = [pod for pod in node.pods if pod.reschedulable]
-        pods.sort(key=lambda pod: (-pod.shape.requests[CPU], -pod.shape.requests[MEMORY]))
+        pods.sort(key=_biggest_first)
         taken: dict[int, list[Resources]] = {}
         found = []
         for pod in pods:
@@ -94,6 +95,37 @@ class Targets:
                     break
             else:
                 found.append(pod)
+        return found
+
+    def crowded_out(self, going: AbstractSet[str], pods: Iterable[PodView]) -> PodView | None:
+        """A pod that finds no capacity when kube-scheduler places the pods. It does not know the plan: the biggest comes
+        first, and each goes where the largest share of cpu and memory stays free (LeastAllocated)."""
+        usable = np.array([node.initialized and node.name not in going for node in self._nodes], dtype=bool)
+        free: dict[str, NDArray[np.int64]] = {}
+        for pod in sorted(pods, key=_biggest_first):
+            amounts = pod.shape.requests.amounts
+            found = self.fitting(pod.shape)
+            found = found[usable[found]]
+            for name, amount in amounts:
+                found = found[free.get(name, self._column(name))[found] >= amount]
+            if not len(found):
+                return pod
+            share = np.zeros(len(found))
+            for name in (CPU, MEMORY):
+                left = free.get(name, self._column(name))[found] - pod.shape.requests[name]
+                share += left / np.maximum(self._sizes(name)[found], 1)
+            chosen = found[share.argmax()]
+            for name, amount in amounts:
+                if name not in free:
+                    free[name] = self._column(name).copy()
+                free[name][chosen] -= amount
+        return None
+
+    def _sizes(self, name: str) -> NDArray[np.int64]:
+        found = self._size.get(name)
+        if found is None:
+            found = np.array(bounded(node.allocatable[name] for node in self._nodes), dtype=np.int64)
+            self._size[name] = found
         return found
 
     def _column(self, name: str) -> NDArray[np.int64]:
@@ -113,6 +145,10 @@ class Targets:
         if known is None:
             known = self._loose[id(shape)] = shape, _is_loose(shape, self._far)
         return known[1]
+
+
+def _biggest_first(pod: PodView) -> tuple[int, int]:
+    return -pod.shape.requests[CPU], -pod.shape.requests[MEMORY]
 
 
 def _enough(shape: PodShape, count: int) -> int | None:

@@ -104,7 +104,7 @@ def _still_pays(
         if why is not None:
             return Invalid("churn", f"{one.name}: {why.text}")
     answer = simulator.ask([one.node for one in found], release.question(found))
-    again = Judge(survey, settings, release).command(command.method, found, answer)
+    again = Judge(survey, simulator, settings, release).command(command.method, found, answer)
     if not isinstance(again, Command):
         return Invalid("scheduling", again.text)
     unworthy = Balance(survey).why_not(found, again)
