@@ -56,9 +56,12 @@ def test_one_that_waits_for_its_slot_has_room_for_its_own_pods_alone() -> None:
         requirement(names.CAPACITY_TYPE, "In", "reserved"),
         slot="cr-1",
         waits=True,
-        resources={"requests": {"cpu": "3", "memory": "1Gi"}},
+        resources={"requests": {"cpu": "3", "memory": "1Gi", "pods": "2"}},
     )
     assert (node.allocatable["cpu"], node.capacity["cpu"]) == (3000, 8000)
+    assert (
+        node.allocatable["pods"] == TYPES[1].allocatable["pods"] > 2
+    )  # as many as there is cpu and memory for
 
 
 def test_taints_that_pass_are_not_held_against_it() -> None:

@@ -33,7 +33,9 @@ def view(
         known |= _single_values(type_.requirements) | _single_values(offering.requirements)
         allocatable, capacity = type_.allocatable_of(offering), type_.capacity
     if names.WAITS_FOR_INSTANCE in meta.annotations:
-        allocatable = needs  # when it comes nobody knows: what is left over is promised to nobody
+        # It may come late, so what is left of its cpu and memory is promised to no other pod. How many pods share what was
+        # asked for is free: kube-scheduler binds some of its pods elsewhere, and others are planned in their place.
+        allocatable = resources.of(dict(needs.amounts) | {resources.PODS: allocatable[resources.PODS]})
     startup = [nodes.taint(t) for t in spec.startup_taints]
     return NodeView(
         name=meta.name,
