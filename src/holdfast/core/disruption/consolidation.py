@@ -175,11 +175,8 @@ class Recently:
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
-                    since_s = pod.created_s - move.at_s
-                    if (
-                        0 <= since_s <= move.until_s - move.at_s + _REPLACED_WITHIN_S
-                        and _kind(pod) in move.shapes
-                    ):
+                    last_s = move.until_s + _REPLACED_WITHIN_S
+                    if move.at_s <= pod.created_s <= last_s and _kind(pod) in move.shapes:
                         until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
                         return Why(
                             Code.COOLING_DOWN,
