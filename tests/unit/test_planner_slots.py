@@ -100,6 +100,25 @@ def test_nodes_move_to_other_slots_so_that_a_node_with_fewer_choices_gets_one(
 
 
 @BOTH_PACKINGS
+@pytest.mark.parametrize("sizes", [(100, 500), (500, 100)])
+def test_only_the_node_that_holds_a_slot_can_free_it(packing: Packing, sizes: tuple[int, int]) -> None:
+    """The node of workload `free` can move, but it holds no slot that workload `bound` could use."""
+    kept = [reservation(f"cr-{i}", f"fake-it-{i}") for i in (2, 3, 4)]
+    apart = LabelSelector((Expression("app", Operator.IN, ("bound", "free")),))
+
+    def workload(app: str, millicores: int, *types: int) -> PodShape:
+        wanted = of(is_in(names.INSTANCE_TYPE, *(f"fake-it-{i}" for i in types)))
+        term = PodTerm(names.HOSTNAME, apart, ("default",))
+        return shape(millicores, app=app, node_selector=wanted, anti_affinity=(term,))
+
+    bound, free = workload("bound", sizes[0], 2), workload("free", sizes[1], 3, 4)
+    pending = (*pods(2, bound, "bound"), *pods(1, free, "free"))
+    plan = solve(request([pool("default", fake_types(9, kept), RESERVED_ONLY)], pending, kept, packing))
+    assert slots(plan) == {"cr-2": 1, "cr-3": 1}
+    assert [one.pod.partition("-")[0] for one in plan.unplaced] == ["bound"]
+
+
+@BOTH_PACKINGS
 def test_pods_that_follow_a_node_are_placed_in_the_zone_of_its_slot(packing: Packing) -> None:
     """Each of the two large nodes could be in either zone; the first zone is right only for the first of them."""
     kept = [
