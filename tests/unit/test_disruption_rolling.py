@@ -13,7 +13,7 @@ from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Drifted, MixedPools, NodeFacts, Reason, Settings, World
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulator import Simulator
-from holdfast.model.requirements import NO_REQUIREMENTS
+from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, NodeView
 from planner_builders import is_in, pool, reservation, shape
@@ -80,6 +80,23 @@ def test_with_fallback_a_drifted_node_goes_first_where_its_pods_fit_nowhere_else
     found = decide(asked(slotted("a"), facts={"a": DRIFTED}), FALLBACK).command
     assert found is not None
     assert found.action is Action.TERMINATE_FIRST
+
+
+def with_a_pod_on_demand(**more: Any) -> World:
+    """A node in a slot of a full reservation. One of its pods selects on-demand capacity."""
+    selects = shape(500, node_selector=of(is_in(names.CAPACITY_TYPE, names.ON_DEMAND)))
+    node = machine("a", MEDIUM, (*load("a", BIG), *load("selects", selects)), slot="cr-1", **more)
+    return asked(node, allowed=MIXED, facts={"a": DRIFTED})
+
+
+def test_a_slot_is_not_held_where_the_pods_need_a_node_on_demand_as_well() -> None:
+    assert held(with_a_pod_on_demand(deleting=True)) is None
+
+
+def test_a_drifted_node_is_not_deleted_first_where_its_pods_need_a_node_on_demand_as_well() -> None:
+    decided = command(with_a_pod_on_demand())
+    assert decided.action is Action.REPLACE
+    assert [one.claim.slot for one in decided.replacements] == [None]
 
 
 # --- Budgets -----------------------------------------------------------------------------------------
