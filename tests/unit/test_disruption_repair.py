@@ -171,6 +171,8 @@ def test_pods_that_block_need_a_bound_of_the_drain() -> None:
     assert [claim.claim.pods for claim in bounded.replacements] == [
         ("a-000000",)
     ]  # they are planned for as well
+    both = repaired(decided({"a": sick(XID, grace_period_s=120)}, stubborn))
+    assert both.drain_bound_s == 120  # the shorter one
     of_treatment = repaired(decided({"a": sick(XID)}, stubborn))
     assert of_treatment.drain_bound_s == 300
     budget = decided({"a": sick(ILL)}, budgets=(pdb(allowed=0),))
