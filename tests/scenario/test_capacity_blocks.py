@@ -201,6 +201,36 @@ def test_an_extension_in_the_last_minute_before_the_drain_is_followed() -> None:
     app_world.run(program)
 
 
+def test_an_earlier_end_of_a_block_is_followed() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = block(world)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await world.sleep(2 * MINUTE_S)
+        control.set_end(world.ec2.world, slots.id, world.clock.now_s() + 45 * MINUTE_S)
+        await world.sleep(4 * MINUTE_S)
+        assert await deleting(world) == 0
+        await world.sleep(MINUTE_S + 5)
+        assert await deleting(world) == 2
+
+    app_world.run(program)
+
+
+@pytest.mark.parametrize("lasts_s", [HOUR_S + second for second in (0, 3, 6, 9)])
+def test_a_drain_begins_within_a_second_of_its_time(lasts_s: int) -> None:
+    """Dates are read every ten seconds. The four blocks end at four moments of these ten seconds."""
+
+    async def program(world: AppWorld) -> None:
+        slots = block(world, lasts_s=lasts_s)
+        await with_pool(world, "reserved", id=slots.id)
+        await world.until_running(2, "train")
+        await until_s(world, slots.end_s - 40 * MINUTE_S)
+        await world.sleep(1)
+        assert await deleting(world) == 2
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("AW-15")
 def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
     async def program(world: AppWorld) -> None:
