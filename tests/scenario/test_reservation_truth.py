@@ -14,6 +14,7 @@ from holdfast.api import aws, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.controllers.reservations.truth import KEY, Truth
 from holdfast.sim.api import faults as api
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import faults
@@ -139,6 +140,25 @@ def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
     app_world.run(program)
 
 
+def test_each_reconcile_reports_how_many_objects_it_relabelled() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=2)
+        await with_nodes(world, 2, slots)
+        controller = Truth(live=world.app.live, caches=world.app.caches, doors=world.app.doors)
+        assert (await controller.reconcile(KEY)).did == ""
+        world.cancel(slots)
+        await world.sleep(5)
+        assert (await controller.reconcile(KEY)).did == ""  # a second list of instances must confirm it
+        assert await said(world) == [reserved(slots)] * 4
+        await world.sleep(5)
+        assert (await controller.reconcile(KEY)).did == "4 objects relabelled"
+        assert await said(world) == [ON_DEMAND] * 4
+        await world.sleep(5)
+        assert (await controller.reconcile(KEY)).did == ""
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("Q-13")
 def test_a_node_that_a_disruption_budget_keeps_from_going_is_not_called_reserved_after_its_reservation() -> (
     None
@@ -207,6 +227,10 @@ def test_an_on_demand_machine_that_ec2_moved_into_a_selected_reservation_is_prom
         await select(world, {"id": slots.id})
         await until_all_say(world, reserved(slots), within_s=150)
         assert await pods(world) == before
+        message = f"its instance is in {slots.id}: on-demand becomes reserved, and nothing is disrupted"
+        assert {event.message for event in await world.events("ReservationChanged")} == {message}
+        objects: list[NodeClaim | Node] = [*await world.claims(), *await world.nodes()]
+        assert all(names.SLOT not in one.metadata.annotations for one in objects)
 
     app_world.run(program)
 
