@@ -159,7 +159,8 @@ def environment(copy: Path) -> dict[str, str]:
 
 
 def pytest_command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
+    plugins = ("-p", "no:cacheprovider", "-p", "mutantlib.uncompiled")
+    return [sys.executable, "-m", "pytest", "-q", "--no-header", *plugins, *arguments]
 
 
 def _files(copy: Path) -> list[Path]:
