@@ -192,22 +192,6 @@ def test_a_launch_that_fails_is_tried_again_less_and_less_often(fault: type[faul
     app_world.run(program)
 
 
-def test_failures_of_one_nodeclaim_do_not_reset_the_back_off_of_another() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await world.node_pool(requirements=[LARGE])
-        await world.sleep(10)
-        world.ec2.world.faults.add(faults.Denied(operation="CreateFleet"))
-        await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.sleep(120)  # by then each waits for half a minute or longer
-        assert len(await world.claims()) == 2
-        before = world.asked("CreateFleet")
-        await world.sleep(120)
-        assert 2 <= world.asked("CreateFleet") - before <= 8
-
-    app_world.run(program)
-
-
 def test_a_type_without_capacity_is_left_for_another_at_once() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()

@@ -459,6 +459,19 @@ def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
     assert decide(asked, Settings(), decision.memory).command is not None
 
 
+def test_a_short_cool_down_is_remembered_as_long_as_a_replacement_may_need_it() -> None:
+    """The pod was made 55 s after the move and is held for 30 s more; another command comes in between."""
+    short = Settings(cooldown_s=30)
+    decision = decided(machine("a", LARGE, load("a", HALF)), settings=short)
+    successor = [replace(pod, created_s=NOW_S + 55) for pod in load("b", HALF)]
+    held, other = machine("b", LARGE, successor), machine("c", LARGE, load("c", shape(900, app="other")))
+    between = decide(world(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.memory)
+    assert between.command is not None
+    assert between.command.candidates == ("c",)
+    later = decide(world(held, pools=on_demand(), now_s=NOW_S + 84), short, between.memory)
+    assert Code.COOLING_DOWN in codes(later, "b")
+
+
 def test_a_pod_that_was_made_long_after_its_like_was_moved_may_be_moved() -> None:
     """A Deployment that grew minutes later, or a drift that made all pods anew."""
     decision = decided(machine("a", LARGE, load("a", HALF)))

@@ -187,7 +187,8 @@ class Recently:
 
     def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
         """What is to be remembered once a command is carried out; what is too old is forgotten."""
-        kept = tuple(move for move in self.moves if move.until_s + 2 * self.cooldown_s > self.now_s)
+        held_s = _REPLACED_WITHIN_S + self.cooldown_s
+        kept = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)
         shapes = frozenset(
             _kind(pod)
             for name in command.candidates
