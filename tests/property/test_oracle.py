@@ -17,3 +17,9 @@ def test_no_pod_is_left_out_that_could_be_placed_and_no_slot_unused_that_saves_m
 ) -> None:
     found = compare.compare(range(first, first + 50), packing, make)
     assert (found.fewer_pods, found.unused_slots) == ([], [])
+
+
+@pytest.mark.parametrize("seed", [2490, 2522, 2815, 4530, 4785])
+@pytest.mark.parametrize("packing", list(Packing))
+def test_a_case_that_left_out_a_pod_once_has_the_most_pods(packing: Packing, seed: int) -> None:
+    assert compare.compare(range(seed, seed + 1), packing, cases.one_per_node).fewer_pods == []

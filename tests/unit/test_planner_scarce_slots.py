@@ -162,3 +162,17 @@ def test_a_slot_that_the_second_term_of_node_affinity_allows_is_used_before_a_no
     terms = tuple(requirements.of(is_in(names.ZONE, zone)) for zone in ("z1", "z2"))
     plan = solve(request([both], pods(1, shape(1500, required_terms=terms)), kept, packing))
     assert [claim.slot for claim in plan.claims] == ["cr-1"]
+
+
+@BOTH_PACKINGS
+def test_a_pod_gets_a_slot_from_a_larger_one_without_loss_to_one_of_higher_priority(packing: Packing) -> None:
+    """With "needy" first, "anywhere" takes the other slot, since it is larger than "urgent"; so both must come first."""
+    kept = [reservation("cr-1", "m5.large", "z1", 2)]
+    pools = [
+        pool("bought", [instance_type("m5.large", 2, 8, 0.1, zones=("z2",))]),
+        pool("slots", [instance_type("m5.large", 2, 8, 0.1, kept)], is_in(names.CAPACITY_TYPE, "reserved")),
+    ]
+    zonal = only(names.ZONE, "z1")
+    waiting = one("anywhere", 1900) + one("urgent", 1800, 100, **zonal) + one("needy", 1700, **zonal)
+    plan = solve(request(pools, waiting, kept, packing))
+    assert slot_of(plan) == {"anywhere": None, "urgent": "cr-1", "needy": "cr-1"}

@@ -62,6 +62,17 @@ def repairs(begin: Start, before: Repair, outcome: Outcome, nodes: Nodes) -> Ite
             yield replace(before, first=order)
 
 
+def with_those_that_lost(begin: Start, repair: Repair, before: Outcome, after: Outcome) -> list[Repair]:
+    """A repair that took capacity from pods of a higher priority, tried again with these among the first."""
+    if not repair.first:
+        return []
+    priorities = [one.priority for one in begin.problem.classes]
+    lowest = min(priorities[c] for c in repair.first)
+    lost = [c for c in np.flatnonzero(after.left > before.left).tolist() if priorities[c] > lowest]
+    orders = ((*repair.first, *lost), (*lost, *repair.first)) if lost else ()
+    return [replace(repair, first=tuple(dict.fromkeys(order))) for order in orders]
+
+
 def _left_out(begin: Start, outcome: Outcome) -> Mask:
     """[class] pods are left out that might be placed if they came first."""
     left = outcome.left > 0

@@ -8,6 +8,7 @@ is kept is never worse than first fit.
 
 import functools
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -80,13 +81,17 @@ def _repair(begin: Start, chooser: Chooser, found: list[Packed]) -> Repair:
     runs = repairs.runs(begin)
     while open_ and runs > 0:
         packed, before = open_.pop(min(range(len(open_)), key=lambda i: open_[i][0].rank))
-        for repair in repairs.repairs(begin, before, packed.outcome, packed.nodes):
-            if repair in seen or runs == 0:
+        next_ = deque(repairs.repairs(begin, before, packed.outcome, packed.nodes))
+        while next_ and runs > 0:
+            repair = next_.popleft()
+            if repair in seen:
                 continue
             seen.add(repair)
             runs -= 1
             other = _pack(begin, chooser, repair.of(Candidate(REPAIRED)))
-            if other.rank <= packed.rank and _is_fair(found[0], other):
+            if other.rank > packed.rank:
+                next_.extendleft(repairs.with_those_that_lost(begin, repair, packed.outcome, other.outcome))
+            elif _is_fair(found[0], other):
                 open_.append((other, repair))
                 at, chosen = min((at, chosen), (other, repair), key=lambda one: one[0].rank)
     if at is not found[0]:
