@@ -6,7 +6,7 @@ which a node is judged: the pool, taints, requirements, volumes, size, ports; th
 """
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -100,25 +100,25 @@ class Checks:
         """What a class requires in one alternative, when everything that can be given up is."""
         return self.problem.last_rung(c).alternatives[term]
 
-    def of_pod(self, c: int, pool: int, term: int) -> list[Stage]:
-        """The checks that depend on the pod and the pool alone."""
+    def of_pod(self, c: int, pool: int, term: int) -> Iterator[Stage]:
+        """The checks that depend on the pod and the pool alone; lazily, since many pods fail an early one."""
         p, found = self.problem, self.offers(pool)
         key = p.ladder_of[c], pool, term
         if key not in self._stages:
             self._stages[key] = self._of_ladder(c, pool, term)
         *first, ports = self._stages[key]
+        yield from first
         request = self.request(c)
-        return [
-            *first,
-            (Check.RESOURCES, found.rows.fitting(without_volumes(p, request))),
-            (Check.VOLUME_LIMITS, found.rows.fitting(request)),
-            ports,
-        ]
+        sized = without_volumes(p, request)
+        fits = found.rows.fitting(sized)
+        yield Check.RESOURCES, fits
+        yield Check.VOLUME_LIMITS, fits if (sized == request).all() else found.rows.fitting(request)
+        yield ports
 
     def reached(self, c: int, pool: int, term: int) -> Ints:
         """[offering] the first of these checks that it fails; AVAILABLE when it passes them."""
         found = np.full(len(self.offers(pool).rows), int(Check.AVAILABLE), dtype=np.int64)
-        for check, mask in reversed(self.of_pod(c, pool, term)):
+        for check, mask in reversed(list(self.of_pod(c, pool, term))):
             found[~mask] = int(check)
         return found
 

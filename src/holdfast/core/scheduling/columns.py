@@ -82,6 +82,7 @@ class Columns:
     type_names: tuple[str, ...]
     _by_name: dict[str, Ints] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict)
+    _values: dict[tuple[str, Requirement], frozenset[str]] = field(default_factory=dict)  # of all offerings
 
     def allocatable(self, name: str) -> Ints:
         """[room] what there is of a resource."""
@@ -113,10 +114,15 @@ class Columns:
     def values(self, key: str, wanted: Requirement, offerings: Mask | None = None) -> set[str]:
         """What nodes of these offerings, or of all, can have under a key. They do not have to be available for that
         (S-75), but a type must allow what its offering has: there is no node in a zone without a subnet."""
+        if offerings is None or offerings.all():
+            if (key, wanted) not in self._values:
+                self._values[key, wanted] = frozenset(self._values_of(key, wanted, slice(None)))
+            return set(self._values[key, wanted])
+        return self._values_of(key, wanted, offerings)
+
+    def _values_of(self, key: str, wanted: Requirement, offerings: Mask | slice) -> set[str]:
         codes = self.codes(key)
-        of_type, of_offering = codes.of_type[self.type_of], codes.of_offering
-        if offerings is not None:
-            of_type, of_offering = of_type[offerings], of_offering[offerings]
+        of_type, of_offering = codes.of_type[self.type_of][offerings], codes.of_offering[offerings]
         pairs = np.unique(of_type.astype(np.int64) * len(codes.offerings.all) + of_offering)
         found: set[str] = set()
         for pair in pairs.tolist():

@@ -181,16 +181,23 @@ def _templates(
                 if kind == RESERVED:
                     rows.rank = _preferred(rows, ledger)
                 least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
-                ports = tuple(
-                    tuple(
-                        dict.fromkeys(
-                            port for found in runs.values() for d in found[t] for port in d.pod.host_ports
-                        )
-                    )
-                    for t in range(len(pool.instance_types))
+                templates.append(
+                    Template(p, kind, pool.requirements, pool.taints, rows, least, _daemon_ports(pool, runs))
                 )
-                templates.append(Template(p, kind, pool.requirements, pool.taints, rows, least, ports))
     return templates
+
+
+def _daemon_ports(
+    pool: NodePoolView, runs: dict[str, list[list[DaemonSetView]]]
+) -> tuple[tuple[HostPort, ...], ...]:
+    """By instance type, the host ports that DaemonSets use on its nodes."""
+    count = len(pool.instance_types)
+    if not runs:
+        return ((),) * count
+    return tuple(
+        tuple(dict.fromkeys(port for found in runs.values() for d in found[t] for port in d.pod.host_ports))
+        for t in range(count)
+    )
 
 
 def daemon_sets(

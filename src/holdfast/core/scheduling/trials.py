@@ -50,10 +50,11 @@ class Packed:
     @functools.cached_property
     def left(self) -> tuple[int, ...]:
         """How many pods are left out, from the highest priority to the lowest."""
-        by_priority: dict[int, int] = {}
-        for pods, count in zip(self.outcome.problem.classes, self.outcome.left.tolist(), strict=True):
-            by_priority[pods.priority] = by_priority.get(pods.priority, 0) + count
-        return tuple(by_priority[priority] for priority in sorted(by_priority, reverse=True))
+        classes = self.outcome.problem.classes
+        by_priority = dict.fromkeys(sorted({one.priority for one in classes}, reverse=True), 0)
+        for c in np.flatnonzero(self.outcome.left).tolist():
+            by_priority[classes[c].priority] += int(self.outcome.left[c])
+        return tuple(by_priority.values())
 
 
 def tried(begin: Start, chooser: Chooser, hurried: Callable[[], bool]) -> list[Packed]:
