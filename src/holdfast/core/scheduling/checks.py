@@ -81,11 +81,13 @@ class Checks:
         self.problem = p
         self.reservation_ids = tuple(p.ledger)
         self._offers: dict[int, Offers] = {}
+        self._rows: dict[int, Rows] = {}  # by catalog: of NodePools on whose nodes no DaemonSet runs
+        self._fitting: dict[tuple[int, bytes], Mask] = {}  # by rows and request
         self._stages: dict[tuple[int, int, int], list[Stage]] = {}
 
     def offers(self, pool: int) -> Offers:
         if pool not in self._offers:
-            self._offers[pool] = _offers(self.problem, pool)
+            self._offers[pool] = _offers(self.problem, pool, self._rows)
         return self._offers[pool]
 
     def rungs(self, c: int) -> tuple[Rung, ...]:
@@ -110,10 +112,15 @@ class Checks:
         yield from first
         request = self.request(c)
         sized = without_volumes(p, request)
-        fits = found.rows.fitting(sized)
-        yield Check.RESOURCES, fits
-        yield Check.VOLUME_LIMITS, fits if (sized == request).all() else found.rows.fitting(request)
+        yield Check.RESOURCES, self._fits(found.rows, sized)
+        yield Check.VOLUME_LIMITS, self._fits(found.rows, request)
         yield ports
+
+    def _fits(self, rows: Rows, request: Ints) -> Mask:
+        key = id(rows), request.tobytes()
+        if key not in self._fitting:
+            self._fitting[key] = rows.fitting(request)
+        return self._fitting[key]
 
     def reached(self, c: int, pool: int, term: int) -> Ints:
         """[offering] the first of these checks that it fails; AVAILABLE when it passes them."""
@@ -195,13 +202,17 @@ class Checks:
         return [name for name in names.CAPACITY_TYPES if name in found]
 
 
-def _offers(p: Problem, pool: int) -> Offers:
+def _offers(p: Problem, pool: int, known: dict[int, Rows]) -> Offers:
     of_pool, columns, labels = p.pools[pool], p.columns[pool], p.snapshot.cloud_labels
     every = np.arange(len(columns.offerings), dtype=np.int64)
     runs = problem.daemon_sets(p.snapshot, of_pool, columns, every)
     overhead = {kind: tuple(map(daemons.requests, found)) for kind, found in runs.items()}
-    index = {id_: i for i, id_ in enumerate(p.ledger)}
-    rows = offers.rows(columns, every, Measures(p.resources, index, p.limited), overhead)
+    rows = None if runs else known.get(id(columns))
+    if rows is None:
+        index = {id_: i for i, id_ in enumerate(p.ledger)}
+        rows = offers.rows(columns, every, Measures(p.resources, index, p.limited), overhead)
+        if not runs:
+            known[id(columns)] = rows
     free = np.array([*(entry.free > 0 for entry in p.ledger.values()), False], dtype=bool)
     usable = ~columns.reserved
     if p.settings.reserved_capacity:
