@@ -5,7 +5,7 @@ The rule: a node may be left out only if nothing about the pods that move depend
 be near others, or is kept away from whole zones, every node counts and none is left out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -122,18 +122,17 @@ class Targets:
         return None
 
     def _sizes(self, name: str) -> NDArray[np.int64]:
-        found = self._size.get(name)
-        if found is None:
-            found = np.array(bounded(node.allocatable[name] for node in self._nodes), dtype=np.int64)
-            self._size[name] = found
-        return found
+        return self._kept(self._size, name, lambda node: node.allocatable)
 
     def _column(self, name: str) -> NDArray[np.int64]:
-        found = self._free.get(name)
-        if found is None:
-            found = np.array(bounded(node.free[name] for node in self._nodes), dtype=np.int64)
-            self._free[name] = found
-        return found
+        return self._kept(self._free, name, lambda node: node.free)
+
+    def _kept(
+        self, known: dict[str, NDArray[np.int64]], name: str, of: Callable[[NodeView], Resources]
+    ) -> NDArray[np.int64]:
+        if name not in known:
+            known[name] = np.array(bounded(of(node)[name] for node in self._nodes), dtype=np.int64)
+        return known[name]
 
     def _kind(self, node: NodeView) -> int:
         labels = tuple(one for one in node.labels if one[0] != names.HOSTNAME)
