@@ -54,8 +54,8 @@ class Offering:
     @property
     def cost_nano_usd_per_hour(self) -> int | None:
         """The price and the surcharge: what offerings are compared by."""
-        price = self.price_nano_usd_per_hour
-        return price and min(prices.MAX, price + self.surcharge_nano_usd_per_hour)
+        price, surcharge = self.price_nano_usd_per_hour, self.surcharge_nano_usd_per_hour
+        return min(prices.MAX, price + surcharge) if price and surcharge else price
 
     @property
     def available(self) -> int:
@@ -90,9 +90,11 @@ class InstanceType:
 
     def order_key(self, offering: Offering) -> prices.OrderKey:
         """Where an offering of this type stands among all offerings of all types, cheapest first."""
-        cost = offering.cost_nano_usd_per_hour
-        cpu, memory = self.capacity[resources.CPU], self.capacity[resources.MEMORY]
-        return prices.order_key(offering.capacity_type, cost, cpu, memory)
+        return prices.order_key(offering.capacity_type, offering.cost_nano_usd_per_hour, *self._size)
+
+    @functools.cached_property
+    def _size(self) -> tuple[int, int]:
+        return self.capacity[resources.CPU], self.capacity[resources.MEMORY]
 
     def cheapest(self, wanted: Requirements, well_known: AbstractSet[str]) -> Offering | None:
         """The launchable offering that comes first; None where Karpenter says infinity (R-33, R-34)."""

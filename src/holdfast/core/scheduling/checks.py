@@ -163,7 +163,7 @@ class Checks:
 
         types = all_or_none(passes=True)
         for one in wanted:
-            types &= of_types(rows, one)
+            types &= rows.of_types(one)
         attachable = all_or_none(passes=places is None)
         for place in places or ():
             attachable |= offers.satisfying(rows, place)
@@ -231,12 +231,6 @@ def _offers(p: Problem, pool: int, known: dict[int, Rows]) -> Offers:
 
 def _clash(daemon_sets: Sequence[DaemonSetView], ports: Sequence[HostPort]) -> bool:
     return any(a.conflicts(b) for one in daemon_sets for a in one.pod.host_ports for b in ports)
-
-
-def of_types(rows: Rows, wanted: Requirement) -> Mask:
-    """The offerings whose instance type goes together with a requirement."""
-    codes = rows.columns.codes(wanted.key)
-    return codes.types.going_with(wanted)[codes.of_type[rows.row_type]]
 
 
 def without_volumes(p: Problem, request: Ints) -> Ints:

@@ -166,16 +166,16 @@ class Memory:
 
 def columns(types: tuple[InstanceType, ...]) -> Columns:
     pairs = [(i, t, o) for i, t in enumerate(types) for o in t.offerings]
-    index: dict[tuple[int, Resources, Resources], int] = {}
+    index: dict[tuple[object, ...], int] = {}
     rooms: list[Resources] = []
     room_type, room_of = [], []
     for i, t, o in pairs:
-        key = (i, o.capacity_override, o.overhead_override)
-        if key not in index:
-            index[key] = len(rooms)
+        key = (i, o.capacity_override.amounts, o.overhead_override.amounts)
+        room = index.setdefault(key, len(rooms))
+        if room == len(rooms):
             rooms.append(t.allocatable_of(o))
             room_type.append(i)
-        room_of.append(index[key])
+        room_of.append(room)
     order = sorted(range(len(pairs)), key=[t.order_key(o) for _, t, o in pairs].__getitem__)
     rank = np.empty(len(pairs), dtype=np.int64)
     rank[order] = np.arange(len(pairs))

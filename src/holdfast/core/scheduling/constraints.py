@@ -48,6 +48,7 @@ class Constraints:
         self.filters: list[Op] = []
         self._filter_index: dict[Op, int] = {}
         self._eligible: dict[tuple[object, ...], int] = {}
+        self._launched_by: dict[tuple[str, Requirements, Requirements, int], set[str]] = {}
         self._sets: list[NDArray[np.uint8]] = []
         self._nodes = nodes
         self._leaving = leaving
@@ -187,9 +188,16 @@ class Constraints:
                 for wanted in served.alternatives:
                     if not pool.requirements.compatible(wanted, self._well_known):
                         continue
-                    rows = columns.going_with(pool.requirements.union(wanted))
-                    found |= columns.values(key, pool.requirements.get(key), rows)
+                    found |= self._launched(key, pool.requirements, wanted, columns)
         return found
+
+    def _launched(self, key: str, of_pool: Requirements, wanted: Requirements, columns: Columns) -> set[str]:
+        """The domains of what a NodePool can launch for such pods. NodePools of one catalog are often alike."""
+        asked = key, of_pool, wanted, id(columns)
+        if asked not in self._launched_by:
+            rows = columns.going_with(of_pool.union(wanted))
+            self._launched_by[asked] = columns.values(key, of_pool.get(key), rows)
+        return self._launched_by[asked]
 
 
 class _Served(NamedTuple):

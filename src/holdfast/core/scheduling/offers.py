@@ -36,6 +36,7 @@ class Rows:
     cost: Ints  # what packings are compared by: with its surcharge and the cost of a node, or UNKNOWN_COST
     capacity: Ints  # [row, limited resource]
     _masks: dict[Requirement, Mask] = field(default_factory=dict)
+    _type_masks: dict[Requirement, Mask] = field(default_factory=dict)
     _domains: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -79,9 +80,16 @@ class Rows:
         mask = self._masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            types_ok, rows_ok = codes.types.going_with(wanted), codes.offerings.going_with(wanted)
-            mask = types_ok[codes.of_type[self.row_type]] & rows_ok[codes.of_offering[self.picked]]
-            self._masks[wanted] = mask
+            own = codes.offerings.going_with(wanted)[codes.of_offering[self.picked]]
+            mask = self._masks[wanted] = own & self.of_types(wanted)
+        return mask
+
+    def of_types(self, wanted: Requirement) -> Mask:
+        """The rows whose instance type goes together with a requirement."""
+        mask = self._type_masks.get(wanted)
+        if mask is None:
+            codes = self.columns.codes(wanted.key)
+            mask = self._type_masks[wanted] = codes.types.going_with(wanted)[codes.of_type[self.row_type]]
         return mask
 
     def defines(self, key: str) -> bool:

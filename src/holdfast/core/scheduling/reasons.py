@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast import names
 from holdfast.core.scheduling import offers, slot_states, types_left
-from holdfast.core.scheduling.checks import Check, Checks, Offers, of_types, without_types, without_volumes
+from holdfast.core.scheduling.checks import Check, Checks, Offers, without_types, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode, Unplaced
@@ -255,9 +255,9 @@ def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[R
         return ReasonCode.NO_RESERVATION_SELECTED, "its node class selects no reservation"
     rows, types = here.rows, failed.left.copy()
     for asked in wanted:
-        types &= of_types(rows, asked)
+        types &= rows.of_types(asked)
     if not types.any():
-        keys = _excluding(failed.left, [(asked, of_types(rows, asked)) for asked in wanted])
+        keys = _excluding(failed.left, [(asked, rows.of_types(asked)) for asked in wanted])
         text = "no instance type has" if rows.types else "the node class has no instance types with"
         return ReasonCode.REQUIREMENTS, f"{text} {keys}"
     keys = _excluding(types, [(asked, rows.satisfying(asked)) for asked in wanted])
