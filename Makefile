@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test data generate lock clean
+.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -72,6 +72,9 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_idle.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/bench_app.py
+
+bench-compare: $(STAMP) ## how much longer plans take than at another commit (BASE=HEAD~1; nine minutes)
+	PYTHONPATH=tests $(BIN)/python tests/bench/compare_planner.py --base $(or $(BASE),HEAD~1)
 
 demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)
