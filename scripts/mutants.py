@@ -24,6 +24,7 @@ from mutantlib.mutations import Mutation, mutations
 ROOT: Final = Path(__file__).resolve().parent.parent
 CACHE: Final = ROOT / ".cache/mutants"
 _TIMEOUT_S: Final = 120
+_TIMEOUT: Final = "timeout"
 _FIRST: Final = 10  # tests that run first: most mutants are noticed by these
 
 # What is mutated, below src/holdfast.
@@ -144,6 +145,8 @@ def _tried(copy: Path, executions: Executions, mutant: Mutant) -> Result:
     finally:
         path.write_text(original, encoding="utf-8")
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    if noticed_by == _TIMEOUT and _noticed_by(copy, tests) == _TIMEOUT:
+        noticed_by = None  # the computer is slow, not the mutant
     result = Result(mutant, noticed_by, len(tests))
     print(f"{noticed_by or 'SURVIVED'} ({len(tests)} tests): {mutant}", flush=True)
     return result
@@ -160,7 +163,7 @@ def _noticed_by(copy: Path, tests: Sequence[str]) -> str | None:
             command, cwd=copy, env=env, check=False, capture_output=True, text=True, timeout=_TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        return "timeout"
+        return _TIMEOUT
     if ran.returncode == 0:
         return None
     failed = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
