@@ -161,3 +161,12 @@ def test_a_replacement_waits_only_for_its_own_instance() -> None:
 def test_more_instances_than_the_count_shows_used_are_not_negative_elsewhere() -> None:
     of = reservation("cr-1", "m5.large", available=2, total=2)
     assert entry(of, instances=(instance("i-1"),)).used_elsewhere == 0
+
+
+def test_a_ledger_is_computed_once_for_a_snapshot_and_anew_for_a_changed_one() -> None:
+    one = Snapshot(
+        taken_s=1000, cloud_labels=CloudLabels(WELL_KNOWN), reservations=(reservation("cr-1", "m5"),)
+    )
+    assert ledger(one, 30) is ledger(one, 30)
+    held = replace(one, claims=(claim("new"),))
+    assert (ledger(one, 30)["cr-1"].held, ledger(held, 30)["cr-1"].held) == (0, 1)

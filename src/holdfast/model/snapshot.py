@@ -9,7 +9,8 @@ import functools
 from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from holdfast.model import requirements, resources
 from holdfast.model.instances import Instance
@@ -179,4 +180,6 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()
     counts_read_s: int = 0  # when the reading of the reservations' counts began
     count_before: CountBefore | None = None  # None: there was none, or it is forgotten
-    instances: tuple[Instance, ...] = ()  # every machine of this cluster, as the cloud last said
+    instances: tuple[Instance, ...] = ()  # every instance of this cluster, as the cloud last described it
+    # What decisions compute from a snapshot and need again, by what it is. `replace` starts with an empty one.
+    cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

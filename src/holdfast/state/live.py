@@ -158,7 +158,7 @@ class Live:
             return None
         return ledger.count_before(self._bare(counts, (*self._machines, *self._gone)), self._ledger_lag_s)
 
-    async def ledger(self) -> dict[str, ledger.Entry]:
+    async def ledger(self) -> Mapping[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
         return ledger.ledger(await self.slots(), self._ledger_lag_s)
 

@@ -5,7 +5,7 @@ and restarts pods. By default a node leaves its slot only if a pending pod gets 
 way; with `ReleaseSlots.ALWAYS`, whenever the pods fit elsewhere at no cost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -27,7 +27,7 @@ class SlotRelease:
         self._snapshot = survey.world.snapshot
 
     @cached_property
-    def _entries(self) -> dict[str, ledger.Entry]:
+    def _entries(self) -> Mapping[str, ledger.Entry]:
         return ledger.ledger(self._snapshot, self._settings.solving.ledger_lag_s)
 
     @cached_property

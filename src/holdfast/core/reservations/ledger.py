@@ -13,6 +13,7 @@ once too often until a count is a lag old; the cloud refuses that launch, as it 
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,10 +39,15 @@ class Entry:
     upcoming: int  # what will be there when it starts
 
 
-def ledger(snapshot: Snapshot, lag_s: int) -> dict[str, Entry]:
-    """An entry a reservation, by id."""
-    counting = _Counting(snapshot, lag_s)
-    return {one.id: counting.entry(one) for one in sorted(snapshot.reservations, key=lambda r: r.id)}
+def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
+    """An entry a reservation, by id. Computed once for a snapshot: every launch and every candidate for disruption
+    asks for it."""
+    found: dict[str, Entry] | None = snapshot.cache.get((ledger, lag_s))
+    if found is None:
+        counting = _Counting(snapshot, lag_s)
+        found = {one.id: counting.entry(one) for one in sorted(snapshot.reservations, key=lambda r: r.id)}
+        snapshot.cache[ledger, lag_s] = found
+    return found
 
 
 def count_before(snapshot: Snapshot, lag_s: int) -> CountBefore:
@@ -50,7 +56,7 @@ def count_before(snapshot: Snapshot, lag_s: int) -> CountBefore:
     counting = _Counting(snapshot, lag_s)
     free = {
         one.id: counting.free_when_counted(one)
-        - sum(_waits_to_be_launched(claim, snapshot) for claim in counting.claims[one.id])
+        - sum(counting.waits_to_be_launched(claim) for claim in counting.claims[one.id])
         for one in snapshot.reservations
     }
     elsewhere = {one.id: counting.elsewhere(one) for one in snapshot.reservations}
@@ -73,6 +79,9 @@ class _Counting:
                 at_s = by_claims.get(one.provider_id, one.launched_s)
                 self._launched_s[one.reservation_id].append(at_s)
         listed = {one.provider_id for one in snapshot.instances}
+        self._occupying = {
+            one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE
+        }
         for claim in snapshot.claims:
             self.claims[claim.slot].append(claim)
             if claim.launched_s is not None and claim.provider_id not in listed:
@@ -81,7 +90,7 @@ class _Counting:
     def entry(self, one: Reservation) -> Entry:
         snapshot, ours = self._snapshot, self.instances[one.id]
         here = sum(instance.state is not InstanceState.GONE for instance in ours)
-        held = sum(_holds(claim, snapshot) for claim in self.claims[one.id])
+        held = sum(self._holds(claim) for claim in self.claims[one.id])
         held += one.available - self.free_when_counted(one)
         usable = reservations.launches_into(one, snapshot.taken_s)
         window = reservations.window(one, snapshot.taken_s)
@@ -127,22 +136,16 @@ class _Counting:
         included."""
         return sum(at_s < until_s for at_s in self._launched_s[one.id])
 
+    def _holds(self, claim: ClaimView) -> bool:
+        """Whether a claim takes a slot that was free when the count was read: it was launched since, or will be."""
+        if claim.launched_s is not None:
+            return claim.launched_s >= self._snapshot.counts_read_s
+        return self.waits_to_be_launched(claim)
 
-def _holds(claim: ClaimView, snapshot: Snapshot) -> bool:
-    """Whether a claim takes a slot that was free when the count was read: it was launched since, or will be."""
-    if claim.launched_s is not None:
-        return claim.launched_s >= snapshot.counts_read_s
-    return _waits_to_be_launched(claim, snapshot)
-
-
-def _waits_to_be_launched(claim: ClaimView, snapshot: Snapshot) -> bool:
-    """One that waits for an instance which still sits in the slot does not yet."""
-    if claim.launched_s is not None:
-        return False
-    if claim.waits_for_instance is not None:
-        return not any(_occupies(i, claim.waits_for_instance) for i in snapshot.instances)
-    return not claim.deleting
-
-
-def _occupies(instance: Instance, provider_id: str) -> bool:
-    return instance.provider_id == provider_id and instance.state is not InstanceState.GONE
+    def waits_to_be_launched(self, claim: ClaimView) -> bool:
+        """Whether a claim may be launched at any moment. A claim that waits for an instance to leave its slot may not."""
+        if claim.launched_s is not None:
+            return False
+        if claim.waits_for_instance is not None:
+            return claim.waits_for_instance not in self._occupying
+        return not claim.deleting

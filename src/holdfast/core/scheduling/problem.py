@@ -4,7 +4,7 @@ Built by `solve` once a request and shared by every packing that is tried; nothi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,7 +34,7 @@ WORD_BITS: Final = 64
 class Problem:
     snapshot: Snapshot
     settings: Settings
-    ledger: dict[str, Entry]
+    ledger: Mapping[str, Entry]
     pools: tuple[NodePoolView, ...]  # in the order they are tried
     classes: list[PodClass]
     ladders: list[Ladder]
@@ -60,7 +60,7 @@ class Problem:
         return self.snapshot.cloud_labels.well_known
 
 
-def build(request: SolveRequest, ledger: dict[str, Entry], memory: Memory) -> Problem:
+def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
     to_place = (*snapshot.pending, *displaced.displaced(snapshot))
@@ -160,7 +160,7 @@ def _templates(
     pools: Sequence[NodePoolView],
     columns_of: Sequence[Columns],
     snapshot: Snapshot,
-    ledger: dict[str, Entry],
+    ledger: Mapping[str, Entry],
     measures: Measures,
 ) -> list[Template]:
     """For each pool its slots, if it can have any, and what it can buy."""
@@ -215,7 +215,7 @@ def daemon_sets(
     return found if any(any(some) for some in found.values()) else {}
 
 
-def _preferred(rows: Rows, ledger: dict[str, Entry]) -> Ints:
+def _preferred(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
     """Cheapest first; of equally cheap slots the preferred kind, the one that ends soonest, the scarcest."""
     keys = []
     for row in range(len(rows)):
