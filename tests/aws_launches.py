@@ -81,7 +81,7 @@ def types(
 def chosen(
     wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
 ) -> Choice:
-    wanted = Wanted(requirements=templates.claim_requirements(wants), slot=slot)
+    wanted = Wanted(requirements=templates.claim_requirements(wants), reservation_id=slot)
     return choice.choose(types(node_class, *seen), wanted)
 
 

@@ -63,7 +63,8 @@ CAPACITY_OVERLAY_APPLIED: Final = "karpenter.sh/capacity-overlay-applied"
 PROVIDER_COMPATIBILITY: Final = "compatibility.karpenter.sh/provider"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
-SLOT: Final = "holdfast.dev/slot"
+RESERVATION_ID: Final = "holdfast.dev/reservation-id"  # of a claim: the reservation whose slot it holds
+RESERVATION_ID_BEFORE_0_2: Final = "holdfast.dev/slot"  # the same, as claims of earlier releases have it
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
 INSTANCE_GONE: Final = "holdfast.dev/instance-gone"  # since when the instance that a claim waits for is gone
 HELD_FOR: Final = "holdfast.dev/held-for"

@@ -117,7 +117,7 @@ class LaunchRequest:
     claim: Object
     node_class: Object
     token: str
-    slot: str | None  # the reservation whose slot it holds
+    reservation_id: str | None  # the reservation whose slot it holds
     instance_types: tuple[InstanceType, ...]  # those that will do, best first
 
 

@@ -119,7 +119,7 @@ def ours(scenario: Sequence[dict[str, Any]], packing: Packing) -> Measured:
 
 
 def line(case: str, size: int, who: str, one: Measured, theirs: Sequence[Measured]) -> None:
-    slots = sum(claim["slot"] is not None for claim in one.plan["claims"])
+    slots = sum(claim["reservationID"] is not None for claim in one.plan["claims"])
     fastest, cheapest = min(each.seconds for each in theirs), min(each.cost for each in theirs)
     thriftiest = min(each.cpu_s for each in theirs)
     saved = f"{1 - one.cost / cheapest:.1%}" if cheapest else "-"

@@ -62,7 +62,7 @@ def found_places(case: Case, rung: Rung, *, slots_only: bool = False, claims: bo
         if openings.on_node(case, rung, place):
             yield f"node {place.name}"
     for place in case.claims() if claims else ():
-        if not slots_only or place.claim.get("slot"):
+        if not slots_only or place.claim.get("reservationID"):
             yield from (place.name for _ in openings.on_claim(case, rung, place))
     for pool in case.world.pools.values():
         room = openings.room(case, pool, pessimistic=True)
@@ -85,7 +85,7 @@ def _machine(place: Place) -> str:
 def paid_slots(case: Case) -> Iterator[Violation]:
     """paid-slot-left: nothing is bought for pods of which each could have had a free slot to itself."""
     if case.world.settings.get("reservedBeforeWeight", True):
-        bought = [place for place in case.claims() if place.claim.get("slot") is None]
+        bought = [place for place in case.claims() if place.claim.get("reservationID") is None]
         for place, where, tied in _beside(case, bought, _free_slot):
             rule = "paid-slot-left-by-order" if tied else "paid-slot-left"
             yield Violation(rule, f"{place.name} was bought although there was {where}")
@@ -97,7 +97,11 @@ def whole_claims(case: Case) -> Iterator[Violation]:
     for place in case.claims():
         pool = place.pool
         assert pool is not None
-        if place.claim.get("slot") or pool.limits or any(one.min_values for one in pool.requirements):
+        if (
+            place.claim.get("reservationID")
+            or pool.limits
+            or any(one.min_values for one in pool.requirements)
+        ):
             continue
         for machine in machines.launchable(case.pool_machines[pool.name]):
             found = machine.reservation

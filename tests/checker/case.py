@@ -102,7 +102,7 @@ class Case:
         """Free slots by id, less those that the places hold."""
         left = {found.id: self.world.free(found) for found in self.reservations.values()}
         for place in self.claims():
-            slot = place.claim.get("slot")
+            slot = place.claim.get("reservationID")
             if slot in left:
                 left[slot] -= 1
         return left
@@ -175,7 +175,7 @@ def is_chosen(machine: Machine, claim: Mapping[str, Any]) -> bool:
         return False
     slot = offering.reservation.id if offering.reservation else None
     same = offering.zone == claim["zone"] and offering.capacity_type == claim["capacityType"]
-    return same and (slot is None or slot == claim.get("slot"))
+    return same and (slot is None or slot == claim.get("reservationID"))
 
 
 def _pods(world: World, listed: list[str]) -> list[Pod]:

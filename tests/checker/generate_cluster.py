@@ -203,7 +203,7 @@ def _holders(dice: Dice, documents: list[Document]) -> list[Document]:
     found = []
     if dice.chance(0.2):
         found.append(node_claim("holder", dice.pick(pools), {}))
-        found[-1]["metadata"]["annotations"] = {names.SLOT: dice.pick(free)["id"]}
+        found[-1]["metadata"]["annotations"] = {names.RESERVATION_ID: dice.pick(free)["id"]}
     if dice.chance(0.15):
         found.append(_launching(dice, dice.pick(pools), dice.pick(free), spec["instanceTypes"]))
     return found
@@ -221,7 +221,7 @@ def _launching(dice: Dice, pool: Document, slot: Document, types: list[Document]
     for key in (names.HOSTNAME, names.REGISTERED, names.INITIALIZED):
         del marks[key]
     claim = node_claim("launching", pool, marks)
-    claim["metadata"]["annotations"] = {names.SLOT: slot["id"]}
+    claim["metadata"]["annotations"] = {names.RESERVATION_ID: slot["id"]}
     claim["spec"]["taints"] = pool["spec"]["template"]["spec"].get("taints", [])
     capacity = quantities.resources(own["capacity"])
     allocatable = catalog.allocatable(capacity, quantities.resources(own["overhead"]))

@@ -66,7 +66,7 @@ def keeps_away(rung: Rung, taints: Iterable[Taint]) -> bool:
 
 def on_claim(case: Case, rung: Rung, place: Place) -> Iterator[Place]:
     """The claim, narrowed to what holds the pod as well; it keeps its slot."""
-    pool, slot, shape = place.pool, place.claim.get("slot"), rung.shape
+    pool, slot, shape = place.pool, place.claim.get("reservationID"), rung.shape
     assert pool is not None
     if keeps_away(rung, place.taints):
         return

@@ -111,7 +111,7 @@ def min_values(case: Case) -> Iterator[Violation]:
         return
     for place in case.claims():
         assert place.pool is not None
-        if place.claim["slot"] is not None:
+        if place.claim["reservationID"] is not None:
             continue
         listed_types = place.claim["instanceTypes"]
         for one in place.pool.requirements:

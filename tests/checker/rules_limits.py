@@ -68,7 +68,7 @@ def cost(case: Case) -> Iterator[Violation]:
             quantities.price(bill["baselinePerHour"]),
             quantities.price(bill.get("nodeCostPerHour", "0")) or 0,
         )
-        bought = sum(claim.get("slot") is None for claim in case.plan["claims"])
+        bought = sum(claim.get("reservationID") is None for claim in case.plan["claims"])
         cost = (quantities.price(bill["perHour"]) or 0) + bought * node
         if baseline is None or baseline + bill.get("baselineNodes", 0) * node < cost:
             yield Violation("cost-baseline", f"{bill['perHour']} is dearer than {bill['baselinePerHour']}")

@@ -12,7 +12,7 @@ from holdfast.api import aws
 def pinned(case: Case) -> Iterator[Violation]:
     """slot-pinned: a claim with a slot is reserved and nothing else; one without never is."""
     for place in case.claims():
-        slot = place.claim.get("slot")
+        slot = place.claim.get("reservationID")
         if (place.claim["capacityType"] == names.RESERVED) != (slot is not None):
             yield Violation("slot-pinned", f"{place.name}: {place.claim['capacityType']} with slot {slot}")
             continue
@@ -26,7 +26,7 @@ def pinned(case: Case) -> Iterator[Violation]:
 def ids(case: Case) -> Iterator[Violation]:
     """slot-ids: the reservations that a claim lists are those it requires, the slot's among them."""
     for place in case.claims():
-        slot, listed = place.claim.get("slot"), set(place.claim["reservationIDs"])
+        slot, listed = place.claim.get("reservationID"), set(place.claim["reservationIDs"])
         if slot is None:
             if listed:
                 yield Violation("slot-ids", f"{place.name} has no slot and lists {sorted(listed)}")
@@ -69,7 +69,11 @@ def _suits(case: Case, place: Place, name: str) -> bool:
 
 def oversold(case: Case) -> Iterator[Violation]:
     """slot-oversold: no reservation has more claims than free slots."""
-    used = Counter(place.claim["slot"] for place in case.claims() if place.claim.get("slot") is not None)
+    used = Counter(
+        place.claim["reservationID"]
+        for place in case.claims()
+        if place.claim.get("reservationID") is not None
+    )
     for name, count in sorted(used.items()):
         found = case.reservations.get(name)
         free = case.world.free(found) if found else 0

@@ -43,7 +43,7 @@ def strict(case: Case) -> Iterator[Violation]:
     """strict-mode: nothing is bought for pods that must wait (R-20a). They may join a node that is bought for another pod (R-23)."""
     known: dict[Shape, bool] = {}
     for place in case.claims() if is_strict(case) else ():
-        if place.claim.get("slot") is None:
+        if place.claim.get("reservationID") is None:
             for shape in {pod.shape for pod in place.planned} - set(known):
                 known[shape] = _must_wait(case, shape)
             if all(known[pod.shape] for pod in place.planned):

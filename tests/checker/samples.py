@@ -98,7 +98,7 @@ def claim(*pods: str, **more: Any) -> Document:
         "zone": A,
         "capacityType": names.ON_DEMAND,
         "pricePerHour": "0.10",
-        "slot": None,
+        "reservationID": None,
         "reservationIDs": [],
         "requests": {"cpu": "64", "pods": "20", "nvidia.com/gpu": "0"},
         "pods": [f"default/{name}" for name in pods],
@@ -122,7 +122,12 @@ def big_claim(*pods: str, **more: Any) -> Document:
 def slot_claim(*pods: str, slot: str = RESERVATION, **more: Any) -> Document:
     """A small node in a slot."""
     ids = more.pop("reservationIDs", [slot])
-    reserved = {"capacityType": names.RESERVED, "pricePerHour": "0", "slot": slot, "reservationIDs": ids}
+    reserved = {
+        "capacityType": names.RESERVED,
+        "pricePerHour": "0",
+        "reservationID": slot,
+        "reservationIDs": ids,
+    }
     return claim(*pods, **reserved | more)
 
 

@@ -51,7 +51,7 @@ def always_counts(case: Case, spread: Spread, shape: Shape, place: Place) -> boo
     late = (names.INSTANCE_TYPE, names.CAPACITY_TYPE, *aws.RESERVED_CAPACITY_LABELS)
     wanted = [one for one in place.wanted if one.key not in late]
     possible = [kept for m in case.pool_machines[place.pool.name] if (kept := machines.narrow(m, wanted))]
-    if place.claim.get("slot") is not None:
+    if place.claim.get("reservationID") is not None:
         possible = [machine for machine in possible if machine.reservation is not None]
     return counts_in(spread, shape, place) and all(
         any(machines.surely(machine, term) for term in shape.terms) for machine in possible

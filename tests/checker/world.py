@@ -259,7 +259,7 @@ def _held(claims: Iterable[Document], now: dt.datetime, settings: Mapping[str, A
     lag = dt.timedelta(seconds=float(quantities.seconds(settings.get("ledgerLag", "2m"))))
     held: Counter[str] = Counter()
     for claim in claims:
-        slot = (claim["metadata"].get("annotations") or {}).get(names.SLOT)
+        slot = (claim["metadata"].get("annotations") or {}).get(names.RESERVATION_ID)
         launched = _launched(claim)
         if launched is None and claim["metadata"].get("deletionTimestamp"):
             continue

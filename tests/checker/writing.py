@@ -28,7 +28,7 @@ def claim(place: Place) -> dict[str, Any]:
         "zone": chosen.offering.zone,
         "capacityType": chosen.offering.capacity_type,
         "pricePerHour": None if price is None else quantities.decimal(price),
-        "slot": slot,
+        "reservationID": slot,
         "reservationIDs": ids,
         "instanceTypes": types,
         "requirements": [_requirement(one) for one in dict.fromkeys(written)],

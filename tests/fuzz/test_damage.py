@@ -33,7 +33,7 @@ def drops_a_requirement(plan: dict[str, Any]) -> bool:
 
 
 def sells_a_slot_again(plan: dict[str, Any]) -> bool:
-    sold = [one for one in plan["claims"] if one["slot"]]
+    sold = [one for one in plan["claims"] if one["reservationID"]]
     plan["claims"] += [{**one, "pods": []} for one in sold for _ in range(6)]
     return bool(sold)
 

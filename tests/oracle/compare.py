@@ -63,13 +63,13 @@ def _judge(found: Found, seed: int, case: Case, plan: Plan) -> None:
 
 
 def _cost(plan: Plan) -> float:
-    bought = sum(claim.slot is None for claim in plan.claims)
+    bought = sum(claim.reservation_id is None for claim in plan.claims)
     return plan.price_nano_usd_per_hour / _NANO + bought * exact.NODE_COST
 
 
 def _with_slots_of(case: Case, plan: Plan) -> Case:
     """The case with the slots that a plan uses, and no others."""
-    used = Counter(claim.slot for claim in plan.claims)
+    used = Counter(claim.reservation_id for claim in plan.claims)
     return replace(case, slots=tuple(replace(slots, count=used[slots.id]) for slots in case.slots))
 
 

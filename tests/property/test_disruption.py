@@ -182,14 +182,16 @@ def slots_are_not_oversold(asked: World, command: Command, gone: list[NodeView])
         else one.available
         for one in asked.snapshot.reservations
     }
-    taken = Counter(one.claim.slot for one in command.replacements if one.waits_for_instance is None)
+    taken = Counter(
+        one.claim.reservation_id for one in command.replacements if one.waits_for_instance is None
+    )
     assert all(count <= free[id_] for id_, count in taken.items() if id_ is not None)
     waits = [one for one in command.replacements if one.waits_for_instance is not None]
     assert bool(waits) is (command.action is Action.TERMINATE_FIRST)
-    assert all(one.claim.slot in free for one in waits)
+    assert all(one.claim.reservation_id in free for one in waits)
     left = {node.provider_id: dict(node.labels).get("cloud.example/reservation-id") for node in gone}
     for one in waits:
-        assert left.pop(one.waits_for_instance) == one.claim.slot  # each slot is given to one
+        assert left.pop(one.waits_for_instance) == one.claim.reservation_id  # each slot is given to one
 
 
 def everybody_has_a_home(asked: World, command: Command, gone: list[NodeView]) -> None:
@@ -228,7 +230,7 @@ def it_pays(command: Command, gone: list[NodeView]) -> None:
     after = sum(one.claim.price_nano_usd_per_hour or 0 for one in command.replacements)
     assert after < before or (after == before == 0)
     assert command.saves_nano_usd_per_hour == before - after
-    assert sum(one.claim.slot is None for one in command.replacements) <= 1
+    assert sum(one.claim.reservation_id is None for one in command.replacements) <= 1
     if before == 0 and command.replacements:
         assert command.frees_nano_usd_per_hour > 0
 

@@ -71,7 +71,7 @@ class World:
                     "default",
                     NO_REQUIREMENTS,
                     self.now_s,
-                    slot="cr-1",
+                    reservation_id="cr-1",
                     launched_s=self.now_s,
                     provider_id=name,
                 )

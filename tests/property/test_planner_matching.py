@@ -78,12 +78,12 @@ def test_as_many_nodes_have_a_slot_as_any_assignment_allows(
     pending = tuple(one.pod(f"p{i}") for i, one in enumerate(wanted))
     reserved_only = pool("default", fake_types(TYPES + 1, kept), is_in(names.CAPACITY_TYPE, names.RESERVED))
     plan = solve(request([reserved_only], pending, kept, packing))
-    used = Counter(claim.slot for claim in plan.claims)
+    used = Counter(claim.reservation_id for claim in plan.claims)
     assert all(used[one.id] <= one.available for one in kept)
     by_uid = {pod.uid: one for pod, one in zip(pending, wanted, strict=True)}
     where = {f"cr-{i}": (t, zone) for i, (t, zone, _) in enumerate(slots)}
     for claim in plan.claims:
-        assert claim.slot is not None
-        assert by_uid[claim.pods[0]].fits(*where[claim.slot])
+        assert claim.reservation_id is not None
+        assert by_uid[claim.pods[0]].fits(*where[claim.reservation_id])
     single = [(t, zone) for t, zone, count in slots for _ in range(count)]
     assert len(plan.claims) == most(wanted, single)

@@ -182,7 +182,7 @@ def test_every_checker_holds_through_any_story_and_all_slots_come_back(seed: int
         control.kill(world, instance.id)
     story.region.wait(10_000)
     story.region.ec2.check_all()
-    assert [i.slot for i in world.instances if i.slot] == []
+    assert [i.held_reservation_id for i in world.instances if i.held_reservation_id] == []
     for reservation in world.reservations:
         if reservation.active:
             assert reservation.available == reservation.total - reservation.elsewhere - reservation.lent

@@ -40,7 +40,7 @@ def test_a_claim_that_is_not_launched_for_long_holds_nobody_up() -> None:
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         (first,) = await world.claims()
-        waits = {names.SLOT: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
+        waits = {names.RESERVATION_ID: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
         meta = ObjectMeta(name="waits", labels=first.metadata.labels, annotations=waits)
         await world.kube.create(msgspec.structs.replace(first, metadata=meta, status=NodeClaimStatus()))
         await world.sleep(60)

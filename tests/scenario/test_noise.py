@@ -81,7 +81,7 @@ def test_a_day_of_noise_moves_no_pod_twice_and_launches_nothing_that_is_not_used
         # A slot that a neighbour took since it was counted is found out by asking, and costs a claim but no machine.
         unused = past.unused()
         assert [claim.metadata.name for claim in unused if claim.status.provider_id] == []
-        assert {claim.metadata.annotations.get(names.SLOT) for claim in unused} <= {slots.id}
+        assert {claim.metadata.annotations.get(names.RESERVATION_ID) for claim in unused} <= {slots.id}
         assert len(unused) <= taken
 
     app_world.run(program, timings=QUIET)

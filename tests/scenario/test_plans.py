@@ -150,7 +150,7 @@ def told(made: dict[str, Any], keys: set[str]) -> dict[str, Any]:
 
 
 def claim(one: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    plain = ("nodePool", "instanceType", "zone", "capacityType", "slot", "reservationIDs")
+    plain = ("nodePool", "instanceType", "zone", "capacityType", "reservationID", "reservationIDs")
     wanted = [(r["key"], " ".join([r["operator"], *r.get("values", ())])) for r in one["requirements"]]
     found = {key: one[key] for key in plain} | {"pods": owners(one["pods"])}
     found["requirements"] = {key: text for key, text in wanted if key in keys}

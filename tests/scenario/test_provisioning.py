@@ -98,7 +98,7 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
         await world.until(planned, within_s=5)
         assert world.clock.monotonic_s() - began_s <= 3
         await world.until_running(2)
-        claims = {c.metadata.annotations.get(names.SLOT): c for c in await world.claims()}
+        claims = {c.metadata.annotations.get(names.RESERVATION_ID): c for c in await world.claims()}
         assert set(claims) == {slots.id, None}
         wanted = {slot: {r.key: r.values for r in claim.spec.requirements} for slot, claim in claims.items()}
         assert wanted[slots.id][names.CAPACITY_TYPE] == ("reserved",)
@@ -138,7 +138,7 @@ def test_claim_lists_every_reservation_that_would_do() -> None:
         (claim,) = await world.claims()
         (listed,) = [one for one in claim.spec.requirements if one.key == RESERVATION]
         assert (listed.operator, listed.values) == ("In", tuple(sorted(one.id for one in slots)))
-        assert claim.metadata.annotations[names.SLOT] in listed.values
+        assert claim.metadata.annotations[names.RESERVATION_ID] in listed.values
         with pytest.raises(
             errors.Rejected, match="never changes"
         ):  # every choice is there from its creation on

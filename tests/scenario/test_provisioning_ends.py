@@ -267,7 +267,8 @@ def test_when_its_time_is_up_a_node_goes_with_its_volumes() -> None:
     app_world.run(program)
 
 
-def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_slot() -> None:
+@pytest.mark.parametrize("annotation", [names.RESERVATION_ID, names.RESERVATION_ID_BEFORE_0_2])
+def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_slot(annotation: str) -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -276,7 +277,7 @@ def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_s
         await world.until_running(1)
         (first,) = await world.claims()
         (old,) = world.machines
-        annotations = {names.SLOT: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
+        annotations = {annotation: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
         second = msgspec.structs.replace(
             first,
             metadata=ObjectMeta(name="second", labels=first.metadata.labels, annotations=annotations),
@@ -295,6 +296,9 @@ def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_s
         (machine,) = world.machines
         assert machine.id != old.id
         assert machine.reservation_id == slots.id
+        launched_claim = await world.kube.get(NodeClaim, "second")
+        assert launched_claim.metadata.annotations[names.RESERVATION_ID] == slots.id
+        assert names.RESERVATION_ID_BEFORE_0_2 not in launched_claim.metadata.annotations
         (claim,) = await world.claims()
         assert claim.metadata.name == "second"
         assert names.WAITS_FOR_INSTANCE not in claim.metadata.annotations

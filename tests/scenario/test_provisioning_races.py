@@ -51,7 +51,7 @@ def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_with
         assert machine.reservation_id == other
         await world.until_running(1)
         (claim,) = await world.claims()
-        assert claim.metadata.annotations[names.SLOT] == other
+        assert claim.metadata.annotations[names.RESERVATION_ID] == other
         assert claim.metadata.labels[names.CAPACITY_TYPE] == "reserved"
 
     app_world.run(program)
@@ -305,7 +305,7 @@ def test_a_list_of_machines_that_does_not_come_keeps_nobody_from_planning() -> N
         world.ec2.world.faults.add(faults.Denied(operation="DescribeInstances"))
         await world.deploy("web", 2, **ONE_PER_NODE)
         await world.sleep(5)
-        held = [claim.metadata.annotations.get(names.SLOT) for claim in await world.claims()]
+        held = [claim.metadata.annotations.get(names.RESERVATION_ID) for claim in await world.claims()]
         assert sorted(held, key=str) == [None, slots.id]
 
     app_world.run(program)

@@ -104,7 +104,7 @@ def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
         assert await said(world) == [ON_DEMAND] * 4
         assert await pods(world) == before
         assert {one.id for one in world.machines} == machines
-        assert all(names.SLOT not in claim.metadata.annotations for claim in await world.claims())
+        assert all(names.RESERVATION_ID not in claim.metadata.annotations for claim in await world.claims())
         told = await world.events("ReservationChanged")
         assert {event.involved_object.kind for event in told} == {"NodeClaim", "Node"}
         assert all(slots.id in (event.message or "") for event in told)
@@ -230,7 +230,7 @@ def test_an_on_demand_machine_that_ec2_moved_into_a_selected_reservation_is_prom
         message = f"its instance is in {slots.id}: on-demand becomes reserved, and nothing is disrupted"
         assert {event.message for event in await world.events("ReservationChanged")} == {message}
         objects: list[NodeClaim | Node] = [*await world.claims(), *await world.nodes()]
-        assert all(names.SLOT not in one.metadata.annotations for one in objects)
+        assert all(names.RESERVATION_ID not in one.metadata.annotations for one in objects)
 
     app_world.run(program)
 

@@ -311,7 +311,7 @@ def test_the_gate_has_two_names_and_switches_reservations_off(gate: str, on: str
         await world.until_running(2)
         (node_class,) = (await world.kube.list(EC2NodeClass)).items
         inside, listed = world.in_reservation(slots), len(node_class.status.capacity_reservations)
-        pinned = [c for c in await world.claims() if names.SLOT in c.metadata.annotations]
+        pinned = [c for c in await world.claims() if names.RESERVATION_ID in c.metadata.annotations]
         targets = [one.spec.targets for one in world.machines]
         if on == "true":
             assert (inside, listed, len(pinned), targets) == (2, 1, 2, [True, True])

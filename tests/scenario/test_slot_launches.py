@@ -28,7 +28,7 @@ def slots_of(world: AppWorld) -> dict[str, set[str]]:
     """By NodeClaim, every reservation that its slot annotation ever named."""
     found: dict[str, set[str]] = {}
     for claim in world.ever(NodeClaim):
-        slot = claim.metadata.annotations.get(names.SLOT)
+        slot = claim.metadata.annotations.get(names.RESERVATION_ID)
         if slot is not None:
             found.setdefault(claim.metadata.name, set()).add(slot)
     return found

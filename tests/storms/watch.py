@@ -26,7 +26,7 @@ from storms.generate import App, Storm
 from storms.rules import Guest, Peace, Room
 
 ORDER: Final = "holdfast.dev/order"
-SLOT: Final = "holdfast.dev/slot"
+SLOT: Final = "holdfast.dev/reservation-id"
 TOKEN: Final = "holdfast.dev/launch-token"
 WAITS: Final = "holdfast.dev/waits-for-instance"
 CONSOLIDATION: Final = "Underutilized"
@@ -131,7 +131,7 @@ class Watch:
         if there.criteria == "open" or now_s - self._taken_s < COUNTED_S:
             return
         self.judged["slots that were given"] += 1
-        inside = [one for one in self._world.ec2.world.instances if one.slot == id_]
+        inside = [one for one in self._world.ec2.world.instances if one.held_reservation_id == id_]
         launched = {one.tags.get(TOKEN) for one in inside}
         held = [
             claim.metadata.name

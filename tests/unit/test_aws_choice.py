@@ -138,10 +138,10 @@ def test_one_request_holds_one_capacity_block() -> None:
 
 def test_a_claim_with_a_slot_goes_there_whatever_the_count_says() -> None:
     offered = types(reservation("cr-1"), reservation("cr-2", available=0), reservation("cr-b", **BLOCK))
-    assert ids(choose(offered, slot="cr-2")) == ("cr-2",)
-    assert ids(choose(offered, slot="cr-b")) == ("cr-b",)
+    assert ids(choose(offered, reservation_id="cr-2")) == ("cr-2",)
+    assert ids(choose(offered, reservation_id="cr-b")) == ("cr-b",)
     with pytest.raises(errors.InsufficientCapacity):
-        choose(offered, slot="cr-unknown")
+        choose(offered, reservation_id="cr-unknown")
 
 
 @pytest.mark.fact("Q-35")

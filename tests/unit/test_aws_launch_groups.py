@@ -22,7 +22,7 @@ def request(name: str = "claim-1", *requirements: dict[str, Any], **fields: Any)
         "claim": claim(*(requirements or (ON_DEMAND,)), name=name),
         "node_class": node_class,
         "token": "t" * 32,
-        "slot": None,
+        "reservation_id": None,
         "instance_types": types(node_class),
     }
     return LaunchRequest(**(plain | fields))
@@ -42,7 +42,7 @@ def test_whatever_changes_what_is_launched_is_another_fleet() -> None:
     first = request()
     others = [
         request("b", capacity_type("spot")),
-        replace(first, slot="cr-1"),
+        replace(first, reservation_id="cr-1"),
         replace(first, token="u" * 32),
         replace(first, node_class=resolved(name="other")),
         replace(first, instance_types=first.instance_types[:1]),

@@ -278,7 +278,7 @@ def test_a_pod_that_is_being_deleted_still_uses_its_node_and_counts_for_no_neigh
 
 
 def test_a_nodeclaim_that_is_deleted_before_its_launch_holds_no_slot() -> None:
-    annotations = {names.SLOT: "cr-1"}
+    annotations = {names.RESERVATION_ID: "cr-1"}
     holder: Document = {
         "kind": "NodeClaim",
         "metadata": {"name": "h", "annotations": annotations},

@@ -138,7 +138,7 @@ def test_a_full_reservation_is_never_oversold() -> None:
 
 
 def holder(**status: Any) -> Document:
-    metadata = {"name": "holder", "annotations": {names.SLOT: "cr-1"}}
+    metadata = {"name": "holder", "annotations": {names.RESERVATION_ID: "cr-1"}}
     return {"kind": "NodeClaim", "metadata": metadata, "spec": {}, "status": status}
 
 

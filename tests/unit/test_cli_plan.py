@@ -64,7 +64,7 @@ def plan(folder: Path, *documents: dict[str, Any], flags: tuple[str, ...] = ()) 
 
 
 def capacity(made: dict[str, Any]) -> list[tuple[str, str | None]]:
-    return [(claim["capacityType"], claim["slot"]) for claim in made["claims"]]
+    return [(claim["capacityType"], claim["reservationID"]) for claim in made["claims"]]
 
 
 def test_slots_are_used_before_anything_is_bought(tmp_path: Path) -> None:

@@ -64,7 +64,10 @@ def codes(decision: Decision, node: str) -> set[Code]:
 
 
 def became(found: Command) -> list[tuple[str, str, str | None]]:
-    return [(one.claim.instance_type, one.claim.capacity_type, one.claim.slot) for one in found.replacements]
+    return [
+        (one.claim.instance_type, one.claim.capacity_type, one.claim.reservation_id)
+        for one in found.replacements
+    ]
 
 
 @pytest.mark.fact("D-2")

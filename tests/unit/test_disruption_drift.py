@@ -152,8 +152,8 @@ def test_a_node_whose_own_slot_is_the_only_home_of_its_replacement_goes_first() 
     assert (found.action, found.candidates) == (Action.TERMINATE_FIRST, ("a",))
     assert "no-reserved-capacity" in found.why
     (one,) = found.replacements
-    assert (one.claim.slot, one.waits_for_instance) == ("cr-1", "id-a")
-    assert one.claim.annotations[names.SLOT] == "cr-1"
+    assert (one.claim.reservation_id, one.waits_for_instance) == ("cr-1", "id-a")
+    assert one.claim.annotations[names.RESERVATION_ID] == "cr-1"
     assert one.claim.reservation_ids == ("cr-1",)
 
 
@@ -165,7 +165,12 @@ def test_the_slot_stays_held_from_the_first_write_on_and_after_a_restart() -> No
     assert found is not None
     (one,) = found.replacements
     written = ClaimView(
-        "new", "default", one.claim.requirements, NOW_S, slot=one.claim.slot, waits_for_instance="id-a"
+        "new",
+        "default",
+        one.claim.requirements,
+        NOW_S,
+        reservation_id=one.claim.reservation_id,
+        waits_for_instance="id-a",
     )
     during = replace(asked.snapshot, claims=(written,))
     assert ledger.ledger(during, 120)["cr-1"].free == 0
@@ -236,7 +241,12 @@ def test_a_second_node_of_the_reservation_rolls_while_the_first_drains_as_far_as
     asked = full("a", "b", rules=at_most("2"))
     draining = replace(asked.snapshot.nodes[0], deleting=True)
     written = ClaimView(
-        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot="cr-1", waits_for_instance="id-a"
+        "new",
+        "default",
+        requirements.NO_REQUIREMENTS,
+        NOW_S,
+        reservation_id="cr-1",
+        waits_for_instance="id-a",
     )
     snapshot = replace(asked.snapshot, nodes=(draining, asked.snapshot.nodes[1]), claims=(written,))
     found = decide(replace(asked, snapshot=snapshot)).command
@@ -292,7 +302,7 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
         "default",
         requirements.NO_REQUIREMENTS,
         NOW_S,
-        slot="cr-1",
+        reservation_id="cr-1",
         waits_for_instance="id-a",
         instance_gone_s=NOW_S,
     )
@@ -320,7 +330,7 @@ def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
         "default",
         requirements.NO_REQUIREMENTS,
         NOW_S,
-        slot="cr-1",
+        reservation_id="cr-1",
         waits_for_instance="id-a",
         instance_gone_s=0,
     )
@@ -360,7 +370,12 @@ def test_a_mixed_pool_waits_for_its_budget_rather_than_leave_a_slot_for_what_is_
     both = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
     node, gone = (machine(name, MEDIUM, load(name, BIG), slot="cr-1") for name in ("a", "b"))
     replacement = ClaimView(
-        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot="cr-1", waits_for_instance="id-b"
+        "new",
+        "default",
+        requirements.NO_REQUIREMENTS,
+        NOW_S,
+        reservation_id="cr-1",
+        waits_for_instance="id-b",
     )
     ending = (*instances(node), *(replace(one, state=InstanceState.ENDING) for one in instances(gone)))
 
@@ -432,7 +447,12 @@ def released(
 
 def waits_for(provider_id: str, slot: str = "cr-1") -> ClaimView:
     return ClaimView(
-        "new", "default", requirements.NO_REQUIREMENTS, NOW_S, slot=slot, waits_for_instance=provider_id
+        "new",
+        "default",
+        requirements.NO_REQUIREMENTS,
+        NOW_S,
+        reservation_id=slot,
+        waits_for_instance=provider_id,
     )
 
 

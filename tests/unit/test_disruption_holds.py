@@ -20,7 +20,7 @@ RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
 
 def waits(name: str, created_s: int = 10, **more: Any) -> ClaimView:
     """A claim that waits for an instance that is gone."""
-    known: dict[str, Any] = {"slot": "cr-1", "waits_for_instance": f"i-{name}"} | more
+    known: dict[str, Any] = {"reservation_id": "cr-1", "waits_for_instance": f"i-{name}"} | more
     return ClaimView(name, "default", NO_REQUIREMENTS, created_s, **known)
 
 
@@ -56,10 +56,10 @@ def test_a_claim_whose_instance_is_there_is_not_launched_and_keeps_no_other_wait
     [
         ({"waits_for_instance": None}, []),  # it is about to be launched
         ({"waits_for_instance": None, "deleting": True}, ["new"]),
-        ({"waits_for_instance": None, "slot": "cr-2"}, ["new"]),
+        ({"waits_for_instance": None, "reservation_id": "cr-2"}, ["new"]),
         ({"launched_s": NOW_S}, []),  # the count does not show it
         ({"launched_s": NOW_S - 1}, ["new"]),
-        ({"created_s": 1, "slot": "cr-2"}, ["new", "other"]),  # each has a slot of its own
+        ({"created_s": 1, "reservation_id": "cr-2"}, ["new", "other"]),  # each has a slot of its own
         ({"created_s": 1, "deleting": True}, ["new"]),
         ({"created_s": 1, "launched_s": 5}, ["new"]),
     ],
@@ -75,7 +75,9 @@ def test_a_slot_is_taken_when_more_claims_wait_than_the_count_has_slots() -> Non
     assert holds.taken(seen(1, first, second), "cr-1") == first
     assert holds.taken(seen(0, first), "cr-2") is None
     assert holds.taken(seen(0), "cr-1") is None
-    assert holds.taken(seen(0, waits("a", slot="cr-9")), "cr-9") is not None  # the cloud lists it no more
+    assert (
+        holds.taken(seen(0, waits("a", reservation_id="cr-9")), "cr-9") is not None
+    )  # the cloud lists it no more
 
 
 def waited(waited_s: int, *, available: int = 0, only_reserved: bool = True, read_s: int = NOW_S) -> World:

@@ -53,7 +53,7 @@ def held(found: World, name: str = "a", settings: Settings | None = None) -> Rep
 def test_the_slot_of_a_node_that_is_being_deleted_is_held_whatever_budgets_allow(allowed: Any) -> None:
     found = held(asked(slotted("a", deleting=True), allowed=allowed, rules=at_most("0")))
     assert found is not None
-    assert (found.claim.slot, found.waits_for_instance) == ("cr-1", "id-a")
+    assert (found.claim.reservation_id, found.waits_for_instance) == ("cr-1", "id-a")
     assert found.claim.reservation_ids == ("cr-1",)
 
 
@@ -96,7 +96,7 @@ def test_a_slot_is_not_held_where_the_pods_need_a_node_on_demand_as_well() -> No
 def test_a_drifted_node_is_not_deleted_first_where_its_pods_need_a_node_on_demand_as_well() -> None:
     decided = command(with_a_pod_on_demand())
     assert decided.action is Action.REPLACE
-    assert [one.claim.slot for one in decided.replacements] == [None]
+    assert [one.claim.reservation_id for one in decided.replacements] == [None]
 
 
 # --- Budgets -----------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_drifted_node_is_not_deleted_first_where_its_pods_need_a_node_on_deman
 
 def waiting(slot: str = "cr-1", node_pool: str = "default", **more: Any) -> ClaimView:
     """A replacement that waits for an instance that still runs."""
-    known = {"slot": slot, "waits_for_instance": "id-b"} | more
+    known = {"reservation_id": slot, "waits_for_instance": "id-b"} | more
     return ClaimView("new", node_pool, NO_REQUIREMENTS, NOW_S, **known)
 
 

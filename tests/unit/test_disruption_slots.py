@@ -32,7 +32,7 @@ def moves(found: Command | None) -> tuple[set[str], list[tuple[str, str | None]]
     """Which nodes go, and what comes: types with their slots, sorted."""
     assert found is not None
     return set(found.candidates), sorted(
-        (one.claim.instance_type, one.claim.slot) for one in found.replacements
+        (one.claim.instance_type, one.claim.reservation_id) for one in found.replacements
     )
 
 
@@ -232,7 +232,7 @@ def test_the_dearest_nodes_move_first_when_slots_are_few() -> None:
 
 def test_slots_that_claims_in_flight_hold_are_not_counted_on() -> None:
     kept = [reservation("cr-1", MEDIUM)]
-    in_flight = ClaimView("new", "default", requirements.NO_REQUIREMENTS, created_s=0, slot="cr-1")
+    in_flight = ClaimView("new", "default", requirements.NO_REQUIREMENTS, created_s=0, reservation_id="cr-1")
     asked = world(
         paid("a", MEDIUM, 3500),
         reservations=kept,

@@ -98,7 +98,7 @@ def test_a_slot_that_is_gone_ends_the_command() -> None:
     node = machine("a", MEDIUM, load("a", shape(3500)))
     free, taken = reservation("cr-1", MEDIUM), reservation("cr-1", MEDIUM, available=0, total=1)
     command = decided(node, reservations=[free])
-    assert command.replacements[0].claim.slot == "cr-1"
+    assert command.replacements[0].claim.reservation_id == "cr-1"
     assert kind(command, asked(node, reservations=[free])) is None
     found = still_valid(command, asked(node, reservations=[taken]), Settings())
     assert isinstance(found, Invalid)

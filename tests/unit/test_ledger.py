@@ -15,7 +15,7 @@ LAG_S = 120
 
 
 def claim(name: str, **more: object) -> ClaimView:
-    return ClaimView(name, "default", NO_REQUIREMENTS, 0, slot="cr-1", **more)  # type: ignore[arg-type]
+    return ClaimView(name, "default", NO_REQUIREMENTS, 0, reservation_id="cr-1", **more)  # type: ignore[arg-type]
 
 
 def instance(provider_id: str, state: InstanceState = InstanceState.RUNNING) -> Instance:
@@ -119,7 +119,7 @@ def counted(free: dict[str, int]) -> CountBefore:
 
 def test_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -> None:
     of = reservation("cr-1", "m5.large", available=2, total=6)
-    launching, other = claim("a"), replace(claim("b"), slot="cr-2")
+    launching, other = claim("a"), replace(claim("b"), reservation_id="cr-2")
     seen = Snapshot(
         1000, CloudLabels(WELL_KNOWN), claims=(launching, other), reservations=(of,), counts_read_s=1000
     )
@@ -146,7 +146,7 @@ def test_slots_that_other_accounts_took_since_the_count_before_are_not_free() ->
 def test_claims_and_instances_of_other_reservations_are_not_counted() -> None:
     of = reservation("cr-1", "m5.large", available=2, total=4)
     elsewhere = replace(instance("i-2"), reservation_id="cr-2")
-    found = entry(of, replace(claim("b"), slot="cr-2"), instances=(instance("i-1"), elsewhere))
+    found = entry(of, replace(claim("b"), reservation_id="cr-2"), instances=(instance("i-1"), elsewhere))
     assert (found.used_here, found.used_elsewhere, found.held, found.free) == (1, 1, 0, 2)
 
 

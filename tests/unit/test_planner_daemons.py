@@ -274,7 +274,7 @@ def test_a_daemonset_of_one_capacity_type_takes_nothing_of_another(
     both = pool("both", types, is_in(names.CAPACITY_TYPE, "reserved", "on-demand"))
     agent = daemon(shape(1000, node_selector=from_labels({names.CAPACITY_TYPE: capacity_type})))
     plan = solve(request([both], pods(1, shape(1500)), kept, packing, daemon_sets=(agent,)))
-    assert [claim.slot for claim in plan.claims] == (["cr-1"] if in_slot else [None])
+    assert [claim.reservation_id for claim in plan.claims] == (["cr-1"] if in_slot else [None])
 
 
 @pytest.mark.parametrize("packing", list(Packing))

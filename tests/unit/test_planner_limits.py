@@ -95,7 +95,7 @@ def test_a_node_in_a_slot_is_charged_with_the_type_of_the_slot_however_large_oth
     kept = [reservation("cr-1", "fake-it-1", available=2, total=2)]
     of = pool("default", fake_types(9, kept), limits=cores(4, nodes=2))
     plan = solve(request([of], pods(3, APART), kept, packing=packing))
-    assert [claim.slot for claim in plan.claims] == ["cr-1", "cr-1"]
+    assert [claim.reservation_id for claim in plan.claims] == ["cr-1", "cr-1"]
     assert reasons(plan) == {"pod-000002": [ReasonCode.LIMITS]}
 
 

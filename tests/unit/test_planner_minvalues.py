@@ -115,6 +115,6 @@ def test_types_count_though_the_claim_is_pinned_to_the_one_type_of_its_slot() ->
     kept = [reservation("cr-1", "fake-it-5")]
     wanted = pool("default", fake_types(9, kept), at_least(names.INSTANCE_TYPE, 5))
     (claim,) = solve(request([wanted], pods(1, shape()), kept)).claims
-    assert claim.annotations["holdfast.dev/slot"] == "cr-1"
+    assert claim.annotations["holdfast.dev/reservation-id"] == "cr-1"
     assert claim.instance_types == ("fake-it-5",)
     assert claim.requirements.get(names.INSTANCE_TYPE).min_values is None

@@ -86,7 +86,7 @@ def test_a_slot_is_used_whatever_nodes_cost() -> None:
             [pool("default", types)], pods(8, shape(1800)), [held], packing=Packing.COST, node_cost_nano=NANO
         )
     )
-    assert [claim.slot for claim in plan.claims] == ["cr-1"] * 8
+    assert [claim.reservation_id for claim in plan.claims] == ["cr-1"] * 8
 
 
 # --- Surcharges ---------------------------------------------------------------------------------------

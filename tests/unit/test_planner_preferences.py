@@ -102,7 +102,7 @@ def test_a_taint_that_is_a_preference_is_kept_to(packing: Packing) -> None:
 @BOTH_PACKINGS
 def test_a_preference_that_nothing_can_meet_leaves_the_slot_to_be_used(packing: Packing) -> None:
     plan = planned(packing, pool("default", TYPES, BOTH), **prefers(names.ZONE, "z9"))
-    assert [claim.slot for claim in plan.claims] == ["cr-1"]
+    assert [claim.reservation_id for claim in plan.claims] == ["cr-1"]
 
 
 @BOTH_PACKINGS

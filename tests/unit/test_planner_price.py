@@ -103,7 +103,7 @@ def test_no_packing_is_ever_dearer_than_first_fit(candidates: int) -> None:
         )
     )
     assert plan.price_nano_usd_per_hour <= plan.baseline_nano_usd_per_hour
-    assert sum(claim.slot == "cr-1" for claim in plan.claims) == 3
+    assert sum(claim.reservation_id == "cr-1" for claim in plan.claims) == 3
     assert not plan.unplaced
 
 

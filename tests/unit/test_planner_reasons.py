@@ -199,7 +199,7 @@ def arch(name: str) -> PodShape:
     return shape(node_selector=of(is_in(names.ARCH, name)))
 
 
-HOLDER = ClaimView("other", "default", NO_REQUIREMENTS, 0, slot="cr-1")
+HOLDER = ClaimView("other", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
 NODE = NodeView("node-a", (), resources.of({"cpu": 4000, "memory": 2**33, "pods": 10}), resources.NOTHING)
 UNHEALTHY = tuple(
     dataclasses.replace(

@@ -229,7 +229,7 @@ def test_a_wish_is_given_up_for_a_free_slot_before_a_pod_waits_for_the_one_it_wi
     plan = solve(
         request([pool("default", fake_types(3, kept))], pending, kept, reserved_mode=ReservedMode.STRICT)
     )
-    assert {claim.pods: claim.slot for claim in plan.claims} == {
+    assert {claim.pods: claim.reservation_id for claim in plan.claims} == {
         ("pod-000000",): "cr-1",
         ("pod-000001",): "cr-2",
     }

@@ -151,7 +151,7 @@ def test_a_pod_without_a_place_is_warned_with_its_reasons() -> None:
 @pytest.mark.fact("S-102")
 def test_a_pod_that_waits_for_a_slot_is_told_so_without_a_warning() -> None:
     kept = [reservation("cr-1", "fake-it-5", available=1, total=4)]
-    held = ClaimView("other", "default", NO_REQUIREMENTS, 0, slot="cr-1")
+    held = ClaimView("other", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
     asked = request(
         [pool("default", fake_types(9, kept))], pods(1, shape()), kept, claims=(held,), reservation_wait_s=300
     )

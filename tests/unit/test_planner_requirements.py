@@ -137,7 +137,7 @@ def test_a_pool_that_does_not_mention_reservations_still_serves_a_pod_that_selec
     kept = [reservation("cr-1", "fake-it-3"), reservation("cr-2", "fake-it-4")]
     types = fake_types(9, kept)
     claim = claim_for(pool("default", types), asks(is_in(RESERVATION_ID, "cr-2")), reservations=kept)
-    assert claim.slot == "cr-2"
+    assert claim.reservation_id == "cr-2"
     unknown = solve(request([pool("default", types)], asks(is_in(RESERVATION_ID, "cr-9")), kept))
     assert not unknown.claims
 

@@ -34,7 +34,7 @@ BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
 
 
 def slots(plan: Plan) -> Counter[str | None]:
-    return Counter(claim.slot for claim in plan.claims)
+    return Counter(claim.reservation_id for claim in plan.claims)
 
 
 def unhealthy(types: tuple[InstanceType, ...]) -> list[InstanceType]:
@@ -93,7 +93,10 @@ def test_in_strict_mode_too_a_node_keeps_its_last_slot() -> None:
     kept = [reservation("cr-1", "fake-it-3", available=2)]  # four cores
     asked = [pool("default", fake_types(50, kept))], pods(5, shape(1_000)), kept
     plan = solve(request(*asked, reserved_mode=ReservedMode.STRICT))
-    assert sorted((claim.slot, len(claim.pods)) for claim in plan.claims) == [("cr-1", 2), ("cr-1", 3)]
+    assert sorted((claim.reservation_id, len(claim.pods)) for claim in plan.claims) == [
+        ("cr-1", 2),
+        ("cr-1", 3),
+    ]
 
 
 @pytest.mark.fact("R-22", "R-24a")
@@ -145,7 +148,10 @@ def test_a_pool_at_its_limit_is_passed_over_whatever_slots_it_has(packing: Packi
     light = pool("light", fake_types(9), ON_DEMAND)
     asked = request([heavy, light], pods(2, shape(4_000)), kept, packing)
     plan = solve(dataclasses.replace(asked, explain_slots=True))
-    assert {claim.node_pool: claim.slot for claim in plan.claims} == {"heavy": "cr-1", "light": None}
+    assert {claim.node_pool: claim.reservation_id for claim in plan.claims} == {
+        "heavy": "cr-1",
+        "light": None,
+    }
     assert [one.reasons[0].code for one in plan.not_reserved] == [ReasonCode.LIMITS]
 
 
@@ -157,7 +163,7 @@ def test_of_zones_that_spread_allows_the_one_with_a_free_slot_is_taken(zone: str
     over_zones = TopologySpread(names.ZONE, 1, True, selector(app="web"))
     pending = pods(3, shape(spreads=(over_zones,), **one_per_node()))
     plan = solve(request([pool("default", fake_types(9, kept))], pending, kept, packing))
-    assert sorted((claim.zone, claim.slot == "cr-1") for claim in plan.claims) == [
+    assert sorted((claim.zone, claim.reservation_id == "cr-1") for claim in plan.claims) == [
         (one, one == zone) for one in ("z1", "z2", "z3")
     ]
 
@@ -196,7 +202,7 @@ def test_a_node_that_exists_comes_before_a_slot_and_a_slot_before_a_node_that_is
     large = shape(4_500, app="large")
     pending = (*pods(1, large, "large"), *pods(1, shape(1_000), "small"))
     plan = solve(request([pool("default", fake_types(9, kept))], pending, kept, packing))
-    assert {claim.pods[0]: claim.slot for claim in plan.claims} == {
+    assert {claim.pods[0]: claim.reservation_id for claim in plan.claims} == {
         "large-000000": None,
         "small-000000": "cr-1",
     }
@@ -211,6 +217,6 @@ def test_pods_that_each_select_another_reservation_get_it_in_one_run(packing: Pa
         for n in range(5)
     )
     plan = solve(request([pool("default", fake_types(9, kept))], pending, kept, packing))
-    assert {claim.pods: claim.slot for claim in plan.claims} == {
+    assert {claim.pods: claim.reservation_id for claim in plan.claims} == {
         (f"pod-{n}-000000",): f"cr-{n}" for n in range(5)
     }

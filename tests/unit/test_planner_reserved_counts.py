@@ -32,7 +32,7 @@ BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
 
 
 def slots(plan: Plan) -> list[str]:
-    return sorted(claim.slot for claim in plan.claims if claim.slot)
+    return sorted(claim.reservation_id for claim in plan.claims if claim.reservation_id)
 
 
 def with_reserved(of_type: InstanceType, **changed: Any) -> InstanceType:
@@ -98,7 +98,7 @@ def test_the_reservation_is_counted_and_not_what_each_listing_of_it_says(listed:
 def test_a_reservation_that_nobody_counted_is_never_planned_into() -> None:
     unknown = [reservation("cr-unknown", "fake-it-5", available=3)]
     plan = solve(request([pool("default", fake_types(9, unknown))], pods(1, shape()), reservations=[]))
-    assert [claim.slot for claim in plan.claims] == [None]
+    assert [claim.reservation_id for claim in plan.claims] == [None]
 
 
 @pytest.mark.fact("R-12", "R-13")
@@ -106,7 +106,7 @@ def test_a_reservation_that_nobody_counted_is_never_planned_into() -> None:
 def test_a_node_that_has_its_slot_takes_no_other_for_more_pods(packing: Packing) -> None:
     kept = [reservation("cr-1", "fake-it-5", available=2)]  # six cores, 5.9 for pods
     plan = solve(request([pool("default", fake_types(9, kept))], pods(5, shape(1_000)), kept, packing))
-    assert [(claim.slot, len(claim.pods)) for claim in plan.claims] == [("cr-1", 5)]
+    assert [(claim.reservation_id, len(claim.pods)) for claim in plan.claims] == [("cr-1", 5)]
     assert dict(plan.slots_left) == {"cr-1": 1}
 
 
@@ -115,7 +115,7 @@ def test_a_node_that_has_its_slot_takes_no_other_for_more_pods(packing: Packing)
 def test_a_node_that_grows_into_a_larger_slot_gives_its_own_back(packing: Packing) -> None:
     kept = [reservation("cr-small", "fake-it-3"), reservation("cr-large", "fake-it-7")]  # 4 and 8 cores
     plan = solve(request([pool("default", fake_types(9, kept))], pods(3, shape(3_000)), kept, packing))
-    assert {claim.slot: len(claim.pods) for claim in plan.claims} == {"cr-large": 2, "cr-small": 1}
+    assert {claim.reservation_id: len(claim.pods) for claim in plan.claims} == {"cr-large": 2, "cr-small": 1}
 
 
 @pytest.mark.fact("R-16")
@@ -138,4 +138,4 @@ def test_a_slot_with_less_room_than_its_type_is_not_taken_for_what_does_not_fit_
     ]
     for cpu_millis, slot in ((4_000, None), (1_000, "cr-1")):
         plan = solve(request([pool("default", types)], pods(1, shape(cpu_millis)), kept, packing))
-        assert [claim.slot for claim in plan.claims] == [slot]
+        assert [claim.reservation_id for claim in plan.claims] == [slot]

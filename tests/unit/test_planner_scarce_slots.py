@@ -32,7 +32,7 @@ def only(key: str, value: str) -> dict[str, Any]:
 
 def slot_of(plan: Plan) -> dict[str, str | None]:
     """The slot of each pod that is placed on a new node; None: its node is bought."""
-    return {pod.removesuffix("-000000"): claim.slot for claim in plan.claims for pod in claim.pods}
+    return {pod.removesuffix("-000000"): claim.reservation_id for claim in plan.claims for pod in claim.pods}
 
 
 def one(prefix: str, cpu_millis: int = 1500, priority: int = 0, **more: Any) -> tuple[PodView, ...]:
@@ -148,7 +148,7 @@ def test_pods_that_must_share_a_zone_begin_where_all_of_them_find_a_slot(packing
     )
     plan = solve(request([reserved_only], pods(3, shape(1500, **beside("web", names.ZONE))), kept, packing))
     assert not plan.unplaced
-    assert [claim.slot for claim in plan.claims] == ["cr-2"] * 3
+    assert [claim.reservation_id for claim in plan.claims] == ["cr-2"] * 3
 
 
 @BOTH_PACKINGS
@@ -161,7 +161,7 @@ def test_a_slot_that_the_second_term_of_node_affinity_allows_is_used_before_a_no
     )
     terms = tuple(requirements.of(is_in(names.ZONE, zone)) for zone in ("z1", "z2"))
     plan = solve(request([both], pods(1, shape(1500, required_terms=terms)), kept, packing))
-    assert [claim.slot for claim in plan.claims] == ["cr-1"]
+    assert [claim.reservation_id for claim in plan.claims] == ["cr-1"]
 
 
 @BOTH_PACKINGS

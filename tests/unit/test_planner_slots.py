@@ -31,7 +31,7 @@ BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
 
 
 def slots(plan: Plan) -> Counter[str | None]:
-    return Counter(claim.slot for claim in plan.claims)
+    return Counter(claim.reservation_id for claim in plan.claims)
 
 
 @pytest.mark.fact("Q-19", "Q-8")
@@ -143,7 +143,7 @@ def test_pods_that_follow_a_node_are_placed_in_the_zone_of_its_slot(packing: Pac
         *pods(1, follower("b"), "near-b"),
     )
     plan = solve(request([pool("default", fake_types(9, kept), RESERVED_ONLY)], pending, kept, packing))
-    taken = {claim.pods[0].rpartition("-")[0]: claim.slot for claim in plan.claims}
+    taken = {claim.pods[0].rpartition("-")[0]: claim.reservation_id for claim in plan.claims}
     assert taken == {"a": "cr-z1", "b": "cr-z2", "near-a": "cr-small-z1", "near-b": "cr-small-z2"}
 
 
@@ -151,12 +151,12 @@ def test_pods_that_follow_a_node_are_placed_in_the_zone_of_its_slot(packing: Pac
 def test_a_claim_with_a_slot_is_pinned_and_one_without_cannot_reach_any() -> None:
     kept = [reservation("cr-1", "fake-it-5"), reservation("cr-2", "fake-it-6")]
     plan = solve(request([pool("default", fake_types(9, kept))], pods(3, shape(**one_per_node())), kept))
-    reserved = [claim for claim in plan.claims if claim.slot]
+    reserved = [claim for claim in plan.claims if claim.reservation_id]
     assert [claim.reservation_ids for claim in reserved] == [("cr-1", "cr-2"), ("cr-1", "cr-2")]
     for claim in reserved:
         assert claim.requirements.get(names.CAPACITY_TYPE) == RESERVED_ONLY
         assert claim.requirements.get(RESERVATION_ID) == is_in(RESERVATION_ID, "cr-1", "cr-2")
-    bought = next(claim for claim in plan.claims if not claim.slot)
+    bought = next(claim for claim in plan.claims if not claim.reservation_id)
     assert not bought.requirements.get(names.CAPACITY_TYPE).has("reserved")
 
 
@@ -171,7 +171,7 @@ def test_a_pod_that_selects_on_demand_never_gets_a_slot_and_one_that_excludes_sp
     plan = solve(request([pool("default", fake_types(9, kept))], pending, kept))
     by_pod = {claim.pods[0]: claim for claim in plan.claims}
     assert by_pod["od-000000"].capacity_type == "on-demand"
-    assert by_pod["ns-000000"].slot == "cr-1"
+    assert by_pod["ns-000000"].reservation_id == "cr-1"
 
 
 @pytest.mark.fact("R-24a", "R-57", "W-22")
@@ -181,7 +181,7 @@ def test_a_full_pool_never_holds_back_another() -> None:
     heavy = pool("heavy", types, RESERVED_ONLY, weight=100)
     light = pool("light", types, is_in(names.CAPACITY_TYPE, "on-demand"), weight=1)
     plan = solve(request([heavy, light], pods(5, shape(**one_per_node())), kept))
-    assert Counter((claim.node_pool, claim.slot) for claim in plan.claims) == {
+    assert Counter((claim.node_pool, claim.reservation_id) for claim in plan.claims) == {
         ("heavy", "cr-1"): 2,
         ("light", None): 3,
     }
@@ -202,7 +202,7 @@ def test_a_free_slot_comes_before_the_weight_of_a_pool_unless_told_otherwise() -
 def test_a_node_about_to_lose_its_last_slot_is_left_alone() -> None:
     kept = [reservation("cr-1", "fake-it-3")]  # four cores
     plan = solve(request([pool("default", fake_types(50, kept))], pods(6, shape(1_000)), kept))
-    reserved = next(claim for claim in plan.claims if claim.slot)
+    reserved = next(claim for claim in plan.claims if claim.reservation_id)
     assert len(reserved.pods) == 3
     assert sum(len(claim.pods) for claim in plan.claims) == 6
 

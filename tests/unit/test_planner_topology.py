@@ -78,7 +78,7 @@ def test_a_zone_is_chosen_for_a_slot_only_where_the_pod_gets_one() -> None:
     ]
     web = alone(cpu_millis=6_000, spreads=(spread(app="nobody"),), **only(RESERVED))
     plan = solve(request([pool("default", fake_types(9, kept))], pods(2, web), kept))
-    assert sorted(claim.slot or "" for claim in plan.claims) == ["cr-1", "cr-2"]
+    assert sorted(claim.reservation_id or "" for claim in plan.claims) == ["cr-1", "cr-2"]
     assert not plan.unplaced
 
 
@@ -93,7 +93,7 @@ def test_pods_in_slots_do_not_count_for_a_spread_over_nodes_on_demand() -> None:
     web = shape(1_000, spreads=(spread(),), **only(ON_DEMAND))
     pending = (*pods(3, in_slots, "slot"), *pods(6, web, "web"))
     plan = solve(request([pool("default", types)], pending, kept))
-    assert Counter(claim.slot for claim in plan.claims)["cr-1"] == 3
+    assert Counter(claim.reservation_id for claim in plan.claims)["cr-1"] == 3
     assert zones(plan, "web") == {"z1": 3, "z2": 3}
 
 

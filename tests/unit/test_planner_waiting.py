@@ -15,7 +15,7 @@ from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView, Snapshot
 from planner_builders import fake_types, instance_type, one_per_node, pods, pool, request, reservation, shape
 
-HELD = ClaimView("other-claim", "default", NO_REQUIREMENTS, 0, slot="cr-1")
+HELD = ClaimView("other-claim", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
 
 
 def asked(**more: Any) -> SolveRequest:
@@ -26,7 +26,7 @@ def asked(**more: Any) -> SolveRequest:
 @pytest.mark.fact("R-22")
 def test_a_pod_whose_slot_is_held_falls_back_in_the_same_run() -> None:
     plan = solve(asked())
-    assert [claim.slot for claim in plan.claims] == [None]
+    assert [claim.reservation_id for claim in plan.claims] == [None]
 
 
 def test_with_patience_it_waits_and_says_for_what_and_until_when() -> None:
@@ -53,7 +53,9 @@ def going(*, deleting: bool = True) -> Snapshot:
     """A node in the only slot, and its pod, of a pool with patience."""
     kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
     there = machine("a", MEDIUM, load("a", shape(3000)), slot="cr-1", deleting=deleting)
-    claim = ClaimView("claim-a", "default", NO_REQUIREMENTS, 0, slot="cr-1", launched_s=5, deleting=deleting)
+    claim = ClaimView(
+        "claim-a", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1", launched_s=5, deleting=deleting
+    )
     asked = world(there, reservations=kept, claims=(claim,)).snapshot
     patient = tuple(dataclasses.replace(one, reservation_wait_s=60) for one in asked.node_pools)
     return dataclasses.replace(asked, node_pools=patient)
@@ -67,7 +69,7 @@ def test_a_pod_on_a_node_that_goes_waits_for_the_slot_of_its_own_node() -> None:
 
 def test_nobody_waits_in_a_simulation_of_what_would_be_if_a_node_went() -> None:
     asked = simulation.without(going(deleting=False), ["a"])
-    assert [claim.slot for claim in solve(SolveRequest(asked, Settings())).claims] == [None]
+    assert [claim.reservation_id for claim in solve(SolveRequest(asked, Settings())).claims] == [None]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_a_slot_of_a_reservation_that_does_not_suit_the_pod_is_not_waited_for() 
     big = shape(7_000)  # fake-it-5 has six cores
     held = dataclasses.replace(asked(reservation_wait_s=300).snapshot, pending=pods(1, big))
     settings = asked(reservation_wait_s=300).settings
-    assert [claim.slot for claim in solve(SolveRequest(held, settings)).claims] == [None]
+    assert [claim.reservation_id for claim in solve(SolveRequest(held, settings)).claims] == [None]
 
 
 def test_labels_of_a_type_that_no_pool_knows_keep_nobody_from_waiting_for_its_slot() -> None:
@@ -129,5 +131,5 @@ def test_strict_mode_defers_every_pod_that_could_use_a_slot() -> None:
         reserved_mode=ReservedMode.STRICT,
     )
     plan = solve(strict)
-    assert [claim.slot for claim in plan.claims] == ["cr-1"]
+    assert [claim.reservation_id for claim in plan.claims] == ["cr-1"]
     assert len(plan.unplaced) == 2

@@ -21,7 +21,9 @@ TYPES = (instance_type("small", 2, 4, 0.1), instance_type("big", 8, 16, 0.4, [SL
 
 
 def seen(*requirements: dict[str, Any], slot: str = "", waits: bool = False, **spec: Any) -> NodeView:
-    notes = ({names.SLOT: slot} if slot else {}) | ({names.WAITS_FOR_INSTANCE: "i-1"} if waits else {})
+    notes = ({names.RESERVATION_ID: slot} if slot else {}) | (
+        {names.WAITS_FOR_INSTANCE: "i-1"} if waits else {}
+    )
     meta = {"labels": {names.NODEPOOL: "default"}, "annotations": notes}
     claim = nodeclaim("c", meta, requirements=list(requirements), **spec)
     return in_flight.view(claim, TYPES, LABELS)

@@ -167,14 +167,21 @@ def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() ->
 
 
 def test_a_claim_holds_the_slot_that_is_written_on_it() -> None:
-    notes = {names.SLOT: "cr-1", names.WAITS_FOR_INSTANCE: "i-1", names.HELD_FOR: "one two"}
+    notes = {names.RESERVATION_ID: "cr-1", names.WAITS_FOR_INSTANCE: "i-1", names.HELD_FOR: "one two"}
     meta = {"annotations": notes, "labels": {names.NODEPOOL: "p"}, "creationTimestamp": AN_HOUR_AGO}
     wanted = [requirement(names.CAPACITY_TYPE, "In", "reserved")]
     view = claims.view(nodeclaim("c", meta, requirements=wanted), LABELS)
-    assert (view.slot, view.waits_for_instance, view.node_pool) == ("cr-1", "i-1", "p")
+    assert (view.reservation_id, view.waits_for_instance, view.node_pool) == ("cr-1", "i-1", "p")
     assert view.held_for == frozenset({"one", "two"})
     assert (view.created_s, view.launched_s, view.provider_id) == (NOW_S - 3600, None, None)
     assert view.requirements.get(names.CAPACITY_TYPE).values == {"reserved"}
+
+
+def test_a_claim_of_an_earlier_release_holds_its_slot() -> None:
+    meta = {"annotations": {names.RESERVATION_ID_BEFORE_0_2: "cr-1"}}
+    assert claims.view(nodeclaim("c", meta), LABELS).reservation_id == "cr-1"
+    assert claims.has_slot(nodeclaim("c", meta))
+    assert claims.holding("cr-2") == {names.RESERVATION_ID: "cr-2", names.RESERVATION_ID_BEFORE_0_2: None}
 
 
 def test_the_room_of_a_launched_claim_is_held_only_while_it_is_rebooted() -> None:
@@ -192,9 +199,9 @@ def test_a_claim_that_was_launched_says_when() -> None:
 
 def test_a_claim_of_another_autoscaler_holds_the_slot_its_labels_name() -> None:
     labels = {names.CAPACITY_TYPE: "reserved", aws.CAPACITY_RESERVATION_ID: "cr-2"}
-    assert claims.view(nodeclaim("c", {"labels": labels}), LABELS).slot == "cr-2"
+    assert claims.view(nodeclaim("c", {"labels": labels}), LABELS).reservation_id == "cr-2"
     moved = labels | {names.CAPACITY_TYPE: "on-demand"}
-    assert claims.view(nodeclaim("c", {"labels": moved}), LABELS).slot is None
+    assert claims.view(nodeclaim("c", {"labels": moved}), LABELS).reservation_id is None
 
 
 # --- DaemonSets and budgets -------------------------------------------------------------------------

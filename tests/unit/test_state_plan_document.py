@@ -37,7 +37,7 @@ def claim(*pods: str, slot: str | None = None, price: int | None = 96_000_000, *
         "price_nano_usd_per_hour": 0 if slot else price,
         "requests": resources.of({"cpu": 1000, "memory": 1 << 30, "pods": 1}),
         "pods": pods,
-        "slot": slot,
+        "reservation_id": slot,
         "reservation_ids": (slot,) if slot else (),
     }
     return PlannedClaim(**(wanted | more))  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ def lines(plan: dict[str, Any]) -> Iterator[str]:
                 claim["instanceType"],
                 claim["zone"],
                 claim["capacityType"],
-                claim["slot"] or _NOTHING,
+                claim["reservationID"] or _NOTHING,
                 _UNKNOWN if claim["pricePerHour"] is None else claim["pricePerHour"],
                 _pods(claim["pods"]),
             )

@@ -44,7 +44,7 @@ class Machine:
     instance_type: str
     zone: str
     capacity: str
-    slot: str
+    reservation_id: str
     nano_usd: int  # an hour, on top of what is paid anyway; 0 until it runs, as EC2 charges
     state: str  # wanted, launching, booting, ready or ending
     pods: tuple[str, ...]
@@ -94,7 +94,7 @@ async def take(stage: Stage, elapsed_s: float) -> Picture:
         elapsed_s=elapsed_s,
         slots=tuple(_slots(stage, one) for one in world.reservations),
         machines=tuple(
-            sorted(machines, key=lambda one: (one.capacity != names.RESERVED, one.slot, one.claim))
+            sorted(machines, key=lambda one: (one.capacity != names.RESERVED, one.reservation_id, one.claim))
         ),
         running=Counter(_workload(pod) for pod in pods if _is_ready(pod)),
         wanted=Counter(_workload(pod) for pod in pods),
@@ -124,7 +124,7 @@ def _machine(
         instance_type=instance.instance_type if instance else "",
         zone=_zone(stage, instance.zone_id) if instance else "",
         capacity=labels.get(names.CAPACITY_TYPE, "") if instance else "",
-        slot=instance.reservation_id if instance else "",
+        reservation_id=instance.reservation_id if instance else "",
         nano_usd=charge.nano_usd_per_hour if charge else 0,
         state=_state(claim),
         pods=tuple(sorted(on_node.get(status.node_name or "-", ()))),

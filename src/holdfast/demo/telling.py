@@ -34,7 +34,11 @@ def _machines(before: Picture, after: Picture) -> Iterator[str]:
 
 def _place(one: Machine) -> str:
     where = f"{one.instance_type} in {one.zone}"
-    return f"{where}, in a paid slot of {one.slot}" if one.slot else f"{where}, {one.capacity}: {one.why}"
+    return (
+        f"{where}, in a paid slot of {one.reservation_id}"
+        if one.reservation_id
+        else f"{where}, {one.capacity}: {one.why}"
+    )
 
 
 def _pods(before: Picture, after: Picture) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _machines(machines: Sequence[Machine], paint: "_Paint") -> Iterator[str]:
         yield "  none"
     for one in machines[:_SHOWN_MACHINES]:
         capacity = paint(one.capacity, f"{one.capacity:<10}") if one.capacity else f"{'':<10}"
-        price = "paid" if one.slot else usd(one.nano_usd) if one.nano_usd else "-"
+        price = "paid" if one.reservation_id else usd(one.nano_usd) if one.nano_usd else "-"
         carries = ", ".join(one.pods) or "-"
         yield (
             f"  {one.claim:<18} {one.instance_type:<13} {one.zone:<11} {capacity} {price:>6}  {one.state:<10}"

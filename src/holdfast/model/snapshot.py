@@ -113,7 +113,7 @@ class ClaimView:
     node_pool: str | None
     requirements: Requirements
     created_s: int
-    slot: str | None = None  # the reservation whose slot it holds
+    reservation_id: str | None = None  # the reservation whose slot it holds
     waits_for_instance: str | None = None  # its slot frees when this instance is gone
     instance_gone_s: int | None = None  # since when that instance is known to be gone
     held_for: frozenset[str] | None = None  # owners of the pods that its room is for; None: anybody's

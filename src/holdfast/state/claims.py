@@ -4,6 +4,8 @@ Called when a snapshot is taken. The rules: whether a claim holds a slot is read
 (decisions rows 13 and 22), so that a restart forgets nothing; and a claim that cannot be read holds its slot as well.
 """
 
+from collections.abc import Mapping
+
 from holdfast import errors, names
 from holdfast.api import conditions
 from holdfast.api.claim_conditions import LAUNCHED, REBOOTING
@@ -25,7 +27,7 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         node_pool=meta.labels.get(names.NODEPOOL),
         requirements=readable_requirements(claim) or NO_REQUIREMENTS,
         created_s=created_s,
-        slot=meta.annotations.get(names.SLOT) or _occupied(claim, labels),
+        reservation_id=held_reservation(meta.annotations) or _occupied(claim, labels),
         waits_for_instance=waits_for,
         instance_gone_s=times.moment_s(meta.annotations.get(names.INSTANCE_GONE)),
         held_for=frozenset(held.split()) if held is not None else None,
@@ -34,6 +36,16 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         provider_id=claim.status.provider_id,
         deleting=meta.deletion_timestamp is not None,
     )
+
+
+def held_reservation(annotations: Mapping[str, str]) -> str | None:
+    """The reservation whose slot a claim holds, by the annotation of this release or of those before 0.2."""
+    return annotations.get(names.RESERVATION_ID) or annotations.get(names.RESERVATION_ID_BEFORE_0_2)
+
+
+def holding(reservation_id: str | None) -> dict[str, str | None]:
+    """The annotations of a claim that holds a slot of this reservation, as a patch; None removes one."""
+    return {names.RESERVATION_ID: reservation_id, names.RESERVATION_ID_BEFORE_0_2: None}
 
 
 def wanted(claim: NodeClaim) -> Requirements:
@@ -57,7 +69,10 @@ def requests(claim: NodeClaim) -> Resources:
 def has_slot(claim: NodeClaim) -> bool:
     """Whether it holds a slot, or sits in one."""
     meta = claim.metadata
-    return names.SLOT in meta.annotations or meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
+    return (
+        held_reservation(meta.annotations) is not None
+        or meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
+    )
 
 
 def _occupied(claim: NodeClaim, labels: CloudLabels) -> str | None:

@@ -58,15 +58,15 @@ def _remembered(
 ) -> Found:
     if wanted is None:
         return None
-    slot = claim.metadata.annotations.get(names.SLOT)
-    asked = (claim.spec.node_class_ref.name, claim.spec.requirements, slot)
+    reservation_id = claims.held_reservation(claim.metadata.annotations)
+    asked = (claim.spec.node_class_ref.name, claim.spec.requirements, reservation_id)
     if asked not in memory:
-        memory[asked] = _likely(wanted, slot, types, labels)
+        memory[asked] = _likely(wanted, reservation_id, types, labels)
     return memory[asked]
 
 
 def _likely(
-    wanted: Requirements, slot: str | None, types: tuple[InstanceType, ...], labels: CloudLabels
+    wanted: Requirements, reservation_id: str | None, types: tuple[InstanceType, ...], labels: CloudLabels
 ) -> Found:
     allowed = wanted.get(names.INSTANCE_TYPE)
     found = [
@@ -74,7 +74,7 @@ def _likely(
         for type_ in types
         if allowed.has(type_.name) and type_.requirements.intersects(wanted)
         for offering in type_.offerings
-        if (offering.reservation_id == slot if slot else offering.launchable)
+        if (offering.reservation_id == reservation_id if reservation_id else offering.launchable)
         and wanted.compatible(offering.requirements, labels.well_known)
     ]
     if not found:

@@ -59,7 +59,14 @@ def ordered(claims: Iterable[PlannedClaim]) -> list[PlannedClaim]:
     """Claims by pool, type, zone, capacity type and slot, then by their pods: a total order."""
     return sorted(
         claims,
-        key=lambda c: (c.node_pool, c.instance_type, c.zone, c.capacity_type, c.slot or "", sorted(c.pods)),
+        key=lambda c: (
+            c.node_pool,
+            c.instance_type,
+            c.zone,
+            c.capacity_type,
+            c.reservation_id or "",
+            sorted(c.pods),
+        ),
     )
 
 
@@ -74,7 +81,7 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "zone": claim.zone,
         "capacityType": claim.capacity_type,
         "pricePerHour": price(claim.price_nano_usd_per_hour),
-        "slot": claim.slot,
+        "reservationID": claim.reservation_id,
         "reservationIDs": sorted(claim.reservation_ids),
         "instanceTypes": list(claim.instance_types),  # cheapest first, which is the planner's to know
         "requirements": [_requirement(expression) for expression in claim.requirements.expressions()],

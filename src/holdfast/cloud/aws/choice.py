@@ -60,7 +60,7 @@ class Wanted:
 
     requirements: Requirements
     requests: Resources = NOTHING
-    slot: str | None = None  # the one reservation it holds a slot of
+    reservation_id: str | None = None  # the one reservation it holds a slot of
     zone: str | None = None  # that comes first where the cost is the same
 
 
@@ -153,9 +153,9 @@ def _recounted(offering: Offering, free: Mapping[str, int]) -> Offering:
 
 def _can_be_had(offering: Offering, wanted: Wanted) -> bool:
     """A claim with a slot goes there and nowhere else, also when the count says 0: the slot is its own."""
-    if wanted.slot is None:
+    if wanted.reservation_id is None:
         return offering.launchable
-    return offering.healthy and offering.reservation_id == wanted.slot
+    return offering.healthy and offering.reservation_id == wanted.reservation_id
 
 
 # --- Reservations -----------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Member:
         return Wanted(
             requirements=templates.claim_requirements(self.claim),
             requests=templates.claim_requests(self.claim),
-            slot=self.request.slot,
+            reservation_id=self.request.reservation_id,
             zone=self.claim.metadata.annotations.get(names.PREFERRED_ZONE),
         )
 
@@ -129,7 +129,7 @@ def _key(one: Member) -> str:
     return _digest(
         one.request.token,
         one.node_class.metadata.name,
-        one.request.slot or "",
+        one.request.reservation_id or "",
         msgspec.json.encode(claim.spec, order="deterministic").decode(),
         claim.metadata.labels.get(names.NODEPOOL, ""),
         msgspec.json.encode(labels, order="deterministic").decode(),

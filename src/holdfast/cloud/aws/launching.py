@@ -273,8 +273,8 @@ class Launcher:
             for one in counts.reservations
         }
         self._books.full([key for key in refused if not launch.free.get(key)])
-        if launch.wanted.slot is not None:
-            return bool(launch.free.get(launch.wanted.slot))
+        if launch.wanted.reservation_id is not None:
+            return bool(launch.free.get(launch.wanted.reservation_id))
         launch.wanted = _only_reserved(launch.wanted)
         try:
             self._decide(launch)

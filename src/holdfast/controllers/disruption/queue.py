@@ -73,7 +73,9 @@ class Queue:
         replacement has no place any more: its NodePool is gone or full, or its slot was taken since it was decided."""
         named = [self._named(one) for one in command.replacements]
         slots = Counter(
-            one.claim.slot for one in command.replacements if one.claim.slot and not one.waits_for_instance
+            one.claim.reservation_id
+            for one in command.replacements
+            if one.claim.reservation_id and not one.waits_for_instance
         )
         with self._live.holding(slots) as held:
             taken = slots - held

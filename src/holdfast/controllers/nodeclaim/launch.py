@@ -94,8 +94,8 @@ class Launch:
         self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
     ) -> Instance | _Failed | Wait | End:
         for _ in range(_MOVES_MAX):
-            slot = draft.annotations.get(names.SLOT)
-            request = LaunchRequest(draft.claim, node_class, "", slot, types)
+            reservation_id = claims.held_reservation(draft.annotations)
+            request = LaunchRequest(draft.claim, node_class, "", reservation_id, types)
             claim, outcome = await self._launching.launch(request)
             draft.refresh(claim)
             match outcome:
@@ -104,8 +104,8 @@ class Launch:
                 case errors.InsufficientCapacity() if names.WAITS_FOR_INSTANCE in draft.annotations:
                     await self._spend_token(draft)
                     return _waiting(draft, str(outcome))
-                case errors.ReservationExhausted() if slot is not None:
-                    if not await self._move(draft, slot):
+                case errors.ReservationExhausted() if reservation_id is not None:
+                    if not await self._move(draft, reservation_id):
                         return _full(draft, outcome)
                 case errors.ReservationExhausted():
                     return _full(draft, outcome)
@@ -158,7 +158,7 @@ class Launch:
             ]
             if not free:
                 return False
-            annotations = {names.SLOT: free[0], names.LAUNCH_TOKEN: None}
+            annotations = {**claims.holding(free[0]), names.LAUNCH_TOKEN: None}
             draft.refresh(
                 await self._kube.patch(
                     draft.claim, {"metadata": {"annotations": annotations}}, only_if_unchanged=True
@@ -242,8 +242,9 @@ def _fill(
         own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}
     draft.labels = of_machine | own
     draft.annotations |= dict(instance.annotations)
-    if names.SLOT in draft.annotations and instance.reservation_id is not None:
-        draft.annotations[names.SLOT] = instance.reservation_id
+    if claims.held_reservation(draft.annotations) is not None and instance.reservation_id is not None:
+        draft.annotations[names.RESERVATION_ID] = instance.reservation_id
+        draft.annotations.pop(names.RESERVATION_ID_BEFORE_0_2, None)
     draft.annotations.pop(names.HELD_FOR, None)
     draft.annotations.pop(names.INSTANCE_GONE, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:

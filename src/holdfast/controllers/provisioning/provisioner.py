@@ -243,7 +243,9 @@ class Provisioner:
         ready = {node.name for node in seen.snapshot.nodes if node.initialized}
         for placed in plan.placed:
             self._live.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
-        with self._live.holding(Counter(claim.slot for claim in allowed if claim.slot)) as held:
+        with self._live.holding(
+            Counter(claim.reservation_id for claim in allowed if claim.reservation_id)
+        ) as held:
             writable = tuple(self._with_slots(allowed, held))
             return sum(await asyncio.gather(*(self._write(claim) for claim in writable)))
 
@@ -264,13 +266,13 @@ class Provisioner:
         planned again with the next batch."""
         left = held.copy()
         for claim in claims:
-            if claim.slot is None:
+            if claim.reservation_id is None:
                 yield claim
-            elif left[claim.slot]:
-                left[claim.slot] -= 1
+            elif left[claim.reservation_id]:
+                left[claim.reservation_id] -= 1
                 yield claim
             else:
-                why = f"the slot of {claim.slot} was taken meanwhile"
+                why = f"the slot of {claim.reservation_id} was taken meanwhile"
                 self._log.info("claim not written", nodepool=claim.node_pool, why=why)
                 for pod in claim.pods:
                     self._add(pod)

@@ -8,7 +8,7 @@ and has no machine yet ends as well, and its pods are planned again.
 
 from typing import Final
 
-from holdfast import errors, names
+from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
@@ -20,6 +20,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state import claims
 from holdfast.state.live import Live
 
 KEY: Final[Key] = ("", "expiration")
@@ -64,7 +65,7 @@ class Expiration:
     def _reservation_id(self, claim: NodeClaim) -> str:
         """Where its machine is; before it has one, where it is to be."""
         labels, annotations = claim.metadata.labels, claim.metadata.annotations
-        planned = None if claim.status.provider_id else annotations.get(names.SLOT)
+        planned = None if claim.status.provider_id else claims.held_reservation(annotations)
         return planned or labels.get(self._label or "", "")
 
     async def _end(self, claim: NodeClaim, deadline: Deadline) -> bool:

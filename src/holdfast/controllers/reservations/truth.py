@@ -22,6 +22,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state import claims
 from holdfast.state.live import Live
 
 KEY: Final[Key] = ("", "truth")
@@ -82,8 +83,8 @@ class Truth:
 
     async def _write(self, obj: NodeClaim | Node, machine: Instance, change: dict[str, str | None]) -> None:
         metadata: dict[str, Any] = {"labels": change}
-        if names.SLOT in obj.metadata.annotations:
-            metadata["annotations"] = {names.SLOT: machine.reservation_id}
+        if claims.held_reservation(obj.metadata.annotations) is not None:
+            metadata["annotations"] = claims.holding(machine.reservation_id)
         with contextlib.suppress(errors.NotFound):
             await self._kube.patch(obj, {"metadata": metadata})
             self._tell(obj, machine, change)

@@ -76,7 +76,7 @@ class Judge:
         self, method: Method, found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost
     ) -> list[PlannedClaim] | Why:
         """What is launched instead, narrowed to what pays; or why nothing is."""
-        bought = [claim for claim in claims if claim.slot is None]
+        bought = [claim for claim in claims if claim.reservation_id is None]
         if len(bought) > 1:
             return Why(Code.TOO_MANY, f"its pods would need {len(bought)} nodes that are bought")
         if bought:
@@ -133,7 +133,7 @@ class Judge:
         return prices_of.spot_rather_than_on_demand(narrowed, pool, well_known)
 
     def _cost(self, claim: PlannedClaim) -> Cost:
-        if claim.slot is None:
+        if claim.reservation_id is None:
             return Cost(claim.price_nano_usd_per_hour or 0)
         return Cost(0, prices_of.slot_nano(claim, self.survey.pools[claim.node_pool]))
 
@@ -239,9 +239,9 @@ def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Co
             else "that frees a slot"
         )
         return f"the pods of {nodes} fit on other nodes; {paid}"
-    slots = sorted(claim.slot for claim in claims if claim.slot is not None)
+    slots = sorted(claim.reservation_id for claim in claims if claim.reservation_id is not None)
     kinds = [f"{len(slots)} of slots ({', '.join(slots)})"] if slots else []
-    kinds += [f"one {c.instance_type} at most" for c in claims if c.slot is None]
+    kinds += [f"one {c.instance_type} at most" for c in claims if c.reservation_id is None]
     return (
         f"{nodes} at {prices.text(before.paid_nano)} USD an hour become {' and '.join(kinds)} "
         f"at {prices.text(after.paid_nano)}"

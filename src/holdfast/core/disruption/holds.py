@@ -42,7 +42,7 @@ def freed(snapshot: Snapshot) -> tuple[ClaimView, ...]:
 
 def taken(snapshot: Snapshot, reservation: str) -> ClaimView | None:
     """A claim whose slot somebody else took, as far as the count says."""
-    waits = [claim for claim in freed(snapshot) if claim.slot == reservation]
+    waits = [claim for claim in freed(snapshot) if claim.reservation_id == reservation]
     available = next((one.available for one in snapshot.reservations if one.id == reservation), 0)
     return waits[0] if len(waits) > available else None
 
@@ -57,7 +57,9 @@ def goes_now(snapshot: Snapshot, name: str) -> bool:
     claim = next((one for one in freed(snapshot) if one.name == name), None)
     if claim is None:
         return False
-    others = [one for one in snapshot.claims if one.slot == claim.slot and not one.deleting]
+    others = [
+        one for one in snapshot.claims if one.reservation_id == claim.reservation_id and not one.deleting
+    ]
     ahead = sum(
         one.launched_s >= snapshot.counts_read_s if one.launched_s is not None else not one.waits_for_instance
         for one in others
@@ -65,9 +67,9 @@ def goes_now(snapshot: Snapshot, name: str) -> bool:
     ahead += sum(
         (one.created_s, one.name) < (claim.created_s, name)
         for one in freed(snapshot)
-        if one.slot == claim.slot
+        if one.reservation_id == claim.reservation_id
     )
-    available = next((one.available for one in snapshot.reservations if one.id == claim.slot), 0)
+    available = next((one.available for one in snapshot.reservations if one.id == claim.reservation_id), 0)
     return available > ahead
 
 
@@ -78,18 +80,18 @@ def overdue(world: World, bound_s: int, lag_s: int) -> tuple[Overdue, ...]:
     read a lag after the instance was gone shows no free slot."""
     found = []
     for claim in freed(world.snapshot):
-        if claim.slot is None or claim.instance_gone_s is None:
+        if claim.reservation_id is None or claim.instance_gone_s is None:
             continue
         waited_s = world.now_s - claim.instance_gone_s
-        is_taken = taken(world.snapshot, claim.slot) is not None
+        is_taken = taken(world.snapshot, claim.reservation_id) is not None
         is_counted = world.snapshot.counts_read_s >= claim.instance_gone_s + lag_s
         is_certain = is_taken and is_counted and _may_launch_otherwise(world.snapshot, claim)
         if waited_s < bound_s and not is_certain:
             continue
         if is_taken or waited_s >= 2 * bound_s:
             went = "went to somebody else" if is_taken else "is free, and nothing can be launched into it"
-            why = f"the slot of {claim.slot} {went}; it waited {wording.duration(waited_s)}"
-            found.append(Overdue(claim.name, claim.slot, why))
+            why = f"the slot of {claim.reservation_id} {went}; it waited {wording.duration(waited_s)}"
+            found.append(Overdue(claim.name, claim.reservation_id, why))
     return tuple(found)
 
 

@@ -90,15 +90,15 @@ def breaks_min_values(claim: PlannedClaim, pool: NodePoolView) -> bool:
 
 def pinned(claim: PlannedClaim, labels: CloudLabels) -> PlannedClaim:
     """The claim with its own slot and no other."""
-    assert claim.slot is not None
+    assert claim.reservation_id is not None
     assert labels.reservation_id is not None
-    only = requirement.of(labels.reservation_id, Operator.IN, (claim.slot,))
+    only = requirement.of(labels.reservation_id, Operator.IN, (claim.reservation_id,))
     type_ = requirement.of(names.INSTANCE_TYPE, Operator.IN, (claim.instance_type,))
     return replace(
         claim,
         requirements=claim.requirements.add(only, type_),
         instance_types=(claim.instance_type,),
-        reservation_ids=(claim.slot,),
+        reservation_ids=(claim.reservation_id,),
     )
 
 
@@ -109,7 +109,7 @@ def slot_nano(claim: PlannedClaim, pool: NodePoolView) -> int:
         for known in pool.instance_types
         if known.name == claim.instance_type
         for offering in known.offerings
-        if offering.reservation_id == claim.slot
+        if offering.reservation_id == claim.reservation_id
     ]
     return found[0] if found else 0
 

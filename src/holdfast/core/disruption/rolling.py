@@ -84,7 +84,7 @@ class Rolling:
         answer = self.simulator.ask(
             [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
         )
-        bought = [claim for claim in answer.claims if claim.slot is None]
+        bought = [claim for claim in answer.claims if claim.reservation_id is None]
         if answer.stuck is None and not (bought and one.is_reserved):
             held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
             return held if isinstance(held, Command) else self._replaced(one, need, answer)
@@ -103,7 +103,7 @@ class Rolling:
         """The replacement that gets the slot of a node that is being deleted already; None: its pods need no new node that
         is launched on demand, or its slot does not help. Such a node is deleted whatever budgets allow."""
         answer = self.simulator.ask([one.node], Question(avoids_drifted=True))
-        if answer.stuck is None and all(claim.slot is not None for claim in answer.claims):
+        if answer.stuck is None and all(claim.reservation_id is not None for claim in answer.claims):
             return None
         if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
             return None
@@ -138,8 +138,10 @@ class Rolling:
             forced=need.forced,
         )
         answer = self.simulator.ask([one.node], question)
-        claims = tuple(c for c in answer.plan.claims if c.slot == id_) if for_pending else answer.claims
-        slots = [claim.slot for claim in claims]
+        claims = (
+            tuple(c for c in answer.plan.claims if c.reservation_id == id_) if for_pending else answer.claims
+        )
+        slots = [claim.reservation_id for claim in claims]
         if answer.stuck is not None or None in slots or id_ not in slots:
             return no
         endless = self._drain_never_ends(one, need, answer)
@@ -147,7 +149,7 @@ class Rolling:
             return endless
         replacements = tuple(
             Replacement(prices_of.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
-            if claim.slot == id_
+            if claim.reservation_id == id_
             else Replacement(claim)
             for claim in claims
         )
@@ -170,7 +172,7 @@ class Rolling:
         waiting = {
             claim.name
             for claim in holds.waiting(snapshot)
-            if (claim.slot, claim.node_pool) == (id_, one.pool)
+            if (claim.reservation_id, claim.node_pool) == (id_, one.pool)
         }
         starting = {
             node.claim
@@ -218,7 +220,7 @@ class Rolling:
         until_s = need.since_s + patience_s
         if entry is None or not entry.usable or self.survey.world.now_s >= until_s:
             return None
-        spoken_for = sum(claim.slot == id_ for claim in holds.waiting(snapshot))
+        spoken_for = sum(claim.reservation_id == id_ for claim in holds.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
         until = wording.moment(until_s, self.survey.world.now_s)
@@ -228,7 +230,8 @@ class Rolling:
     def _replaced(self, one: Candidate, need: Need, answer: Answer) -> Command:
         claims = answer.claims
         into = ", ".join(
-            f"a {c.instance_type} {'in ' + c.slot if c.slot else c.capacity_type}" for c in claims
+            f"a {c.instance_type} {'in ' + c.reservation_id if c.reservation_id else c.capacity_type}"
+            for c in claims
         )
         return Command(
             method=need.method,

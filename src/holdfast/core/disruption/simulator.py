@@ -131,7 +131,7 @@ class Simulator:
 def _credited(snapshot: Snapshot, id_: str) -> Snapshot:
     """With the one slot that the node leaves, and no other: whoever else holds one, this one is not theirs."""
     found = tuple(replace(one, available=1) if one.id == id_ else one for one in snapshot.reservations)
-    claims = tuple(claim for claim in snapshot.claims if claim.slot != id_)
+    claims = tuple(claim for claim in snapshot.claims if claim.reservation_id != id_)
     return replace(snapshot, reservations=found, claims=claims)
 
 

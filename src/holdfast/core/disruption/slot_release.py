@@ -68,7 +68,7 @@ class SlotRelease:
         if not any(self.needs_waiting_pod(one) for one in found):
             return None
         slot = self._slot(found[0])
-        its_pods = {uid for claim in answer.plan.claims if claim.slot == slot for uid in claim.pods}
+        its_pods = {uid for claim in answer.plan.claims if claim.reservation_id == slot for uid in claim.pods}
         if len(found) > 1 or not its_pods & self._waiting or its_pods & answer.movers:
             return _NOT_WAITED_FOR
         return None

@@ -83,9 +83,9 @@ def _lost_slot(command: Command, world: World, settings: Settings) -> Invalid | 
     """Slots that nobody has to leave first must still be free."""
     entries = ledger.ledger(world.snapshot, settings.solving.ledger_lag_s)
     wanted = Counter(
-        one.claim.slot
+        one.claim.reservation_id
         for one in command.replacements
-        if one.claim.slot is not None and one.waits_for_instance is None
+        if one.claim.reservation_id is not None and one.waits_for_instance is None
     )
     for id_, count in sorted(wanted.items()):
         free = entries[id_].free if id_ in entries else 0

@@ -83,9 +83,9 @@ class _Counting:
             one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE
         }
         for claim in snapshot.claims:
-            self.claims[claim.slot].append(claim)
+            self.claims[claim.reservation_id].append(claim)
             if claim.launched_s is not None and claim.provider_id not in listed:
-                self._launched_s[claim.slot].append(claim.launched_s)
+                self._launched_s[claim.reservation_id].append(claim.launched_s)
 
     def entry(self, one: Reservation) -> Entry:
         snapshot, ours = self._snapshot, self.instances[one.id]

@@ -63,7 +63,7 @@ class Offers:
     allowed: Mask  # by the pool's requirements
     reserved: Mask
     available: Mask  # when the plan began: it can be launched or, reserved, has a free slot
-    slot: Ints  # index of its reservation in the ledger, or -1
+    reservation: Ints  # index of its reservation in the ledger, or -1
 
     def without_ports(self, ports: Sequence[HostPort]) -> Mask:
         """The offerings on whose nodes no DaemonSet uses one of these ports. What is bought may be either capacity type."""
@@ -183,8 +183,8 @@ class Checks:
     def reservations_for(self, c: int, pool: int) -> tuple[str, ...]:
         """The reservations of a pool that a pod of the class could go into if there were a free slot."""
         here = self.offers(pool)
-        healthy = here.rows.columns.healthy & here.reserved & (here.slot >= 0)
-        slots = np.unique(here.slot[self.suiting(c, pool) & healthy]).tolist()
+        healthy = here.rows.columns.healthy & here.reserved & (here.reservation >= 0)
+        slots = np.unique(here.reservation[self.suiting(c, pool) & healthy]).tolist()
         return tuple(sorted(self.reservation_ids[i] for i in slots))
 
     def can_buy(self, c: int, pool: int) -> bool:
@@ -225,7 +225,7 @@ def _offers(p: Problem, pool: int, known: dict[int, Rows]) -> Offers:
         allowed=offers.satisfying(rows, of_pool.requirements) & usable,
         reserved=columns.reserved,
         available=np.where(columns.reserved, columns.healthy & free[rows.reservation], columns.launchable),
-        slot=rows.reservation,
+        reservation=rows.reservation,
     )
 
 

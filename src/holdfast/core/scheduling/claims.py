@@ -94,7 +94,7 @@ class _Writer:
             price_nano_usd_per_hour=0 if template.kind == RESERVED else offering.price_nano_usd_per_hour,
             requests=self._requests(i, written.overhead),
             pods=tuple(sorted(pods)),
-            slot=offering.reservation_id,
+            reservation_id=offering.reservation_id,
             reservation_ids=written.reservation_ids,
             min_values_relaxed=written.min_values_relaxed,
         )

@@ -112,7 +112,7 @@ class PlannedClaim:
     price_nano_usd_per_hour: int | None  # what it adds to the bill: 0 in a slot, None when unknown
     requests: Resources  # of its pods and DaemonSets
     pods: tuple[str, ...]  # uids, sorted
-    slot: str | None = None
+    reservation_id: str | None = None
     reservation_ids: tuple[str, ...] = ()  # every reservation that would do, the slot's included
     min_values_relaxed: bool = False
 
@@ -121,7 +121,11 @@ class PlannedClaim:
         """What is written on the claim itself: whether minValues were lowered, and the slot it holds or the zone that is
         preferred for it."""
         relaxed = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
-        where = {names.PREFERRED_ZONE: self.zone} if self.slot is None else {names.SLOT: self.slot}
+        where = (
+            {names.PREFERRED_ZONE: self.zone}
+            if self.reservation_id is None
+            else {names.RESERVATION_ID: self.reservation_id}
+        )
         return relaxed | where
 
 

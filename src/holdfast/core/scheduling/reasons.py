@@ -99,7 +99,7 @@ class Explain:
         here = self.checks.offers(pool)
         yield Check.AVAILABLE, here.available
         yield Check.LIMITS, self.within_limits(pool)
-        yield Check.SLOTS, ~here.reserved | self._free[here.slot]
+        yield Check.SLOTS, ~here.reserved | self._free[here.reservation]
         yield Check.MIN_VALUES, self.with_min_values(c, pool, term)
 
     def within_limits(self, pool: int) -> Mask:
@@ -157,7 +157,7 @@ class Explain:
             yield from self._unavailable(c, pool, failed)
         elif failed.check is Check.SLOTS:
             here = self.checks.offers(pool)
-            slots = np.unique(here.slot[failed.left & here.reserved]).tolist()
+            slots = np.unique(here.reservation[failed.left & here.reserved]).tolist()
             ids = [self.checks.reservation_ids[i] for i in slots]
             yield from slot_states.grouped(self.checks.problem, ((id_, *_WAITS) for id_ in ids))
         else:

@@ -69,7 +69,7 @@ class Suitability:
         if not p.settings.reserved_capacity or not p.ledger:
             return ()
         nodes, in_slots = _nodes(p, plan), _in_slots(p, plan)
-        used = Counter(claim.slot for claim in plan.claims)
+        used = Counter(claim.reservation_id for claim in plan.claims)
         explain = _NotInSlot(self._checks, Explain(self._checks, outcome, free), used)
         found = []
         for c, pod_class in enumerate(p.classes):
@@ -88,12 +88,12 @@ class Suitability:
         best: dict[int, _Best] = {}
         for pool in range(len(self._problem.pools)):
             here = self._checks.offers(pool)
-            rows = np.flatnonzero(here.reserved & (here.slot >= 0))
+            rows = np.flatnonzero(here.reserved & (here.reservation >= 0))
             if not len(rows):
                 continue
             reached = np.array([self._checks.reached(c, pool, term)[rows] for term in self._checks.terms(c)])
             by_term = reached.argmax(axis=0)
-            for i, (row, slot) in enumerate(zip(rows.tolist(), here.slot[rows].tolist(), strict=True)):
+            for i, (row, slot) in enumerate(zip(rows.tolist(), here.reservation[rows].tolist(), strict=True)):
                 check = Check(int(reached[by_term[i], i]))
                 if slot not in best or check > best[slot].check:
                     best[slot] = _Best(pool, row, check, int(by_term[i]))
@@ -288,5 +288,5 @@ def _single(requirements: Requirements) -> dict[str, str]:
 def _in_slots(p: Problem, plan: Plan) -> set[str]:
     """Pods whose node is reserved, to be launched or there already."""
     reserved = {node.name for node in p.nodes if dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED}
-    found = {uid for claim in plan.claims if claim.slot for uid in claim.pods}
+    found = {uid for claim in plan.claims if claim.reservation_id for uid in claim.pods}
     return found | {uid for placed in plan.placed if placed.node in reserved for uid in placed.pods}

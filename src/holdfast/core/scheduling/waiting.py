@@ -76,7 +76,9 @@ def _patience_s(p: Problem, pool: NodePoolView) -> int:
 
 def _left(p: Problem) -> set[str | None]:
     """Reservations that machines of claims that go are still in."""
-    return {claim.slot for claim in p.snapshot.claims if claim.deleting and claim.launched_s is not None}
+    return {
+        claim.reservation_id for claim in p.snapshot.claims if claim.deleting and claim.launched_s is not None
+    }
 
 
 def _comes_back(entry: Entry, left: set[str | None]) -> bool:

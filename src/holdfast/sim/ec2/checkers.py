@@ -71,8 +71,10 @@ class Tally:
         for instance, by in ((before, -1), (after, 1)):
             if instance is None:
                 continue
-            self.held[instance.slot] += by
-            for reservation_id in filter(None, dict.fromkeys((instance.slot, instance.reservation_id))):
+            self.held[instance.held_reservation_id] += by
+            for reservation_id in filter(
+                None, dict.fromkeys((instance.held_reservation_id, instance.reservation_id))
+            ):
                 ids[reservation_id] = None
                 inside = self.inside.setdefault(reservation_id, {})
                 inside.pop(key, None)
@@ -142,9 +144,9 @@ def counts_add_up(_: World, tally: Tally) -> None:
 
 def no_instance_is_in_two_reservations(_: World, tally: Tally) -> None:
     for instance in tally.instances:
-        if instance.reservation_id and instance.reservation_id != instance.slot:
+        if instance.reservation_id and instance.reservation_id != instance.held_reservation_id:
             raise BrokenWorld(
-                f"{instance.id} runs in {instance.reservation_id} and holds a slot of {instance.slot or 'none'}"
+                f"{instance.id} runs in {instance.reservation_id} and holds a slot of {instance.held_reservation_id or 'none'}"
             )
 
 

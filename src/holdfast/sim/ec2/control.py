@@ -88,8 +88,8 @@ def share(world: World, reservation_id: str, *accounts: str) -> None:
     """Who it is shared with from now on. Who is left out keeps running, outside."""
     reservation = world.put_reservation(world.reservations[reservation_id], shared_with=accounts)
     for instance in world.instances:
-        if instance.slot == reservation_id and not reservation.visible_to(instance.account):
-            world.put_instance(instance, slot="", reservation_id="")
+        if instance.held_reservation_id == reservation_id and not reservation.visible_to(instance.account):
+            world.put_instance(instance, held_reservation_id="", reservation_id="")
             reservation = world.put_reservation(reservation, available=reservation.available + 1)
     reservations.join_running(world, reservation)
 

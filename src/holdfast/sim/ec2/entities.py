@@ -122,7 +122,9 @@ class Instance:
     spec: Spec
     lifecycle: str = ""  # "", spot, capacity-block or interruptible-capacity-reservation
     reservation_id: str = ""  # the reservation it runs in, as DescribeInstances says
-    slot: str = ""  # the reservation whose slot it holds: longer than it runs, by the release lag
+    held_reservation_id: str = (
+        ""  # the reservation whose slot it holds: longer than it runs, by the release lag
+    )
     state: str = "pending"
     state_reason: tuple[str, str] = ("", "")
     launched_s: int

@@ -74,7 +74,7 @@ def end(world: World, instance_id: str) -> None:
     instance = world.instances[instance_id]
     timings = world.setup.timings
     world.put_instance(instance, state="terminated", ended_s=world.now_s, reservation_id="")
-    if instance.slot:
+    if instance.held_reservation_id:
         world.at(world.now_s + timings.release_lag_s, "instance.release", instance_id)
     world.at(world.now_s + max(timings.forget_s, timings.release_lag_s + 1), "instance.forget", instance_id)
 
@@ -82,10 +82,10 @@ def end(world: World, instance_id: str) -> None:
 def release(world: World, instance_id: str) -> None:
     """The slot is counted as available again; one that is being taken back returns to where it came from."""
     instance = world.instances[instance_id]
-    if not instance.slot:
+    if not instance.held_reservation_id:
         return
-    reservation = world.reservations[instance.slot]
-    world.put_instance(instance, slot="")
+    reservation = world.reservations[instance.held_reservation_id]
+    world.put_instance(instance, held_reservation_id="")
     if 0 <= reservation.target < reservation.total:
         give_back(world, world.put_reservation(reservation, available=reservation.available + 1), 1)
     else:

@@ -40,7 +40,7 @@ def _make_one(
             spec=spec,
             lifecycle="" if part.market == "on-demand" else part.market,
             reservation_id=part.reservation_id,
-            slot=part.reservation_id,
+            held_reservation_id=part.reservation_id,
             launched_s=world.now_s,
             batch_id=batch_id,
             fleet_id=fleet_id,

@@ -140,7 +140,10 @@ def usage(world: World, request: Request) -> dict[str, Any]:
     reservation = _visible(world, request)
     counts: dict[str, int] = {}
     for instance in world.instances:
-        if instance.slot == reservation.id and request.account in {reservation.owner, instance.account}:
+        if instance.held_reservation_id == reservation.id and request.account in {
+            reservation.owner,
+            instance.account,
+        }:
             counts[instance.account] = counts.get(instance.account, 0) + 1
     shown = render(world, request.account, reservation)
     names = (

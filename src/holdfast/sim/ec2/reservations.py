@@ -60,8 +60,8 @@ def expire(world: World, reservation_id: str) -> None:
 def end(world: World, reservation: Reservation, state: str) -> None:
     """Expired or cancelled: nobody holds a slot any more."""
     for instance in world.instances:
-        if instance.slot == reservation.id:
-            world.put_instance(instance, slot="", reservation_id="")
+        if instance.held_reservation_id == reservation.id:
+            world.put_instance(instance, held_reservation_id="", reservation_id="")
     ended = world.put_reservation(reservation, state=state, available=0, elsewhere=0)
     announce(world, ended, f"EC2 Capacity Reservation {state.capitalize()}")
     for group in world.groups:
@@ -71,7 +71,7 @@ def end(world: World, reservation: Reservation, state: str) -> None:
 
 
 def inside(world: World, reservation: Reservation) -> list[Instance]:
-    return [each for each in world.instances if each.slot == reservation.id and each.live]
+    return [each for each in world.instances if each.held_reservation_id == reservation.id and each.live]
 
 
 def fits(
@@ -108,8 +108,12 @@ def join_running(world: World, reservation: Reservation) -> None:
     for instance in world.instances:
         if reservation.available == 0:
             return
-        if instance.live and not instance.slot and _joins(world, instance, reservation, groups):
-            world.put_instance(instance, slot=reservation.id, reservation_id=reservation.id)
+        if (
+            instance.live
+            and not instance.held_reservation_id
+            and _joins(world, instance, reservation, groups)
+        ):
+            world.put_instance(instance, held_reservation_id=reservation.id, reservation_id=reservation.id)
             reservation = world.put_reservation(reservation, available=reservation.available - 1)
 
 
