@@ -55,6 +55,7 @@ GROUPS: Final = {
         "controllers/nodeclaim/launch.py",
         "controllers/nodeclaim/launching.py",
         "cloud/aws/choice.py",
+        "model/claim_needs.py",
         "cloud/aws/launch_groups.py",
         "cloud/aws/launched.py",
         "cloud/aws/launching.py",

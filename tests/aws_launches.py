@@ -13,12 +13,14 @@ from builders import ec2nodeclass, requirement
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import catalog, choice, fleets, templates
-from holdfast.cloud.aws.choice import Choice, Wanted
+from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.fleets import Order
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType
+from holdfast.state import claims
 from objects import nodeclaim
 
 DOLLAR = 10**9
@@ -81,7 +83,7 @@ def types(
 def chosen(
     wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
 ) -> Choice:
-    wanted = Wanted(requirements=templates.claim_requirements(wants), reservation_id=slot)
+    wanted = ClaimNeeds(requirements=claims.wanted(wants), reservation_id=slot)
     return choice.choose(types(node_class, *seen), wanted)
 
 

@@ -9,9 +9,10 @@ from builders import ec2nodeclass
 from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.cloud.aws import catalog, choice
-from holdfast.cloud.aws.choice import Choice, Market, Wanted
+from holdfast.cloud.aws.choice import Choice, Market
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.model import requirement, requirements, resources
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType
 from holdfast.model.requirement import Operator, Requirement
 
@@ -40,7 +41,7 @@ def capacity_types(*values: str) -> Requirement:
 def choose(offered: tuple[InstanceType, ...], *wanted: Requirement, **fields: Any) -> Choice:
     spot = fields.pop("spot", True)
     free = fields.pop("free", None)
-    asked = Wanted(requirements=requirements.of(*wanted), **fields)
+    asked = ClaimNeeds(requirements=requirements.of(*wanted), **fields)
     return choice.choose(offered, asked, free=free, spot=spot)
 
 
@@ -147,7 +148,9 @@ def test_a_claim_with_a_slot_goes_there_whatever_the_count_says() -> None:
 @pytest.mark.fact("Q-35")
 def test_a_claim_is_kept_to_the_reservations_it_lists() -> None:
     offered = types(
-        reservation("cr-1"), reservation("cr-2", zone="us-west-2b"), reservation("cr-3", available=4)
+        reservation("cr-1"),
+        reservation("cr-2", zone="us-west-2b"),
+        reservation("cr-3", available=4),
     )
     listed = requirement.of(aws.CAPACITY_RESERVATION_ID, Operator.IN, ("cr-1", "cr-2"))
     assert ids(choose(offered, listed)) == ("cr-1", "cr-2")
@@ -223,12 +226,12 @@ def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked(
     many = requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=61)
     with pytest.raises(errors.InsufficientCapacity, match="too few different"):
         choose(offered, many)
-    relaxed = choice.choose(offered, Wanted(requirements=requirements.of(many)), best_effort=True)
+    relaxed = choice.choose(offered, ClaimNeeds(requirements=requirements.of(many)), best_effort=True)
     assert len({name for name, _ in pools(relaxed)}) == 60
 
 
 def test_the_zone_that_is_preferred_comes_first_of_those_that_cost_the_same() -> None:
-    chosen = choose(types(), capacity_types("on-demand"), zone="us-west-2b")
+    chosen = choose(types(), capacity_types("on-demand"), preferred_zone="us-west-2b")
     assert [(pick.instance_type.name, pick.offering.zone) for pick in chosen.picks] == [
         ("m5.large", "us-west-2b"),
         ("m5.large", "us-west-2a"),
@@ -239,5 +242,7 @@ def test_the_zone_that_is_preferred_comes_first_of_those_that_cost_the_same() ->
 
 def test_a_zone_that_is_preferred_does_not_come_before_a_cheaper_one() -> None:
     spot = {("m5.large", "us-west-2a"): 1, ("m5.large", "us-west-2b"): 2}
-    chosen = choose(types(infos=("m5.large",), spot=spot), capacity_types("spot"), zone="us-west-2b")
+    chosen = choose(
+        types(infos=("m5.large",), spot=spot), capacity_types("spot"), preferred_zone="us-west-2b"
+    )
     assert [pick.offering.zone for pick in chosen.picks] == ["us-west-2a", "us-west-2b"]

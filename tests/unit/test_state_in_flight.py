@@ -1,5 +1,6 @@
 """A claim that is not launched yet, as the node it will most likely be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,13 +21,19 @@ SLOT = reservation("cr-1", "big", zone="z2")
 TYPES = (instance_type("small", 2, 4, 0.1), instance_type("big", 8, 16, 0.4, [SLOT]))
 
 
-def seen(*requirements: dict[str, Any], slot: str = "", waits: bool = False, **spec: Any) -> NodeView:
-    notes = ({names.RESERVATION_ID: slot} if slot else {}) | (
-        {names.WAITS_FOR_INSTANCE: "i-1"} if waits else {}
-    )
+def seen(
+    *requirements: dict[str, Any],
+    slot: str = "",
+    waits: bool = False,
+    zone: str = "",
+    labels: CloudLabels = LABELS,
+    **spec: Any,
+) -> NodeView:
+    wanted = {names.RESERVATION_ID: slot, names.WAITS_FOR_INSTANCE: "i-1" * waits, names.PREFERRED_ZONE: zone}
+    notes = {key: value for key, value in wanted.items() if value}
     meta = {"labels": {names.NODEPOOL: "default"}, "annotations": notes}
     claim = nodeclaim("c", meta, requirements=list(requirements), **spec)
-    return in_flight.view(claim, TYPES, LABELS)
+    return in_flight.view(claim, TYPES, labels)
 
 
 @pytest.mark.fact("ST-6")
@@ -37,6 +44,24 @@ def test_it_is_the_cheapest_node_that_the_claim_allows() -> None:
     assert (labels[names.CAPACITY_TYPE], labels[names.ZONE]) == ("on-demand", "z2")
     assert node.allocatable == TYPES[0].allocatable
     assert (node.claim, node.node_pool, node.initialized) == ("c", "default", False)
+
+
+def test_it_is_in_the_zone_that_the_launch_prefers() -> None:
+    node = seen(requirement(names.CAPACITY_TYPE, "In", "on-demand"), zone="z3")
+    assert dict(node.labels)[names.ZONE] == "z3"
+
+
+def test_it_is_of_a_type_that_has_capacity_for_its_pods() -> None:
+    on_demand = requirement(names.CAPACITY_TYPE, "In", "on-demand")
+    node = seen(on_demand, resources={"requests": {"cpu": "3", "memory": "1Gi"}})
+    assert dict(node.labels)[names.INSTANCE_TYPE] == "big"
+
+
+def test_it_has_no_value_other_than_the_default_that_the_claim_does_not_ask_for() -> None:
+    only_by_name = replace(LABELS, defaults=((names.ZONE, "z2"),))
+    assert dict(seen(requirement(names.CAPACITY_TYPE, "In", "on-demand")).labels)[names.ZONE] == "z1"
+    node = seen(requirement(names.CAPACITY_TYPE, "In", "on-demand"), labels=only_by_name)
+    assert dict(node.labels)[names.ZONE] == "z2"
 
 
 def test_with_a_slot_it_is_the_node_of_that_slot() -> None:

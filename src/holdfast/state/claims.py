@@ -11,6 +11,7 @@ from holdfast.api import conditions
 from holdfast.api.claim_conditions import LAUNCHED, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model import requirements, resources
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels
@@ -51,6 +52,16 @@ def holding(reservation_id: str | None) -> dict[str, str | None]:
 def wanted(claim: NodeClaim) -> Requirements:
     """What its node has to be; InvalidInput where that cannot be read."""
     return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
+
+
+def needs(claim: NodeClaim) -> ClaimNeeds:
+    """What it asks for; InvalidInput where that cannot be read."""
+    return ClaimNeeds(
+        requirements=wanted(claim),
+        requests=requests(claim),
+        reservation_id=held_reservation(claim.metadata.annotations),
+        preferred_zone=claim.metadata.annotations.get(names.PREFERRED_ZONE),
+    )
 
 
 def readable_requirements(claim: NodeClaim) -> Requirements | None:

@@ -9,13 +9,16 @@ cannot be read will not be launched, so it offers nothing.
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model import resources, taints
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
+from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels, NodeView
 from holdfast.state import claims, nodes
 
 Found = tuple[InstanceType, Offering] | None
-Memory = dict[tuple[object, ...], Found]  # what claims that ask for the same will be; good for one catalog
+# The offerings of claims that ask for the same, cheapest first; good for one catalog.
+Memory = dict[tuple[object, ...], list[tuple[InstanceType, Offering]]]
 
 
 def view(
@@ -24,8 +27,10 @@ def view(
     """The node. Where nothing in the catalog suits the claim, it is as large as its pods need, and no larger."""
     meta, spec = claim.metadata, claim.spec
     wanted = claims.readable_requirements(claim)
-    found = _remembered(claim, wanted, types, labels, memory if memory is not None else {})
     needs = resources.parse_readable(spec.resources.requests) if spec.resources else resources.NOTHING
+    found = None
+    if wanted is not None:
+        found = _likely(claim, wanted, needs, types, labels, {} if memory is None else memory)
     known = _single_values(wanted or NO_REQUIREMENTS)
     allocatable = capacity = needs
     if found is not None:
@@ -49,38 +54,21 @@ def view(
     )
 
 
-def _remembered(
+def _likely(
     claim: NodeClaim,
-    wanted: Requirements | None,
+    wanted: Requirements,
+    requests: Resources,
     types: tuple[InstanceType, ...],
     labels: CloudLabels,
     memory: Memory,
 ) -> Found:
-    if wanted is None:
-        return None
-    reservation_id = claims.held_reservation(claim.metadata.annotations)
-    asked = (claim.spec.node_class_ref.name, claim.spec.requirements, reservation_id)
+    annotations = claim.metadata.annotations
+    reservation_id, zone = claims.held_reservation(annotations), annotations.get(names.PREFERRED_ZONE)
+    asked = (claim.spec.node_class_ref.name, claim.spec.requirements, reservation_id, zone)
     if asked not in memory:
-        memory[asked] = _likely(wanted, reservation_id, types, labels)
-    return memory[asked]
-
-
-def _likely(
-    wanted: Requirements, reservation_id: str | None, types: tuple[InstanceType, ...], labels: CloudLabels
-) -> Found:
-    allowed = wanted.get(names.INSTANCE_TYPE)
-    found = [
-        (type_.order_key(offering), type_.name, offering.zone, type_, offering)
-        for type_ in types
-        if allowed.has(type_.name) and type_.requirements.intersects(wanted)
-        for offering in type_.offerings
-        if (offering.reservation_id == reservation_id if reservation_id else offering.launchable)
-        and wanted.compatible(offering.requirements, labels.well_known)
-    ]
-    if not found:
-        return None
-    *_, type_, offering = min(found, key=lambda one: one[:3])
-    return type_, offering
+        needs = ClaimNeeds(requirements=wanted, reservation_id=reservation_id, preferred_zone=zone)
+        memory[asked] = needs.offerings(types, labels)
+    return next((one for one in memory[asked] if requests.fits(one[0].allocatable_of(one[1]))), None)
 
 
 def _single_values(wanted: Requirements) -> dict[str, str]:

@@ -8,7 +8,6 @@ block (Q-36); a request has each pair of type and zone once, with the reservatio
 Differs from Karpenter (aws-5.2.5): a slot that is paid for is never passed over because its type is exotic.
 """
 
-import dataclasses
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from typing import Final
 from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.cloud.aws import capacity, reservations
-from holdfast.cloud.aws.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
+from holdfast.cloud.aws.labels import CLOUD_LABELS
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.prices import OrderKey
 from holdfast.model.requirements import Requirements
-from holdfast.model.resources import NOTHING, Resources
 
 TYPES_MAX: Final = 60
 POOLS_MAX: Final = 300  # as many overrides as EC2 takes
@@ -52,16 +51,6 @@ _RESERVED_MARKETS: Final = {
     (reservations.DEFAULT, "true"): Market.INTERRUPTIBLE,
     (reservations.CAPACITY_BLOCK, "false"): Market.BLOCK,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a claim asks for."""
-
-    requirements: Requirements
-    requests: Resources = NOTHING
-    reservation_id: str | None = None  # the one reservation it holds a slot of
-    zone: str | None = None  # that comes first where the cost is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,7 @@ class Choice:
 
 def choose(
     types: Iterable[InstanceType],
-    wanted: Wanted,
+    wanted: ClaimNeeds,
     *,
     free: Mapping[str, int] | None = None,
     spot: bool = True,
@@ -112,7 +101,11 @@ def choose(
 ) -> Choice:
     """InsufficientCapacity when nothing that will do can be had. `free` are counts of reservations that are
     newer than those of the types; without `spot` none is bought; `best_effort`: minValues may be missed."""
-    picks = _suitable(types, wanted, free or {}, spot=spot)
+    picks = [
+        Pick(known, offering)
+        for known, offering in wanted.offerings(types, CLOUD_LABELS, free or {})
+        if spot or offering.capacity_type != names.SPOT
+    ]
     reserved = [pick for pick in picks if pick.offering.capacity_type == names.RESERVED]
     chosen = _reserved(reserved) if reserved else _bought(picks, wanted)
     if chosen is None:
@@ -120,42 +113,6 @@ def choose(
             f"none of the instance types that will do can be had in {wanted.requirements}"
         )
     return _at_most(chosen, wanted.requirements, best_effort=best_effort)
-
-
-def _suitable(
-    types: Iterable[InstanceType], wanted: Wanted, free: Mapping[str, int], *, spot: bool
-) -> list[Pick]:
-    found = []
-    for instance_type in types:
-        if not wanted.requirements.intersects(instance_type.requirements):
-            continue
-        for listed in instance_type.offerings:
-            offering = _recounted(listed, free)
-            if (
-                _can_be_had(offering, wanted)
-                and (spot or offering.capacity_type != names.SPOT)
-                and wanted.requirements.compatible(offering.requirements, WELL_KNOWN_LABELS)
-                and CLOUD_LABELS.are_asked_for(offering.requirements, wanted.requirements)
-                and wanted.requests.fits(instance_type.allocatable_of(offering))
-            ):
-                found.append(Pick(instance_type, offering))
-    return sorted(
-        found,
-        key=lambda p: (p.order_key, p.instance_type.name, p.offering.zone != wanted.zone, p.offering.zone),
-    )
-
-
-def _recounted(offering: Offering, free: Mapping[str, int]) -> Offering:
-    if offering.reservation_id is None or offering.reservation_id not in free:
-        return offering
-    return dataclasses.replace(offering, count=free[offering.reservation_id])
-
-
-def _can_be_had(offering: Offering, wanted: Wanted) -> bool:
-    """A claim with a slot goes there and nowhere else, also when the count says 0: the slot is its own."""
-    if wanted.reservation_id is None:
-        return offering.launchable
-    return offering.healthy and offering.reservation_id == wanted.reservation_id
 
 
 # --- Reservations -----------------------------------------------------------------------------------
@@ -207,7 +164,7 @@ def _label(offering: Offering, key: str) -> str:
 # --- What is bought ---------------------------------------------------------------------------------
 
 
-def _bought(picks: list[Pick], wanted: Wanted) -> Choice | None:
+def _bought(picks: list[Pick], wanted: ClaimNeeds) -> Choice | None:
     if not any(r.min_values for r in wanted.requirements):
         picks = _without_dear_spot(_without_exotic(picks))
     spot = [pick for pick in picks if pick.offering.capacity_type == names.SPOT]

@@ -6,6 +6,7 @@ is the same call; a machine that an earlier call launched is taken by a claim it
 launched.
 """
 
+import dataclasses
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -18,13 +19,14 @@ from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import fleets, templates, type_labels
-from holdfast.cloud.aws.choice import Wanted
+from holdfast.cloud.aws import fleets, type_labels
 from holdfast.cloud.aws.instances import Machine
-from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.instances import InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.ports import LaunchRequest
+from holdfast.state import claims
 
 CLIENT_TOKEN_MAX: Final = 64
 OF_MACHINES: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
@@ -43,13 +45,8 @@ class Member:
     node_class: EC2NodeClass
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(
-            requirements=templates.claim_requirements(self.claim),
-            requests=templates.claim_requests(self.claim),
-            reservation_id=self.request.reservation_id,
-            zone=self.claim.metadata.annotations.get(names.PREFERRED_ZONE),
-        )
+    def wanted(self) -> ClaimNeeds:
+        return dataclasses.replace(claims.needs(self.claim), reservation_id=self.request.reservation_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +110,12 @@ def _suits(one: Member, machine: Machine) -> bool:
     if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
         return False
     reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
-    wanted = templates.claim_requirements(one.claim)
+    needs = ClaimNeeds(
+        requirements=claims.wanted(one.claim)
+    )  # whether its pods fit was asked before the launch
     return any(
         (o.zone, o.capacity_type, o.reservation_id) == (instance.zone, instance.capacity_type, reserved)
-        and wanted.compatible(o.requirements, WELL_KNOWN_LABELS)
+        and needs.suits(known, o, CLOUD_LABELS)
         for o in known.offerings
     )
 

@@ -36,13 +36,14 @@ from holdfast.cloud.aws import (
 )
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
-from holdfast.cloud.aws.choice import Choice, Wanted
+from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.fleets import Answer, Launched, Order
 from holdfast.cloud.aws.labels import one_of
 from holdfast.cloud.aws.launch_groups import Group, Member
 from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.template_store import TemplateStore
 from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.instances import Instance
 from holdfast.model.reservations import launches_into
 from holdfast.ports import LaunchRequest, ReservationCounts
@@ -67,7 +68,7 @@ class _Launch:
     group: Group
     owned: Collection[str]
     left: list[Member]
-    wanted: Wanted
+    wanted: ClaimNeeds
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()  # what the last answer called full
@@ -291,7 +292,7 @@ class Launcher:
             await self._clock.sleep(pause_s)
 
 
-def _only_reserved(wanted: Wanted) -> Wanted:
+def _only_reserved(wanted: ClaimNeeds) -> ClaimNeeds:
     reserved = wanted.requirements.add(one_of(names.CAPACITY_TYPE, names.RESERVED))
     return dataclasses.replace(wanted, requirements=reserved)
 

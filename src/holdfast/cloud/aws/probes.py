@@ -19,13 +19,14 @@ from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference
 from holdfast.cloud.aws import calls, choice, fleets, labels, template_data, templates
 from holdfast.cloud.aws.calls import Calls
-from holdfast.cloud.aws.choice import Choice, Wanted
+from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.class_checks import Problem
 from holdfast.cloud.aws.fleets import Order
 from holdfast.cloud.aws.sources import Answers
 from holdfast.cloud.aws.template_store import TemplateStore
 from holdfast.cloud.aws.templates import Surroundings, Template
 from holdfast.model import requirements
+from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType
 
 ALLOWED_TTL_S: Final = 1800.0
@@ -58,7 +59,9 @@ class Probes:
     async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
         types, around = await self._types(node_class), await self._around.now()
         for capacity_type in (names.ON_DEMAND, names.RESERVED):
-            wanted = Wanted(requirements=requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type)))
+            wanted = ClaimNeeds(
+                requirements=requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
+            )
             choose = functools.partial(choice.choose, types, wanted)
             try:
                 picked = await self._aws.executor.run(choose)

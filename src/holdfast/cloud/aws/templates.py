@@ -27,9 +27,8 @@ from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Expression
-from holdfast.model.resources import Resources
 from holdfast.model.taints import Effect, Taint
-from holdfast.state import nodepools
+from holdfast.state import claims, nodepools
 
 NAME_PREFIX: Final = "karpenter.k8s.aws/"
 ONLY: Final = "capacity-reservations-only"
@@ -98,7 +97,7 @@ def templates(
     problem = around.cluster.problem(families.of(node_class).name)
     if problem:
         raise errors.NotReady(problem.message)
-    requests = claim_requests(claim)
+    requests = claims.requests(claim)
     groups: dict[_Group, list[Pick]] = {}
     for pick in choice.picks:
         image_id = image(pick.instance_type, node_class.status.amis)
@@ -160,16 +159,8 @@ def direct_setting(node_class: EC2NodeClass) -> str | None:
 def tenancy(claim: NodeClaim, offering: Offering) -> str:
     """The default one, unless the claim or the reservation rules it out."""
     key = aws.INSTANCE_TENANCY
-    wanted = claim_requirements(claim).get(key).intersection(offering.requirements.get(key))
+    wanted = claims.wanted(claim).get(key).intersection(offering.requirements.get(key))
     return next((name for name in _TENANCIES if wanted.has(name)), _TENANCIES[0])
-
-
-def claim_requirements(claim: NodeClaim) -> requirements.Requirements:
-    return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
-
-
-def claim_requests(claim: NodeClaim) -> Resources:
-    return resources.parse(claim.spec.resources.requests) if claim.spec.resources else resources.NOTHING
 
 
 def _template(
@@ -248,7 +239,7 @@ def _direct(direct: CapacityReservationSpec) -> dict[str, Any]:
 
 
 def _wants_enclave(claim: NodeClaim) -> bool:
-    return claim_requirements(claim).get(type_labels.NITRO_SANDBOX).values == {"true"}
+    return claims.wanted(claim).get(type_labels.NITRO_SANDBOX).values == {"true"}
 
 
 def _placement(tenancy: str, node_class: EC2NodeClass) -> dict[str, str]:

@@ -217,14 +217,8 @@ class _Suitable:
 
 def _suitable(claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     """By name: prices change, and a call that is made again has to be the same call."""
-    wanted, needs = claims.wanted(claim), claims.requests(claim)
-    allowed = wanted.get(names.INSTANCE_TYPE)
-    found = [
-        one
-        for one in known
-        if allowed.has(one.name) and one.requirements.intersects(wanted) and needs.fits(one.allocatable)
-    ]
-    return tuple(sorted(found, key=lambda one: one.name))
+    needs = claims.needs(claim)
+    return tuple(sorted(filter(needs.suits_type, known), key=lambda one: one.name))
 
 
 def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
