@@ -70,14 +70,12 @@ def block(**fields: Any) -> CapacityReservation:
     ("minutes_left", "phase"), [(41, Open), (40, Draining), (31, Draining), (30, Reclaiming), (1, Reclaiming)]
 )
 def test_a_capacity_block_drains_40_minutes_before_its_end(minutes_left: int, phase: type) -> None:
-    assert isinstance(window(reservations.to_model(block()), END - minutes_left * MINUTE), phase)
+    assert isinstance(window(block().model, END - minutes_left * MINUTE), phase)
 
 
 @pytest.mark.parametrize(("minutes_left", "phase"), [(71, Open), (70, Draining), (60, Reclaiming)])
 def test_ultraservers_are_drained_and_reclaimed_half_an_hour_earlier(minutes_left: int, phase: type) -> None:
-    assert isinstance(
-        window(reservations.to_model(block(ultraserver=True)), END - minutes_left * MINUTE), phase
-    )
+    assert isinstance(window(block(ultraserver=True).model, END - minutes_left * MINUTE), phase)
 
 
 def test_a_reservation_changes_when_it_starts_and_when_its_drain_begins() -> None:
@@ -89,7 +87,7 @@ def test_a_reservation_changes_when_it_starts_and_when_its_drain_begins() -> Non
 
 
 def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
-    ordinary = reservations.to_model(reservation(end_s=END))
+    ordinary = reservation(end_s=END).model
     assert launches_into(ordinary, END - 1)
     assert not launches_into(ordinary, END)
 
@@ -107,21 +105,21 @@ def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
     ],
 )
 def test_ec2s_states_are_three_to_core(word: str, state: State) -> None:
-    assert reservations.to_model(reservation(state=word)).state is state
+    assert reservation(state=word).model.state is state
 
 
 def test_on_a_tie_a_capacity_block_comes_first() -> None:
-    ordinary, of_block = (reservations.to_model(r) for r in (reservation(end_s=1), block()))
+    ordinary, of_block = (r.model for r in (reservation(end_s=1), block()))
     assert sorted([ordinary, of_block], key=preference) == [of_block, ordinary]
 
 
 def test_a_count_that_lags_behind_a_smaller_total_is_cut() -> None:
-    assert reservations.to_model(reservation(total=1, available=3)).available == 1
+    assert reservation(total=1, available=3).model.available == 1
 
 
 def test_a_shared_reservations_zone_is_named_as_this_account_names_it() -> None:
     theirs = reservation("cr-1", zone="us-west-2a", zone_id="usw2-az1", owner="444455556666")
     far = reservation("cr-2", zone="us-west-2d", zone_id="usw2-az4")
     silent = reservation("cr-3")
-    ours = reservations.in_our_words((theirs, far, silent), {"usw2-az1": "us-west-2b"})
+    ours = reservations.localized((theirs, far, silent), {"usw2-az1": "us-west-2b"}, 0)
     assert [one.zone for one in ours] == ["us-west-2b", "us-west-2d", "us-west-2a"]

@@ -167,9 +167,8 @@ def _makings(
         tuple(listed if spot is None else spot.get((info.name, zone)) for zone in zones),
         exhausted,
         tuple(
-            _Slots(model, one.tenancy, one.id not in closed and launches_into(model, now_s))
+            _Slots(one.model, one.tenancy, one.id not in closed and launches_into(one.model, now_s))
             for one in reserved
-            for model in (reservations.to_model(one),)
         ),
         supply.learned.get(info.name),
     )

@@ -86,6 +86,7 @@ class Discovery:
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
+        self._converted: tuple[Reading, object, int, tuple[CapacityReservation, ...]] | None = None
         self._reservations = self._source(
             "reservations", self._read_reservations, reservation_reading.PERIOD_S
         )
@@ -113,7 +114,6 @@ class Discovery:
             reservations=self._visible_to,
             kubernetes=setup.kubernetes,
             clock=clock,
-            ec2_clock=aws.ec2_clock,
             recorder=recorder,
             reserved_capacity=setup.settings.reserved_capacity,
             identity=setup.identity,
@@ -143,7 +143,7 @@ class Discovery:
         seen, supply = await self._listed(node_class), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
-            now_s = self._aws.ec2_clock.now_s()
+            now_s = self._clock.now_s()
             # Claims of one plan ask one after the other, and time alone changes only what reservations offer.
             asked = (supply, node_class, seen, now_s if seen else 0)
             if built.asked != asked:
@@ -265,7 +265,7 @@ class Discovery:
         if not listed or node_class.metadata.name not in self._selecting:
             return ()
         reading = await self._first_reading(node_class)
-        return [one for one in self._named(reading) if one.id in listed] if reading is not None else ()
+        return [one for one in self._localized(reading) if one.id in listed] if reading is not None else ()
 
     async def _first_reading(self, node_class: EC2NodeClass) -> Reading | None:
         """After a start the first counts are waited for, since a slot that is taken must not be planned for; but not
@@ -288,7 +288,7 @@ class Discovery:
         reading = await self._newest()
         if reading.without(ids):
             reading = await self._reservations.read()
-        return self._named(reading)
+        return self._localized(reading)
 
     async def _newest(self, max_age_s: float | None = None) -> Reading:
         """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
@@ -300,13 +300,16 @@ class Discovery:
             return reading
         return await self._reservations.fresh(now_s - turned_s)
 
-    def _named(self, reading: Reading) -> tuple[CapacityReservation, ...]:
-        return reservations.in_our_words(reading.reservations, network.zone_names(self._subnets.last or ()))
+    def _localized(self, reading: Reading) -> tuple[CapacityReservation, ...]:
+        """The reservations of a reading, converted once: status, catalog and counts all use these."""
+        zones, ahead_s = self._subnets.last or (), self._aws.ec2_clock.ahead_s
+        if self._converted is None or self._converted[:3] != (reading, zones, ahead_s):
+            found = reservations.localized(reading.reservations, network.zone_names(zones), ahead_s)
+            self._converted = reading, zones, ahead_s, found
+        return self._converted[3]
 
     def _counts(self, reading: Reading) -> ReservationCounts:
-        ahead_s = self._aws.ec2_clock.ahead_s
-        models = tuple(reservations.to_model(one, ahead_s) for one in self._named(reading))
-        return ReservationCounts(models, reading.read_began_s)
+        return ReservationCounts(tuple(one.model for one in self._localized(reading)), reading.read_began_s)
 
     async def _read_reservations(self) -> Reading:
         began_s = self._clock.monotonic_s()

@@ -1,7 +1,7 @@
 """EC2's time, by the `Date` headers of its answers. It is compared with EC2's dates and with nothing else.
 
 Held by `Calls`. The rules: the ages of Kubernetes objects never depend on it (docs/adr/0036); within this package a
-date of EC2 is compared with `now_s()`, and whatever passes the Cloud port is in the program's time (`to_program_s`).
+date of EC2 is compared with `now_s()`, and whatever passes the Cloud port is in the program's time (`to_program_s`, `CapacityReservation.model`).
 """
 
 from typing import Final

@@ -62,7 +62,7 @@ def found(
             upcoming.append(one)
         else:
             active.append(one)
-            free += reservations.to_model(one).available
+            free += one.model.available
             if zones is not None and one.zone not in zones:
                 problems.append(f"{one.id} cannot be used yet: the class has no subnet in {one.zone}")
     return Found(
@@ -116,23 +116,21 @@ def _misfit(one: CapacityReservation, node_class: EC2NodeClass, placement_group:
 
 
 def _over(one: CapacityReservation, now_s: int) -> str:
-    model = reservations.to_model(one)
-    if model.state is State.GONE:
+    if one.model.state is State.GONE:
         return f"it is {one.state}"
-    if isinstance(window(model, now_s), Ended):
+    if isinstance(window(one.model, now_s), Ended):
         return f"it ended at {times.text(one.end_s or 0)}"
-    if model.state is State.PENDING and one.start_s is None:
+    if one.model.state is State.PENDING and one.start_s is None:
         return f"it is {one.state}"
     return ""
 
 
 def _upcoming(one: CapacityReservation, now_s: int) -> bool:
-    model = reservations.to_model(one)
-    return model.state is State.PENDING or (one.start_s is not None and one.start_s > now_s)
+    return one.model.state is State.PENDING or (one.model.start_s is not None and one.model.start_s > now_s)
 
 
 def _entry(one: CapacityReservation, now_s: int) -> wire.CapacityReservation:
-    reclaiming = isinstance(window(reservations.to_model(one), now_s), Reclaiming)
+    reclaiming = isinstance(window(one.model, now_s), Reclaiming)
     return wire.CapacityReservation(
         id=one.id,
         availability_zone=one.zone,

@@ -5,6 +5,7 @@ end, and that a capacity block comes before an ordinary reservation on a tie, ar
 values; a reservation that two terms select is selected once.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -53,9 +54,11 @@ STATES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CapacityReservation:
-    """What DescribeCapacityReservations says of one, as far as anything here depends on it."""
+    """What DescribeCapacityReservations reports of one, as far as anything here depends on it. Its dates are EC2's.
+
+    Not slotted: the model is computed once and kept."""
 
     id: str
     instance_type: str
@@ -77,32 +80,33 @@ class CapacityReservation:
     placement_group: str = ""  # the name of the group it was made in
     outpost: bool = False
     launchable: bool = True  # EC2 says so of UltraServers that are whole
+    ec2_ahead_s: int = 0  # what EC2's clock was ahead of the program's by, when this was read
+
+    @functools.cached_property
+    def model(self) -> Reservation:
+        """The reservation for every decision: its dates are in the program's time."""
+        lead = lead_times(self)
+        return Reservation(
+            id=self.id,
+            kind=self.kind,
+            instance_type=self.instance_type,
+            zone=self.zone,
+            owner=self.owner,
+            total=self.total,
+            available=min(self.available, self.total),  # EC2 may lag when it shrinks
+            state=STATES.get(self.state, State.PENDING),
+            interruptible=self.interruptible,
+            tie_rank=TIE_RANKS.get(self.kind, len(TIE_RANKS)),
+            start_s=None if self.start_s is None else self.start_s - self.ec2_ahead_s,
+            end_s=None if self.end_s is None else self.end_s - self.ec2_ahead_s,
+            drain_lead_s=lead.drain_s,
+            reclaim_lead_s=lead.reclaim_s,
+            state_name=self.state,
+        )
 
     @property
     def traits(self) -> Traits:
         return Traits(self.id, self.owner, self.match_criteria, dict(self.tags))
-
-
-def to_model(reservation: CapacityReservation, ec2_ahead_s: int = 0) -> Reservation:
-    """What core is told of it. Its dates are EC2's, or the program's where EC2's clock is that far ahead of it."""
-    lead = lead_times(reservation)
-    return Reservation(
-        id=reservation.id,
-        kind=reservation.kind,
-        instance_type=reservation.instance_type,
-        zone=reservation.zone,
-        owner=reservation.owner,
-        total=reservation.total,
-        available=min(reservation.available, reservation.total),  # EC2 may lag when it shrinks
-        state=STATES.get(reservation.state, State.PENDING),
-        interruptible=reservation.interruptible,
-        tie_rank=TIE_RANKS.get(reservation.kind, len(TIE_RANKS)),
-        start_s=None if reservation.start_s is None else reservation.start_s - ec2_ahead_s,
-        end_s=None if reservation.end_s is None else reservation.end_s - ec2_ahead_s,
-        drain_lead_s=lead.drain_s,
-        reclaim_lead_s=lead.reclaim_s,
-        state_name=reservation.state,
-    )
 
 
 def lead_times(reservation: CapacityReservation) -> LeadTimes:
@@ -126,12 +130,13 @@ def selected(
     return tuple(by_id[reservation_id] for reservation_id in sorted(by_id))
 
 
-def in_our_words(
-    reservations: Iterable[CapacityReservation], zone_names: Mapping[str, str]
+def localized(
+    reservations: Iterable[CapacityReservation], zone_names: Mapping[str, str], ec2_ahead_s: int
 ) -> tuple[CapacityReservation, ...]:
-    """With each zone by the name that this account has for it: of a shared reservation EC2 may say the owner's.
-    Names differ between accounts, ids do not; a zone whose id nobody here knows keeps its name."""
+    """With each zone by the name that this account has for it, and with how far EC2's clock is ahead. Of a shared
+    reservation EC2 may report the owner's name of the zone: names differ between accounts, ids do not. A zone whose id is
+    not known here keeps its name."""
     return tuple(
-        replace(one, zone=zone_names.get(one.zone_id or "", one.zone)) if one.zone_id else one
+        replace(one, zone=zone_names.get(one.zone_id or "", one.zone), ec2_ahead_s=ec2_ahead_s)
         for one in reservations
     )

@@ -23,7 +23,6 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
 from holdfast.cloud.aws import class_checks, families, network, reservation_status
 from holdfast.cloud.aws.class_checks import Problem
-from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.identity import Identity
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.network import SecurityGroup, Subnet
@@ -74,7 +73,6 @@ class Parts:
     reservations: Callable[[EC2NodeClass], Awaitable[Sequence[CapacityReservation]]]
     kubernetes: Callable[[], str]
     clock: ports.Clock
-    ec2_clock: Ec2Clock
     recorder: ports.Recorder
     reserved_capacity: bool = True
     identity: Identity | None = None
@@ -157,7 +155,7 @@ class _Resolving:
             await self._parts.reservations(self._class),
             zones=zones,
             placement_group=await self._group_name(),
-            now_s=self._parts.ec2_clock.now_s(),
+            now_s=self._parts.clock.now_s(),
         )
         self._slots(found)
         fields = {
