@@ -12,7 +12,7 @@ from holdfast.core.disruption.commands import Action, Code, Command, Decision, M
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Drifted, MixedPools, NodeFacts, Reason, Settings, World
 from holdfast.core.disruption.rolling import Rolling
-from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.simulation import Simulator
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, NodeView

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.disruption import simulation
 from holdfast.core.disruption.inputs import Settings, World
-from holdfast.core.disruption.simulator import Answer, Simulator
+from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve

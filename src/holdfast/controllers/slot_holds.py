@@ -27,7 +27,7 @@ from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Replacement
 from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.rolling import Rolling
-from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.simulation import Simulator
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import disruption_world

@@ -9,17 +9,16 @@ import functools
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidating, consolidation, emptiness, simulation
+from holdfast.core.disruption import budgets, consolidation, emptiness, targets
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, Purse
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Code, Command, Decision, Kept, Memo, Memory, Method, Why, Whys
-from holdfast.core.disruption.consolidating import Consolidating
-from holdfast.core.disruption.consolidation import Recently
+from holdfast.core.disruption.consolidation import Consolidating, Recently
 from holdfast.core.disruption.inputs import Reason, Settings, World
 from holdfast.core.disruption.repair import Repair, Treatment
 from holdfast.core.disruption.rolling import Rolling
-from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
@@ -91,11 +90,11 @@ class _Pass:
         command, some = None, c.within(found, Purse(allowed))
         these, memo = frozenset(one.name for one in some), self._memo(Method.MULTI_NODE)
         if not memo.done or memo.tried != these:  # time or a budget may let others in
-            command = consolidating.together(c, some)
+            command = consolidation.together(c, some)
             self._remember(Method.MULTI_NODE, these, done=command is None)
         if command is None:
             tried = self._memo(Method.SINGLE_NODE).tried
-            command, tried, unreached = consolidating.one_by_one(
+            command, tried, unreached = consolidation.one_by_one(
                 c, found, Purse(allowed), tried, self.memory.unreached
             )
             self._remember(Method.SINGLE_NODE, tried, done=False)
@@ -149,4 +148,4 @@ class _Pass:
         snapshot = self.world.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())
-        return self.world.changed, *free, *sorted(simulation.unsettled(snapshot))
+        return self.world.changed, *free, *sorted(targets.unsettled(snapshot))

@@ -15,7 +15,7 @@ from holdfast.core.disruption.budgets import Purse
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
 from holdfast.core.disruption.inputs import MixedPools, Reason, Settings
-from holdfast.core.disruption.simulator import Answer, Question, Simulator
+from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import displaced
 from holdfast.model import wording

@@ -12,7 +12,7 @@ from typing import Final
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.inputs import ReleaseSlots, Settings
-from holdfast.core.disruption.simulator import Answer, Question, Simulator
+from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 
 _NOT_WAITED_FOR: Final = Why(Code.NOT_CHEAPER, "its slot is paid for, and no pending pod waits for that slot")

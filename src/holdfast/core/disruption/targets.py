@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.disruption import simulation
 from holdfast.core.scheduling.axes import bounded
 from holdfast.model.pods import PodShape, PodTerm, PodView
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
@@ -32,7 +31,7 @@ class Targets:
 
     def __init__(self, snapshot: Snapshot, avoided: AbstractSet[str] = frozenset()) -> None:
         there = [node for node in snapshot.nodes if not node.deleting]
-        fresh = simulation.unsettled(snapshot) | avoided
+        fresh = unsettled(snapshot) | avoided
         self._nodes = sorted(there, key=lambda node: (node.name in fresh, *_order(node)))
         self._free: dict[str, NDArray[np.int64]] = {}
         self._size: dict[str, NDArray[np.int64]] = {}
@@ -204,3 +203,15 @@ def _suits(node: NodeView, shape: PodShape) -> bool:
 
 def _nameless(wanted: Requirements) -> Requirements:
     return wanted.without((names.HOSTNAME,))
+
+
+def unsettled(snapshot: Snapshot) -> set[str]:
+    """Nodes on which pods came or went so recently that their pool does not consolidate them yet."""
+    after_s = {pool.name: pool.consolidate_after_s for pool in snapshot.node_pools}
+    return {
+        node.name
+        for node in snapshot.nodes
+        if node.last_pod_event_s is not None
+        and (window_s := after_s.get(node.node_pool or "")) is not None
+        and snapshot.taken_s < node.last_pod_event_s + window_s
+    }

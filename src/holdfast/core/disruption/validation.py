@@ -15,7 +15,7 @@ from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method
 from holdfast.core.disruption.consolidation import Judge, Recently
 from holdfast.core.disruption.inputs import Settings, World
-from holdfast.core.disruption.simulator import Simulator
+from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
