@@ -53,7 +53,7 @@ GROUPS: Final = {
     "launch": (
         "controllers/nodeclaim/garbage.py",
         "controllers/nodeclaim/launch.py",
-        "controllers/nodeclaim/launching.py",
+        "controllers/nodeclaim/launch_batch.py",
         "cloud/aws/choice.py",
         "model/claim_needs.py",
         "cloud/aws/launch_groups.py",

@@ -36,7 +36,7 @@ from holdfast.sim.aws import eks, iam, sqs, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster import Cluster
-from holdfast.sim.cluster.kubelets import Joined
+from holdfast.sim.cluster.kubelet_starter import Joined
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, entities, faults
 from holdfast.sim.ec2 import setup as ec2_setup

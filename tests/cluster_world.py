@@ -26,7 +26,7 @@ from holdfast.sim.api.transport import InProcess
 from holdfast.sim.aws import endpoint
 from holdfast.sim.cluster import Cluster, pods
 from holdfast.sim.cluster.kinds import Deployment, Node, Pod
-from holdfast.sim.cluster.kubelets import Joined
+from holdfast.sim.cluster.kubelet_starter import Joined
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.service import Ec2

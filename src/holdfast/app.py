@@ -39,7 +39,7 @@ from holdfast.controllers.nodeclaim.consistency import Consistency
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
-from holdfast.controllers.nodeclaim.launching import Launching
+from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
 from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
 from holdfast.controllers.nodeclaim.missing_node import MissingNode
@@ -373,7 +373,7 @@ class App:
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:
         doors, caches = self.doors, self.caches
         nodes = caches.of(Node).index(indexes.by_machine)
-        launching = Launching(doors=doors, caches=caches)
+        launching = LaunchBatcher(doors=doors, caches=caches)
         return Lifecycle(
             live=self.live,
             caches=caches,

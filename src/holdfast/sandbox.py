@@ -36,7 +36,7 @@ from holdfast.sim.aws.fronts import http as aws_http
 from holdfast.sim.cloud import Cloud
 from holdfast.sim.cloud_setup import CloudSetup, access_key
 from holdfast.sim.cluster import Cluster
-from holdfast.sim.cluster.kubelets import Joined
+from holdfast.sim.cluster.kubelet_starter import Joined
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.processes import Processes
 

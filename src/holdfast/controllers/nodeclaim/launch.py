@@ -18,7 +18,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
-from holdfast.controllers.nodeclaim.launching import Launching
+from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.stage import End, Wait
 from holdfast.core.disruption import holds
 from holdfast.model import resources
@@ -52,7 +52,7 @@ class _Failures:
 
 
 class Launch:
-    def __init__(self, *, live: Live, launching: Launching, doors: Doors) -> None:
+    def __init__(self, *, live: Live, launching: LaunchBatcher, doors: Doors) -> None:
         self._live = live
         self._launching = launching
         self._cloud = doors.cloud

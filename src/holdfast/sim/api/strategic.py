@@ -1,6 +1,6 @@
 """Strategic merge patches: merge patches that know how the lists of built-in kinds are merged.
 
-Called by `patching`. A list with a merge key is merged item by item, one with the strategy `merge` alone is a set, any
+Called by `patch_requests`. A list with a merge key is merged item by item, one with the strategy `merge` alone is a set, any
 other is replaced whole. Directives: `$patch: delete|replace|merge`, `$deleteFromPrimitiveList/x`,
 `$setElementOrder/x`, `$retainKeys`.
 """

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from holdfast import names
 from holdfast.ports import Ids
-from holdfast.sim.api import answers, disruption, jsonpath, patching, status
+from holdfast.sim.api import answers, disruption, jsonpath, patch_requests, status
 from holdfast.sim.api.bodies import Reader
 from holdfast.sim.api.front import Response
 from holdfast.sim.api.managed import Writer
@@ -67,7 +67,7 @@ class Subresources:
         reader = Reader(call.request)
         before = _scale_of(call.resource, stored)
         if call.verb == "patch":
-            scales = patching.scale_change(call, reader)
+            scales = patch_requests.scale_change(call, reader)
             wanted = scales(before)
         else:
             wanted = reader.of_kind(reader.plain(), _SCALE)

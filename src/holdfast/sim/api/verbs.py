@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.ports import Clock
-from holdfast.sim.api import answers, listing, patching, reading, shapes, status, watching
+from holdfast.sim.api import answers, listing, patch_requests, reading, shapes, status, watching
 from holdfast.sim.api.bodies import Reader
 from holdfast.sim.api.deletion import Options
 from holdfast.sim.api.front import Request, Response
@@ -63,7 +63,7 @@ class Verbs:
 
     def write(self, call: Call, operation: str = "Update") -> Write:
         """How this call writes, to the resource its objects are stored as."""
-        return Write(self._stored_as(call.resource), patching.manager_of(call, operation), call.dry_run)
+        return Write(self._stored_as(call.resource), patch_requests.manager_of(call, operation), call.dry_run)
 
     def _stored_as(self, resource: Resource) -> Resource:
         return self._registry.resources.of_bucket(resource.bucket) if resource.view else resource
@@ -97,17 +97,17 @@ class Verbs:
     def _patch(self, call: Call) -> Response:
         answers.form_of(call.request)
         reader = Reader(call.request)
-        if reader.media_type == patching.APPLY:
+        if reader.media_type == patch_requests.APPLY:
             return self._apply(call, reader)
-        change = self._on_stored(call.resource, patching.change_of(call, reader))
+        change = self._on_stored(call.resource, patch_requests.change_of(call, reader))
         stored = self._registry.update(self.write(call), call.key, change)
         return answers.one(call, stored, 200, reader.warnings)
 
     def _apply(self, call: Call, reader: Reader) -> Response:
-        config = patching.applied(call, reader)
+        config = patch_requests.applied(call, reader)
         write = self.write(call, "Apply")
         change = self._on_stored(
-            call.resource, patching.apply(call, config, write.writer, self._registry.time())
+            call.resource, patch_requests.apply(call, config, write.writer, self._registry.time())
         )
         if self._registry.store.get(call.resource.bucket, call.key) is None:
             if call.subresource or (

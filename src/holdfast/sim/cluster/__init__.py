@@ -21,7 +21,7 @@ from holdfast.sim.cluster.daemonsets import DaemonSets
 from holdfast.sim.cluster.deployments import Deployments
 from holdfast.sim.cluster.engine import Engine, run_together
 from holdfast.sim.cluster.jobs import Jobs
-from holdfast.sim.cluster.kubelets import Joined, Kubelets
+from holdfast.sim.cluster.kubelet_starter import Joined, KubeletStarter
 from holdfast.sim.cluster.node_life import NodeLife
 from holdfast.sim.cluster.pod_life import PodLife
 from holdfast.sim.cluster.replicas import ReplicaSets
@@ -54,7 +54,7 @@ class Cluster:
     ) -> None:
         times = timings or Timings()
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
-        self.kubelets = Kubelets(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
+        self.kubelets = KubeletStarter(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
         zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
         machines = [PodLife(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
         self._programs: list[Program] = [self.kubelets, *machines]

@@ -1,4 +1,4 @@
-"""One kubelet: from the start of an instance to its last heartbeat. Called by `kubelets`, a task each.
+"""One kubelet: from the start of an instance to its last heartbeat. Called by `kubelet_starter`, a task each.
 
 It knows its instance, its instance type and its user data, never a NodeClaim. It registers a Node once, reports it
 ready, renews its Lease, and does not make the Node again when somebody deletes it, as the real one does not.

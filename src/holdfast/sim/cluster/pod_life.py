@@ -10,12 +10,12 @@ from holdfast.sim.cluster import kinds, pods, timings
 from holdfast.sim.cluster.engine import Engine, Worker
 from holdfast.sim.cluster.kinds import Job, Json, Pod
 from holdfast.sim.cluster.kubelet import Kubelet
-from holdfast.sim.cluster.kubelets import Kubelets
+from holdfast.sim.cluster.kubelet_starter import KubeletStarter
 from holdfast.sim.cluster.timings import Timings
 
 
 class PodLife:
-    def __init__(self, engine: Engine, kubelets: Kubelets, times: Timings) -> None:
+    def __init__(self, engine: Engine, kubelets: KubeletStarter, times: Timings) -> None:
         self._engine = engine
         self._kubelets = kubelets
         self._timings = times

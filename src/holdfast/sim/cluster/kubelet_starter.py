@@ -53,7 +53,7 @@ class Running:
     boots: int
 
 
-class Kubelets:
+class KubeletStarter:
     def __init__(self, *, engine: Engine, cloud: Ec2, timings: Timings, cluster: Joined) -> None:
         self._engine = engine
         self._cloud = cloud

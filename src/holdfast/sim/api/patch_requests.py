@@ -6,7 +6,7 @@ Called by `verbs` and `subresources`. The four types: JSON, merge, strategic (bu
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.sim.api import bodies, managed, patches, reading, status, strategic
+from holdfast.sim.api import bodies, json_patches, managed, reading, status, strategic
 from holdfast.sim.api.bodies import Reader
 from holdfast.sim.api.managed import Writer
 from holdfast.sim.api.registry import owned_by
@@ -54,9 +54,9 @@ def change_of(call: Call, reader: Reader) -> Change:
 
 def _patched(old: Json, media: str, patch: Any, resource: Resource) -> Any:
     if media == JSON:
-        return patches.json_patch(old, patch)
+        return json_patches.json_patch(old, patch)
     if media == MERGE:
-        return patches.merge(old, patch)
+        return json_patches.merge(old, patch)
     return strategic.merge(old, patch, resource.shape)
 
 
@@ -68,10 +68,10 @@ def scale_change(call: Call, reader: Reader) -> Change:
 
     def change(old: Json) -> Json:
         if reader.media_type == JSON:
-            changed = patches.json_patch(old, patch)
+            changed = json_patches.json_patch(old, patch)
         else:
             _check_object(patch)
-            changed = patches.merge(old, patch)
+            changed = json_patches.merge(old, patch)
         return reader.of_kind(changed, ("autoscaling", "v1", "Scale"))
 
     return change

@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) and merge patches (RFC 7386).
 
-Called by `patching`. Values are plain JSON; what is given is never changed, what is answered may share parts of it.
+Called by `patch_requests`. Values are plain JSON; what is given is never changed, what is answered may share parts of it.
 """
 
 import copy

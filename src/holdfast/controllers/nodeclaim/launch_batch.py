@@ -27,7 +27,7 @@ class _Asked:
     answer: "asyncio.Future[tuple[NodeClaim, Instance | Exception]]"
 
 
-class Launching:
+class LaunchBatcher:
     def __init__(self, *, doors: Doors, caches: Caches) -> None:
         self._cloud = doors.cloud
         self._kube = doors.kube
