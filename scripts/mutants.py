@@ -23,7 +23,7 @@ from mutantlib.mutations import Mutation, mutations
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CACHE: Final = ROOT / ".cache/mutants"
-_TIMEOUT_S: Final = 120
+_TIMEOUT_S: Final = 240
 _TIMEOUT: Final = "timeout"
 _FIRST: Final = 10  # tests that run first: most mutants are noticed by these
 

@@ -8,6 +8,7 @@ quick ones, then those that execute most of the module; together they take at mo
 import ast
 import functools
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -64,9 +65,9 @@ NOT_USED: Final = tuple(
     )
 )
 _FILE_LIMIT_S: Final = 900
-_TESTS_MAX: Final = 100  # for one mutant
-_QUICK: Final = 20  # of these; then those that execute most of the module
-_BUDGET_S: Final = 40.0
+_TESTS_MAX: Final = 150  # for one mutant
+_QUICK: Final = 20  # of these at least, and all that import the module; then those that execute most of it
+_BUDGET_S: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,13 @@ class Executions:
         near = [one for one in self._all if module in one.lines]
         found = [one for one in near if one.lines[module] & wanted] or near  # defaults: executed at import
         found.sort(key=lambda one: (not self._names(one.test, module), one.took_s))
-        most_of_it = sorted(found[_QUICK:], key=lambda one: (-len(one.lines[module]), one.took_s))
+        quick = max(_QUICK, sum(self._names(one.test, module) for one in found))
+        most_of_it = _from_each_file(
+            sorted(found[quick:], key=lambda one: (-len(one.lines[module]), one.took_s))
+        )
         chosen: list[str] = []
         budget_s = _BUDGET_S
-        for one in (*found[:_QUICK], *most_of_it)[:_TESTS_MAX]:
+        for one in (*found[:quick], *most_of_it)[:_TESTS_MAX]:
             budget_s -= one.took_s
             if budget_s < 0 and chosen:
                 break
@@ -146,6 +150,14 @@ class Executions:
     def _names(self, test: str, module: str) -> bool:
         dotted = "holdfast." + module.removesuffix(".py").replace("/", ".")
         return dotted in self._imports[test.partition("::")[0]]
+
+
+def _from_each_file(found: Iterable[Execution]) -> list[Execution]:
+    """The first of each test file, then the second of each, and so on: tests of one file notice much the same."""
+    by_file: dict[str, list[Execution]] = {}
+    for one in found:
+        by_file.setdefault(one.test.partition("::")[0], []).append(one)
+    return [one for some in itertools.zip_longest(*by_file.values()) for one in some if one is not None]
 
 
 def _all_cases(test: str) -> str:

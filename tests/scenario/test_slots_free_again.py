@@ -103,7 +103,9 @@ def test_provisioning_is_triggered_once_for_each_slot_that_becomes_free() -> Non
         async def after(seconds: float) -> int:
             """How often it was triggered by then."""
             await world.sleep(seconds)
-            await watcher.reconcile(KEY)
+            before = len(triggered)
+            result = await watcher.reconcile(KEY)
+            assert bool(result.did) == (len(triggered) > before)
             return len(triggered)
 
         assert await after(0) == 0

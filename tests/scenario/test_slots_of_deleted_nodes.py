@@ -10,6 +10,7 @@ import pytest
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
+from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.core.disruption.inputs import MixedPools
 from holdfast.core.scheduling.request import Packing
@@ -49,14 +50,16 @@ async def delete_nodes(world: AppWorld) -> None:
         await world.kube.delete(node)
 
 
-async def until_replaced(world: AppWorld, slots: Reservation, nodes: int = 1) -> None:
-    """Until new nodes run in the slots; at no time does an instance run outside them."""
+async def until_replaced(
+    world: AppWorld, slots: Reservation, nodes: int = 1, running: int | None = None
+) -> None:
+    """Until so many new nodes run in the slots; at no time does an instance run outside them."""
     old = {machine.id for machine in world.machines if machine.state == "running"}
 
     async def replaced() -> bool:
         assert all(machine.reservation_id == slots.id for machine in world.machines)
         new = {machine.id for machine in world.machines if machine.state == "running"} - old
-        return len(new) == nodes == len(await world.running())
+        return len(new) == nodes and len(await world.running()) == (running or nodes)
 
     await world.until(replaced, within_s=400)
 
@@ -117,6 +120,34 @@ def test_several_nodes_that_are_deleted_at_once_are_each_replaced_in_their_slot(
         assert restarts(world, pods=3) == 3
 
     app_world.run(program)
+
+
+def test_nodes_that_are_deleted_one_after_the_other_are_each_replaced_in_their_slot() -> None:
+    async def program(world: AppWorld) -> None:
+        slots = await in_full_reservation(world, nodes=2)
+        first, second = await world.claims()
+        for claim in (first, second):
+            await world.kube.delete(claim)
+            await until_replaced(world, slots, nodes=1, running=2)
+            await world.sleep(130)
+        assert len(world.all_machines()) == 4
+        assert restarts(world, pods=2) == 2
+
+    app_world.run(program)
+
+
+def test_no_claim_is_written_for_a_node_pool_that_is_deleted_while_a_replacement_is_planned() -> None:
+    async def program(world: AppWorld) -> None:
+        await in_full_reservation(world)
+        before = len(world.claims_ever())
+        await delete_claims(world)
+        await world.sleep(1)  # the decision takes three seconds
+        await world.kube.delete(await world.kube.get(NodePool, "default"))
+        await world.sleep(300)
+        assert len(world.claims_ever()) == before
+        assert not world.machines
+
+    app_world.run(program, plans_take_s=3)
 
 
 @pytest.mark.parametrize("after_s", [0.2, 2, 20, 50])

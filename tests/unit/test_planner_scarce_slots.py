@@ -176,3 +176,19 @@ def test_a_pod_gets_a_slot_from_a_larger_one_without_loss_to_one_of_higher_prior
     waiting = one("anywhere", 1900) + one("urgent", 1800, 100, **zonal) + one("needy", 1700, **zonal)
     plan = solve(request(pools, waiting, kept, packing))
     assert slot_of(plan) == {"anywhere": None, "urgent": "cr-1", "needy": "cr-1"}
+
+
+@BOTH_PACKINGS
+def test_a_slot_that_another_node_could_leave_is_not_given_to_a_pod_too_large_for_it(
+    packing: Packing,
+) -> None:
+    sizes = {"m5.large": 2, "m5.xlarge": 4, "m5.4xlarge": 16}
+    kept = [reservation(f"cr-{name}", name) for name in sizes]
+    types = [instance_type(name, cpu, 4 * cpu, cpu / 20, kept) for name, cpu in sizes.items()]
+    reserved_only = pool("default", types, is_in(names.CAPACITY_TYPE, RESERVED))
+    first = (*one("largest", 15500, priority=10), *one("smallest", 1500, priority=10))
+    elsewhere = requirements.of(is_in(names.INSTANCE_TYPE, "m5.large", "m5.4xlarge"))
+    pending = (*first, *one("large", 1400, memory_mib=20 * 1024, node_selector=elsewhere))
+    plan = solve(request([reserved_only], pending, kept, packing))
+    assert slot_of(plan) == {"largest": "cr-m5.4xlarge", "smallest": "cr-m5.large"}
+    assert [one.pod for one in plan.unplaced] == [pending[2].uid]
