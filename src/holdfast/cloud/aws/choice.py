@@ -118,12 +118,10 @@ def choose(
 # --- Reservations -----------------------------------------------------------------------------------
 
 
-def market(offering: Offering) -> Market | None:
-    """None: a kind of reservation that nobody knows how to launch into."""
-    if offering.capacity_type != names.RESERVED:
-        return Market.SPOT if offering.capacity_type == names.SPOT else Market.ON_DEMAND
-    kind = _label(offering, aws.CAPACITY_RESERVATION_TYPE)
-    return _RESERVED_MARKETS.get((kind, _label(offering, aws.CAPACITY_RESERVATION_INTERRUPTIBLE)))
+def market(reserved: Offering) -> Market | None:
+    """Of a reserved offering; None: a kind of reservation that nothing here knows how to launch into."""
+    kind = _label(reserved, aws.CAPACITY_RESERVATION_TYPE)
+    return _RESERVED_MARKETS.get((kind, _label(reserved, aws.CAPACITY_RESERVATION_INTERRUPTIBLE)))
 
 
 def _reserved(picks: Iterable[Pick]) -> Choice | None:
