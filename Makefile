@@ -38,43 +38,43 @@ test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
 
 fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
-	PYTHONPATH=tests $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
 	$(MAKE) fuzz-api
 
 oracle: $(STAMP) ## compare plans of small random cases with the best plans (N=5000 SEED=1)
-	PYTHONPATH=tests $(BIN)/python scripts/run_oracle.py --count $(or $(N),5000) --seed $(or $(SEED),1)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/run_oracle.py --count $(or $(N),5000) --seed $(or $(SEED),1)
 
 fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
-	PYTHONPATH=tests $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
 
 fuzz-hostile: $(STAMP) ## run the program among objects with hostile values (N=100 SEED=1)
-	PYTHONPATH=tests $(BIN)/python scripts/fuzz_hostile.py --count $(or $(N),100) --seed $(or $(SEED),1)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz_hostile.py --count $(or $(N),100) --seed $(or $(SEED),1)
 
 mutants: $(STAMP) ## change the meaning of single expressions and report what the tests notice (N=100 SEED=1 MODULE=ledger)
 	PYTHONPATH=scripts $(BIN)/python scripts/mutants.py --count $(or $(N),100) --seed $(or $(SEED),1) --module "$(MODULE)"
 
 sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
-	PYTHONPATH=tests $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
 
 faults: $(STAMP) ## inject faults between the real process and its endpoints (KIND=all SEED=1 TIME=1800 N=; docs/reliability.md)
-	PYTHONPATH=tests $(BIN)/python scripts/run_faults.py --kind $(or $(KIND),all) --seed $(or $(SEED),1) --time $(or $(TIME),1800) --count $(or $(N),0)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/run_faults.py --kind $(or $(KIND),all) --seed $(or $(SEED),1) --time $(or $(TIME),1800) --count $(or $(N),0)
 
 bench: $(STAMP) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_pods.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_state_live.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_planner.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_packing.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_disruption.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_kube.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_api.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_aws.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_idle.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_sim_aws.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/bench_app.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_state_pods.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_state_live.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_planner.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_packing.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_disruption.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_kube.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_api.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_aws.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_idle.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_aws.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_app.py
 
 bench-compare: $(STAMP) ## how much longer plans take than at another commit (BASE=HEAD~1; nine minutes)
-	PYTHONPATH=tests $(BIN)/python tests/bench/compare_planner.py --base $(or $(BASE),HEAD~1)
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/compare_planner.py --base $(or $(BASE),HEAD~1)
 
 demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)
@@ -83,18 +83,18 @@ peers: $(STAMP) ## build the real programs we are compared with (needs Go; minut
 	$(BIN)/python scripts/build_peers.py
 
 e2e: $(STAMP) ## the contract suite on a real kube-apiserver, Karpenter in our world, its scheduler beside ours (needs Go)
-	PYTHONPATH=tests $(BIN)/python scripts/e2e.py
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py
 
 bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs Go)
-	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_peer.py
+	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_peer.py
 
 bench-live: $(STAMP) ## two hundred nodes on a real control plane: seconds, processor time, memory (needs Go)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
-	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_live.py
+	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_live.py
 
 bench-story: $(STAMP) ## the same story with Holdfast and with Karpenter: restarts, cost, slots (needs Go; 20 minutes)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
-	PYTHONPATH=tests:scripts $(BIN)/python tests/bench/bench_story.py
+	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_story.py
 
 format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format

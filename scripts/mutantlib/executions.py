@@ -64,6 +64,7 @@ NOT_USED: Final = tuple(
         "weather",
     )
 )
+_IMPORTED_FROM: Final = ("src", "tests", "tests/support", "scripts")
 _FILE_LIMIT_S: Final = 900
 _TESTS_MAX: Final = 150  # for one mutant
 _QUICK: Final = 20  # of these at least, and all that import the module; then those that execute most of it
@@ -166,7 +167,7 @@ def _all_cases(test: str) -> str:
 
 
 def environment(copy: Path) -> dict[str, str]:
-    paths = (str(copy / folder) for folder in ("src", "tests", "scripts"))
+    paths = (str(copy / folder) for folder in _IMPORTED_FROM)
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
 
 
@@ -200,7 +201,7 @@ def _reaches(copy: Path, file: Path, modules: Iterable[str]) -> bool:
 
 @functools.cache
 def _file_of(copy: Path, name: str) -> Path | None:
-    paths = (copy / folder / (name.replace(".", "/") + ".py") for folder in ("src", "tests", "scripts"))
+    paths = (copy / folder / (name.replace(".", "/") + ".py") for folder in _IMPORTED_FROM)
     return next((path for path in paths if path.is_file()), None)
 
 

@@ -52,7 +52,7 @@ class Planner:
     """A process that plans with one version of the code."""
 
     def __init__(self, tree: Path) -> None:
-        paths = os.pathsep.join(str(tree / part) for part in ("src", "tests"))
+        paths = os.pathsep.join(str(tree / part) for part in ("src", "tests", "tests/support"))
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"import runpy; runpy.run_path({str(Path(__file__))!r})['answer']()"],
             env={**os.environ, "PYTHONPATH": paths},

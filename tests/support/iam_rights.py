@@ -10,7 +10,7 @@ from holdfast.sim.aws import policy
 from holdfast.sim.aws.policy import Access, Policy
 from holdfast.sim.ec2 import setup as ec2_setup
 
-FILE = Path(__file__).parents[1] / "deploy" / "iam-policy.json"
+FILE = Path(__file__).parents[2] / "deploy" / "iam-policy.json"
 VALUES = {
     "PARTITION": "aws",
     "REGION": aws_world.REGION,

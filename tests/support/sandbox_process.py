@@ -14,7 +14,7 @@ import botocore.session
 
 import fetch_kubectl
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/sandbox/two-slots.yaml"
 WITHIN_S = 60.0  # of a machine that is busy with much else
 
