@@ -25,7 +25,7 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-check: $(STAMP) ## lint, types, import contracts, house rules, tests that docs name, generated files
+check: $(STAMP) ## lint, types, import contracts, rules of the codebase, tests that docs name, generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
