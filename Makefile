@@ -13,9 +13,9 @@ TESTS ?= tests
 .PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test data generate lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
-setup: $(STAMP) ## make the virtual environment (done by every other target when needed)
+setup: $(STAMP) ## create the virtual environment (every other target does this when needed)
 
 $(STAMP):
 	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer; none of python3, python3.13, python3.12, python3.11 is. Set PYTHON=/path/to/python."; exit 3; }
@@ -47,13 +47,13 @@ oracle: $(STAMP) ## compare plans of small random cases with the best plans (N=5
 fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
 
-fuzz-hostile: $(STAMP) ## run the program among objects with hostile values (N=100 SEED=1)
+fuzz-hostile: $(STAMP) ## run the program with objects that have hostile values (N=100 SEED=1)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz_hostile.py --count $(or $(N),100) --seed $(or $(SEED),1)
 
 mutants: $(STAMP) ## change the meaning of single expressions and report what the tests notice (N=100 SEED=1 MODULE=ledger)
 	PYTHONPATH=scripts $(BIN)/python scripts/mutants.py --count $(or $(N),100) --seed $(or $(SEED),1) --module "$(MODULE)"
 
-sim: $(STAMP) ## replay a random storm over the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
+sim: $(STAMP) ## replay a random fault simulation of the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
 
 faults: $(STAMP) ## inject faults between the real process and its endpoints (KIND=all SEED=1 TIME=1800 N=; docs/reliability.md)
@@ -73,26 +73,26 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_app.py
 
-bench-compare: $(STAMP) ## how much longer plans take than at another commit (BASE=HEAD~1; nine minutes)
+bench-compare: $(STAMP) ## compare the time of plans with another commit (BASE=HEAD~1; nine minutes)
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/compare_planner.py --base $(or $(BASE),HEAD~1)
 
-demo: $(STAMP) ## watch it at work, in the terminal (DEMO='--speed 60' and the like)
+demo: $(STAMP) ## show the controllers at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)
 
-peers: $(STAMP) ## build the real programs we are compared with (needs Go; minutes the first time)
+peers: $(STAMP) ## build the real programs that tests compare with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py
 
-e2e: $(STAMP) ## the contract suite on a real kube-apiserver, Karpenter in our world, its scheduler beside ours (needs Go)
+e2e: $(STAMP) ## test with real programs: kube-apiserver, Karpenter and its scheduler, the AWS CLI (needs Go)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py
 
-bench-peer: $(STAMP) ## Karpenter's scheduler and ours on the same files (needs Go)
+bench-peer: $(STAMP) ## compare Karpenter's scheduler with Holdfast's on the same files (needs Go)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_peer.py
 
-bench-live: $(STAMP) ## two hundred nodes on a real control plane: seconds, processor time, memory (needs Go)
+bench-live: $(STAMP) ## measure two hundred nodes on a real control plane: seconds, CPU time, memory (needs Go)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_live.py
 
-bench-story: $(STAMP) ## the same story with Holdfast and with Karpenter: restarts, cost, slots (needs Go; 20 minutes)
+bench-story: $(STAMP) ## run the same workloads with Holdfast and with Karpenter: restarts, cost, slots (needs Go; 20 minutes)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_story.py
 
@@ -100,14 +100,14 @@ format: $(STAMP) ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-data: $(STAMP) ## write the shipped EC2 data anew (downloads its source, so `make check` does not)
+data: $(STAMP) ## regenerate the shipped EC2 data (downloads its source, so `make check` does not)
 	$(BIN)/python scripts/generate_data.py
 
 generate: $(STAMP) ## write the generated files
 	$(BIN)/python scripts/generate_crds.py
 	$(BIN)/python scripts/generate_parity.py
 
-lock: $(STAMP) ## resolve the dependencies anew into requirements/*.txt
+lock: $(STAMP) ## resolve the dependencies again into requirements/*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
