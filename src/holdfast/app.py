@@ -281,7 +281,7 @@ class App:
             isolated_vpc=settings.isolated_vpc,
             identity=identity,
         )
-        discovery = Discovery(calls, setup, clock=clock, recorder=recorder)
+        discovery = Discovery(calls, setup, caches=self.caches, clock=clock, recorder=recorder)
         around = Surroundings(
             cluster=cluster,
             identity=identity,

@@ -7,7 +7,7 @@ or the simulated ones. A door has only the calls we make. Every call may raise t
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
@@ -129,6 +129,10 @@ class ReservationCounts:
     read_began_s: int  # a launch after this may be missing from the counts
 
 
+NOT_READ: Final = ReservationCounts((), 0)
+"""Before the first reading succeeded: which reservations there are is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeClassTerms:
     """The kind of node class that a cloud launches from, and what it writes on objects because of them."""
@@ -166,14 +170,17 @@ class Cloud(Protocol):
     def never(self, pool: Object, node_class: Object) -> Sequence[str]:
         """Why no machine can ever come from a NodePool and its class together; nothing when one may (Q-44)."""
 
-    async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
+    async def instance_types(
+        self, node_class: Object, counts: ReservationCounts | None = None
+    ) -> tuple[InstanceType, ...]:
         """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is
-        resolved. Served from memory that is refreshed beside it: cheap."""
+        resolved. Reserved offerings are a function of `counts`: pass the counts that the same plan counts slots by.
+        None: those of the last reading. Served from a cache that is refreshed in the background: cheap."""
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
-        """The newest complete reading, in every state, so that upcoming ones are seen, and of whatever machines of
-        ours are in; no older than that, where somebody waits for a slot. A failed or half-read answer is an error and
-        leaves the last reading in place."""
+        """The newest complete reading, in every state, so that upcoming reservations are there, and those that nodes
+        of this cluster are in; no older than `max_age_s`. A failed or incomplete answer is an error and leaves the
+        last reading in place."""
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
         """The status of a node class as a patch. What could not be read is left out of it, not emptied."""

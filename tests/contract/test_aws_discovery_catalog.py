@@ -324,7 +324,9 @@ def test_types_and_prices_are_read_every_twelve_hours_and_kept_when_that_fails()
 def test_without_a_price_list_shipped_prices_stand_in() -> None:
     world = World()
     told = Setup(cluster="c", tags={}, kubernetes=lambda: "1.36", isolated_vpc=True)
-    world.discovery = Discovery(world.calls, told, clock=world.clock, recorder=world.records)
+    world.discovery = Discovery(
+        world.calls, told, caches=world.caches, clock=world.clock, recorder=world.records
+    )
     node_class = world.resolve(world.node_class())
     before: dict[str, Any] = {
         o.capacity_type: o.price_nano_usd_per_hour for o in offered(world, node_class)["m5.large"].offerings

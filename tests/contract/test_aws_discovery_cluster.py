@@ -37,7 +37,7 @@ def read(made: World, name: str = "demo", **given: Any) -> Cluster:
 def verdict(made: World, found: Identity, alias: str = "al2023@latest", **spec: Any) -> tuple[str, str]:
     """Status and reason of the condition that a class of that image has."""
     setup = Setup(cluster="demo", tags={}, kubernetes=lambda: "1.36", identity=found)
-    made.discovery = Discovery(made.calls, setup, clock=made.clock, recorder=made.records)
+    made.discovery = Discovery(made.calls, setup, caches=made.caches, clock=made.clock, recorder=made.records)
     terms = {"amiSelectorTerms": [{"alias": alias}]} | spec
     return condition(made.resolve(made.node_class(**terms)), resolve.VALIDATION)[:2]
 

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, condition, listed, run
 from holdfast import errors
-from holdfast.cloud.aws import discovery
+from holdfast.api import aws
+from holdfast.cloud.aws import reservation_reading
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.resolve import RESERVATIONS
 from holdfast.model.reservations import State
@@ -19,6 +20,7 @@ from holdfast.sim.aws.service import Caller, Service
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.state.reservation_condition import TYPE as SLOTS
+from objects import nodeclaim
 
 MINUTE = 60
 TAGS = {"team": "ml"}
@@ -293,8 +295,23 @@ def test_counts_are_told_to_whoever_measures() -> None:
     control.take(world.ec2.world, made.id, 1)
     world.selecting({"id": made.id})
     about = (("instance_type", "m5.large"), ("reservation", made.id), ("zone", "us-west-2a"))
-    assert world.records.gauges[discovery.SLOTS_TOTAL, about] == 3
-    assert world.records.gauges[discovery.SLOTS_FREE, about] == 2
+    assert world.records.gauges[reservation_reading.SLOTS, about] == 3
+    assert world.records.gauges[reservation_reading.FREE_SLOTS, about] == 2
+
+
+def test_a_reservation_that_ec2_no_longer_shows_has_no_slots() -> None:
+    world = World()
+    kept, made = world.reserve(), world.reserve(owner=OTHER, shared_with=(ACCOUNT,))
+    node_class = world.selecting({"id": kept.id})
+    control.share(world.ec2.world, made.id)
+    world.clock.advance(MINUTE)
+    world.resolve(node_class)
+    by_id = {
+        dict(labels)["reservation"]: value
+        for (name, labels), value in world.records.gauges.items()
+        if name == reservation_reading.SLOTS
+    }
+    assert by_id == {kept.id: 2, made.id: 0}
 
 
 # --- How often EC2 is asked, and what happens when it does not answer ---------------------------------
@@ -343,6 +360,29 @@ def test_without_terms_ec2_is_not_asked() -> None:
     world.resolve(world.node_class())
     assert run(world.discovery.reservations()).reservations == ()
     assert world.asked(DESCRIBE) == 0
+
+
+def test_reading_instance_types_does_not_change_which_reservations_are_read() -> None:
+    world = World()
+    made = world.reserve()
+    node_class = world.selecting({"id": made.id})
+    restarted = World()
+    restarted.reserve()
+    run(restarted.discovery.instance_types(node_class))  # of a class that no watch cache has
+    asked = restarted.asked(DESCRIBE)
+    assert run(restarted.discovery.reservations()).reservations == ()
+    run(restarted.discovery.schedule.step())
+    assert restarted.asked(DESCRIBE) == asked
+
+
+@pytest.mark.fact("aws-6.2.7")
+@pytest.mark.parametrize("reserved_capacity", [True, False])
+def test_a_block_that_a_node_is_in_is_read_though_no_class_selects_it(*, reserved_capacity: bool) -> None:
+    world = World(settings=Settings(reserved_capacity=reserved_capacity))
+    block = world.reserve(kind="capacity-block", criteria="targeted", end_s=world.clock.now_s() + 86_400)
+    labels = {aws.CAPACITY_RESERVATION_TYPE: "capacity-block", aws.CAPACITY_RESERVATION_ID: block.id}
+    world.watched(nodeclaim("claim-1", {"labels": labels}))
+    assert [one.id for one in run(world.discovery.reservations()).reservations] == [block.id]
 
 
 @pytest.mark.fact("Q-33", "aws-2.6.1")

@@ -27,7 +27,9 @@ def test_many_classes_at_once_over_http_share_what_is_read(monkeypatch: pytest.M
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         calls = Calls(clients, executor=threads, clock=clock, ids=SeededIds(), recorder=KeptRecords())
         setup = Setup(cluster="holdfast", tags={}, kubernetes=lambda: "1.36")
-        discovery = Discovery(calls, setup, clock=clock, recorder=KeptRecords())
+        discovery = Discovery(calls, setup, caches=world.caches, clock=clock, recorder=KeptRecords())
+        for one in classes:
+            world.watched(one)
 
         async def everything() -> list[list[int]]:
             resolved = await asyncio.gather(*(_resolved(discovery, one) for one in classes))

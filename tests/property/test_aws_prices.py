@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws_builders import real, reservation, supply
+from aws_builders import build_catalog, real, reservation, supply
 from builders import ec2nodeclass
 from holdfast import names
-from holdfast.cloud.aws import catalog
 from holdfast.cloud.aws.catalog import Built, Supply
 from holdfast.model import prices, resources
 from holdfast.model.offerings import InstanceType
@@ -46,7 +45,7 @@ def near_zero(supplied: Supply, built: dict[str, InstanceType]) -> dict[str, Any
 
 
 def build(supplied: Supply, kept: Built) -> dict[str, InstanceType]:
-    return {it.name: it for it in catalog.build(supplied, SELECTING, SEEN, now_s=0, built=kept)}
+    return {it.name: it for it in build_catalog(supplied, SELECTING, SEEN, now_s=0, built=kept)}
 
 
 @pytest.mark.fact("Q-17", "AW-26")

@@ -2,6 +2,7 @@
 in virtual time."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,45 @@ def test_a_scale_to_zero_and_back_five_seconds_later_keeps_both_nodes() -> None:
         await world.sleep(300)
         assert len(await world.running()) == 2
         assert len(world.all_machines()) == 2
+
+    app_world.run(program)
+
+
+def test_the_catalog_and_the_ledger_of_a_snapshot_come_from_one_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def program(world: AppWorld) -> None:
+        slots = world.reserve(total=8)
+        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await world.sleep(90)
+        cloud, discovery = world.app.cloud, world.app.discovery
+        instance_types = cloud.instance_types
+
+        async def read_again() -> None:
+            control.take(world.ec2.world, slots.id, 1)
+            await discovery.count_again()
+
+        async def read_around(*arguments: Any) -> Any:
+            await read_again()
+            found = await instance_types(*arguments)
+            await read_again()
+            return found
+
+        monkeypatch.setattr(cloud, "instance_types", read_around)
+        for _ in range(3):
+            await world.sleep(1)
+            snapshot = (await world.app.live.take()).snapshot
+            offered = {
+                offering.reservation_id: offering.count
+                for pool in snapshot.node_pools
+                for known in pool.instance_types
+                for offering in known.offerings
+                if offering.reservation_id is not None
+            }
+            assert offered == {one.id: one.available for one in snapshot.reservations}
+            before = snapshot.count_before
+            assert before is None or before.read_s < snapshot.counts_read_s
 
     app_world.run(program)
 

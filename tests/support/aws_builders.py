@@ -1,9 +1,11 @@
 """Instance types and reservations from nothing: a test names only what it is about."""
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
-from holdfast.cloud.aws import catalog
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.cloud.aws import catalog, selection
 from holdfast.cloud.aws.catalog import Supply
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.data import ec2
@@ -61,6 +63,15 @@ def reservation(reservation_id: str = "cr-1", **fields: Any) -> CapacityReservat
     if fields.get("kind") == "capacity-block":
         plain["end_s"] = 2**40
     return CapacityReservation(**(plain | fields))
+
+
+def build_catalog(
+    known: Supply, node_class: EC2NodeClass | None, seen: Iterable[CapacityReservation] = (), **fields: Any
+) -> tuple[InstanceType, ...]:
+    """The catalog of a class, when these are all the reservations that EC2 describes."""
+    seen = tuple(seen)
+    ids = selection.selected(node_class, (one.traits for one in seen))
+    return catalog.build(known, node_class, [one.model for one in seen if one.id in ids], **fields)
 
 
 def status_entry(reservation_id: str = "cr-1", **fields: Any) -> dict[str, Any]:

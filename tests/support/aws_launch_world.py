@@ -37,11 +37,13 @@ def capacity_type(*values: str) -> dict[str, Any]:
 def resolve(world: "LaunchWorld", node_class: EC2NodeClass) -> EC2NodeClass:
     """Through the whole door, as the API server would have it after the patch."""
     body = to_wire(node_class)
+    world.watched(node_class)
     patch = run(world.cloud.resolve(node_class))
     status = {**body.get("status", {}), **patch}
     body["status"] = {key: value for key, value in status.items() if value is not None}
     made = kinds.from_plain(body, EC2NodeClass)
     assert isinstance(made, EC2NodeClass)
+    world.watched(made)
     return made
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
-from aws_builders import real, supply
+from aws_builders import build_catalog, real, supply
 from builders import ec2nodeclass, requirement
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import catalog, choice, fleets, templates
+from holdfast.cloud.aws import choice, fleets, templates
 from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.fleets import Order
@@ -77,7 +77,7 @@ def types(
     prices = {name: DOLLAR * (1 + index) for index, name in enumerate(names)}
     spot = {(n, zone): p // 2 for n, p in prices.items() for zone in ("us-west-2a", "us-west-2b")}
     known = supply(*map(real, names), **({"on_demand": prices, "spot": spot} | fields))
-    return catalog.build(known, node_class, seen, now_s=1000)
+    return build_catalog(known, node_class, seen, now_s=1000)
 
 
 def chosen(

@@ -6,21 +6,25 @@ A test makes a `World`, adds reservations behind EC2's back, and asks the produc
 import asyncio
 import base64
 import functools
+import itertools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import botocore.session
+import msgspec
 
 from doors import KeptRecords, ManualClock, SeededIds
 from holdfast.api import conditions, kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.meta import to_wire
+from holdfast.api.meta import Object, to_wire
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws.calls import Calls, Clients, Inline
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.type_listing import TypeListing
-from holdfast.ports import Recorder
+from holdfast.ports import Change, Recorder
+from holdfast.runtime.cache import Caches
 from holdfast.sim.aws import eks, iam, pricing, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.faults import Fault, NoFaults
@@ -136,6 +140,8 @@ class World:
             ids=self.ids,
             recorder=self.recorder,
         )
+        self.caches = Caches((EC2NodeClass, NodeClaim), clock=self.clock)
+        self._versions = itertools.count(1)
         self.settings = settings or Settings()
         self.kubernetes = kubernetes
         self.discovery = self.restarted()
@@ -148,7 +154,12 @@ class World:
             kubernetes=lambda: self.kubernetes,
             settings=self.settings,
         )
-        return Discovery(self.calls, told, clock=self.clock, recorder=self.recorder)
+        return Discovery(self.calls, told, caches=self.caches, clock=self.clock, recorder=self.recorder)
+
+    def watched(self, obj: Object) -> None:
+        """The product's watch caches have it now."""
+        meta = msgspec.structs.replace(obj.metadata, resource_version=str(next(self._versions)))
+        self.caches.of(type(obj)).apply(Change("MODIFIED", msgspec.structs.replace(obj, metadata=meta)))
 
     def reserve(
         self, instance_type: str = "m5.large", total: int = 2, zone_id: str = ZONE_A, **fields: Any
@@ -178,12 +189,14 @@ class World:
 
     def resolve(self, node_class: EC2NodeClass) -> EC2NodeClass:
         """The class with its status as the API server would have it after the patch."""
+        self.watched(node_class)
         patch = run(self.discovery.resolve(node_class))
         body = to_wire(node_class)
         status = {**body.get("status", {}), **patch}
         body["status"] = {key: value for key, value in status.items() if value is not None}
         made = kinds.from_plain(body, EC2NodeClass)
         assert isinstance(made, EC2NodeClass)
+        self.watched(made)
         return made
 
     def selecting(self, *terms: dict[str, Any], **spec: Any) -> EC2NodeClass:

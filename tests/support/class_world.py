@@ -95,11 +95,12 @@ class ClassWorld:
 
     async def start(self, *, without: str = "") -> None:
         """A new process with an empty memory; `without` one of its reconcilers, which is slow, or stuck."""
+        caches = Caches(KINDS, clock=self.clock)
+        self.aws.caches = caches
         cloud = self.aws.new_process()
         cloud.discovery._types._read = self._few_types
         for prices in (cloud.discovery._on_demand, cloud.discovery._spot):
             prices.wanted = False  # they take longest to read, and nothing here depends on them
-        caches = Caches(KINDS, clock=self.clock)
         kube = Writer(self._program, caches)
         whole: dict[str, Any] = {
             "kube": kube,

@@ -6,7 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from aws_builders import invented, offerings_of, real, reservation, shipped_supply, status_entry, supply
+from aws_builders import (
+    build_catalog,
+    invented,
+    offerings_of,
+    real,
+    reservation,
+    shipped_supply,
+    status_entry,
+    supply,
+)
 from builders import ec2nodeclass
 from holdfast import names
 from holdfast.api import aws
@@ -32,7 +41,7 @@ def selecting(**spec: Any) -> EC2NodeClass:
 
 def m5(*seen: CapacityReservation, node_class: EC2NodeClass | None = None, **fields: Any) -> InstanceType:
     """m5.large for a class that selects everything seen."""
-    (built,) = catalog.build(supply(real("m5.large"), **fields), node_class or selecting(), seen, now_s=NOW)
+    (built,) = build_catalog(supply(real("m5.large"), **fields), node_class or selecting(), seen, now_s=NOW)
     return built
 
 
@@ -97,10 +106,10 @@ def test_a_type_is_built_again_only_when_something_it_is_made_of_has_changed() -
     slots = reservation(), reservation("cr-c", instance_type="c5.large")
 
     def build(*seen: CapacityReservation, node_class: EC2NodeClass | None = None, **fields: Any) -> list[int]:
-        built = catalog.build(
+        built = build_catalog(
             supply(*types, **fields), node_class or selecting(), seen, now_s=NOW, built=kept
         )
-        assert built == catalog.build(supply(*types, **fields), node_class or selecting(), seen, now_s=NOW)
+        assert built == build_catalog(supply(*types, **fields), node_class or selecting(), seen, now_s=NOW)
         return [id(it) for it in built]
 
     m5_type, c5_type = build(*slots)
@@ -114,6 +123,11 @@ def test_a_type_is_built_again_only_when_something_it_is_made_of_has_changed() -
     assert dearer[0] != fewer[0]
     other = build(*slots, node_class=selecting(kubelet={"maxPods": 9}))
     assert other[0] not in (m5_type, fewer[0], dearer[0])
+
+
+def test_the_order_of_reservations_does_not_change_the_catalog() -> None:
+    seen = [reservation("cr-1"), reservation("cr-2")]
+    assert m5(*reversed(seen), *seen) == m5(*seen)
 
 
 @pytest.mark.fact("S-48")
@@ -134,7 +148,7 @@ def test_every_reservation_is_one_offering_of_its_type_in_its_zone() -> None:
         reservation("cr-4", instance_type="c5.xlarge", zone="us-west-2b"),
         reservation("cr-5", instance_type="p5.48xlarge"),
     )
-    of_m5, of_c5 = catalog.build(types, selecting(), seen, now_s=NOW)
+    of_m5, of_c5 = build_catalog(types, selecting(), seen, now_s=NOW)
     assert [(o.reservation_id, o.zone) for o in offerings_of(of_m5, names.RESERVED)] == [
         ("cr-1", "us-west-2a"),
         ("cr-2", "us-west-2a"),
@@ -146,7 +160,7 @@ def test_every_reservation_is_one_offering_of_its_type_in_its_zone() -> None:
 @pytest.mark.fact("aws-4.3.1")
 def test_with_the_gate_off_there_are_none() -> None:
     off = Settings(reserved_capacity=False)
-    (built,) = catalog.build(supply(real("m5.large")), selecting(), [reservation()], now_s=NOW, settings=off)
+    (built,) = build_catalog(supply(real("m5.large")), selecting(), [reservation()], now_s=NOW, settings=off)
     assert not offerings_of(built, names.RESERVED)
     assert not built.requirements.get(names.CAPACITY_TYPE).has(names.RESERVED)
 
@@ -167,15 +181,15 @@ def test_the_type_says_which_reservations_it_may_come_from() -> None:
 @pytest.mark.fact("aws-4.4.1a")
 def test_a_type_sold_as_capacity_block_alone_is_had_by_reservation_alone() -> None:
     alone = supply(msgspec.structs.replace(real("m5.large"), usage_classes=("capacity-block",)))
-    (without,) = catalog.build(alone, selecting(), now_s=NOW)
+    (without,) = build_catalog(alone, selecting(), now_s=NOW)
     assert without.offerings == ()
-    (having,) = catalog.build(alone, selecting(), [reservation()], now_s=NOW)
+    (having,) = build_catalog(alone, selecting(), [reservation()], now_s=NOW)
     assert [o.capacity_type for o in having.offerings] == [names.RESERVED]
     assert having.requirements.get(names.CAPACITY_TYPE).values == {names.RESERVED}
 
 
 def test_a_type_that_is_not_sold_as_spot_has_no_spot_offering() -> None:
-    (built,) = catalog.build(supply(invented(usage_classes=("on-demand",))), None, now_s=NOW)
+    (built,) = build_catalog(supply(invented(usage_classes=("on-demand",))), None, now_s=NOW)
     assert {o.capacity_type for o in built.offerings} == {names.ON_DEMAND}
 
 
@@ -287,7 +301,7 @@ def test_a_type_that_the_class_rules_out_is_shown_and_not_launched(
     spec: dict[str, Any], name: str, *, healthy: bool
 ) -> None:
     seen = [reservation(instance_type=name)]
-    (built,) = catalog.build(supply(real(name)), selecting(**spec), seen, now_s=NOW)
+    (built,) = build_catalog(supply(real(name)), selecting(**spec), seen, now_s=NOW)
     assert {o.healthy for o in built.offerings} == {healthy}
 
 
@@ -300,7 +314,7 @@ def test_interfaces_that_do_not_fit_rule_a_type_out() -> None:
         ({"networkCardIndex": 31, "deviceIndex": 1, "interfaceType": "efa-only"}, [False, True, False]),
         ({"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"}, [False, True, False]),
     ):
-        built = catalog.build(types, ec2nodeclass(networkInterfaces=[ordinary, nic]), now_s=NOW)
+        built = build_catalog(types, ec2nodeclass(networkInterfaces=[ordinary, nic]), now_s=NOW)
         assert [it.offerings[0].healthy for it in built] == fits
 
 
@@ -320,7 +334,7 @@ def test_with_a_price_history_a_zone_without_a_price_is_not_healthy() -> None:
 def test_reserved_prices_are_near_zero_below_all_others_in_the_order_of_on_demand() -> None:
     held = ("t3.nano", "m5.large", "p5.48xlarge", "p6-b300.48xlarge")
     seen = [reservation(f"cr-{n}", instance_type=name) for n, name in enumerate(held)]
-    built = {it.name: it for it in catalog.build(shipped_supply(), selecting(), seen, now_s=NOW)}
+    built = {it.name: it for it in build_catalog(shipped_supply(), selecting(), seen, now_s=NOW)}
     bought = [o for it in built.values() for o in it.offerings if o.capacity_type != names.RESERVED]
     paid = [o.price_nano_usd_per_hour for o in bought if o.price_nano_usd_per_hour]
     known = prices.price_range(paid, paid)
@@ -341,7 +355,7 @@ def test_slots_without_a_list_price_come_last_in_the_order_of_their_size() -> No
     held = ("m5.xlarge", "m5.large", "c5.large")
     seen = [reservation(f"cr-{name}", instance_type=name) for name in held]
     types = supply(*map(real, held), on_demand={"m5.xlarge": 10**9})
-    built = catalog.build(types, selecting(), seen, now_s=NOW)
+    built = build_catalog(types, selecting(), seen, now_s=NOW)
     keys = {it.name: it.order_key(offerings_of(it, names.RESERVED)[0]) for it in built}
     assert sorted(keys, key=keys.__getitem__) == ["m5.xlarge", "c5.large", "m5.large"]
     assert len(set(keys.values())) == len(held)
@@ -352,7 +366,7 @@ def test_slots_without_a_list_price_come_last_in_the_order_of_their_size() -> No
 
 @pytest.mark.parametrize("region", ec2.region_names())
 def test_every_shipped_type_makes_a_usable_node(region: str) -> None:
-    built = catalog.build(catalog.shipped(ec2.region(region)), None, now_s=NOW)
+    built = build_catalog(catalog.shipped(ec2.region(region)), None, now_s=NOW)
     assert [it.name for it in built] == [info.name for info in ec2.region(region).types]
     for it in built:
         for name in ("cpu", "memory", "ephemeral-storage"):
@@ -365,7 +379,7 @@ def test_every_shipped_type_makes_a_usable_node(region: str) -> None:
 
 
 def test_the_price_of_m5_large_is_the_published_one() -> None:
-    built = catalog.build(shipped_supply(), None, now_s=NOW)
+    built = build_catalog(shipped_supply(), None, now_s=NOW)
     m5_large = next(it for it in built if it.name == "m5.large")
     assert {prices.text(o.price_nano_usd_per_hour or 0) for o in m5_large.offerings} == {"0.096"}
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from aws_builders import invented, real, reservation, supply
+from aws_builders import build_catalog, invented, real, reservation, supply
 from builders import ec2nodeclass
 from holdfast import errors, names
 from holdfast.api import aws
-from holdfast.cloud.aws import catalog, choice
+from holdfast.cloud.aws import choice
 from holdfast.cloud.aws.choice import Choice, Market
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.model import requirement, requirements, resources
@@ -31,7 +31,7 @@ def types(
         "spot": {(name, zone): price // 2 for name, price in prices.items() for zone in zones},
     }
     node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"ownerID": "111122223333"}])
-    return catalog.build(supply(*map(real, infos), **(plain | fields)), node_class, seen, now_s=1000)
+    return build_catalog(supply(*map(real, infos), **(plain | fields)), node_class, seen, now_s=1000)
 
 
 def capacity_types(*values: str) -> Requirement:
@@ -219,7 +219,7 @@ def test_no_spot_where_the_class_forbids_it() -> None:
 def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked() -> None:
     infos = [invented(name=f"x1.{index}large") for index in range(70)]
     prices = {info.name: DOLLAR * (100 - index) for index, info in enumerate(infos)}
-    offered = catalog.build(supply(*infos, on_demand=prices), ec2nodeclass(), now_s=1000)
+    offered = build_catalog(supply(*infos, on_demand=prices), ec2nodeclass(), now_s=1000)
     chosen = choose(offered, capacity_types("on-demand"))
     found = list(dict.fromkeys(name for name, _ in pools(chosen)))
     assert found == [f"x1.{index}large" for index in range(69, 9, -1)]

@@ -235,6 +235,7 @@ def test_every_offering_says_of_each_reservation_label_a_value_or_that_it_is_not
         aws.CAPACITY_RESERVATION_ID: "cr-1",
         aws.CAPACITY_RESERVATION_TYPE: "capacity-block",
         aws.CAPACITY_RESERVATION_INTERRUPTIBLE: "true",
+        aws.INSTANCE_TENANCY: "default",
     }
     assert (slot.count, slot.price_nano_usd_per_hour) == (4, 96_000_000)
     assert large.requirements.get(names.CAPACITY_TYPE).values == {"on-demand", "reserved"}
@@ -333,12 +334,12 @@ def test_reservations_are_in_the_snapshot_whoever_selects_them() -> None:
 
 
 def shipped(
-    node_class: EC2NodeClass | None, listed: Sequence[Listed], now_s: int
+    node_class: EC2NodeClass | None, selected: Sequence[Listed], now_s: int
 ) -> tuple[InstanceType, ...]:
     """A region that says in labels what it was asked."""
     asked = {
         "class": node_class.metadata.name if node_class else "nobody",
-        "listed": "-".join(one.reservation.id for one in listed),
+        "selected": "-".join(one.reservation.id for one in selected),
         "at": str(now_s),
     }
     made = [
@@ -350,13 +351,13 @@ def shipped(
 
 def test_a_region_brings_types_beside_those_of_the_catalog() -> None:
     got = types(
-        ec2nodeclass(),
+        ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-1"}]),
         region="us-west-2",
         regions={"us-west-2": shipped},
-        reservations=[reservation("cr-1", instanceType="m5.xlarge")],
+        reservations=[reservation(id_, instanceType="m5.xlarge") for id_ in ("cr-1", "cr-2")],
     )
     assert ["at" in t.requirements for t in got.values()] == [False, True]
-    assert str(got["m5.xlarge"].requirements) == f"at In [{NOW_S}], class In [default], listed In [cr-1]"
+    assert str(got["m5.xlarge"].requirements) == f"at In [{NOW_S}], class In [default], selected In [cr-1]"
 
 
 def test_nothing_is_launched_into_a_reservation_that_is_being_taken_back() -> None:

@@ -4,21 +4,35 @@
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws import catalog, labels, reservations
-from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws import catalog, labels, offerings, reservations, selection
+from holdfast.cloud.aws.selection import Traits
 from holdfast.data import ec2
 from holdfast.model.offerings import InstanceType
 from holdfast.state.catalog import CloudTerms, Listed, RegionTypes, ReservationKind
 
+
+def _select(node_class: EC2NodeClass | None, listed: Sequence[Listed]) -> tuple[Listed, ...]:
+    """Those that a class selects. One that EC2 is reclaiming is not healthy: nothing is launched into it."""
+    reclaimed = selection.expiring(node_class)
+    ids = selection.selected(
+        node_class,
+        (Traits(one.reservation.id, one.reservation.owner, one.match_criteria, one.tags) for one in listed),
+    )
+    return tuple(
+        replace(one, healthy=one.healthy and one.reservation.id not in reclaimed)
+        for one in listed
+        if one.reservation.id in ids
+    )
+
+
 TERMS: Final = CloudTerms(
     labels=labels.CLOUD_LABELS,
-    reservation_type=aws.CAPACITY_RESERVATION_TYPE,
-    reservation_interruptible=aws.CAPACITY_RESERVATION_INTERRUPTIBLE,
     zone_id=aws.ZONE_ID,
     kinds=(
         ReservationKind(
@@ -30,6 +44,8 @@ TERMS: Final = CloudTerms(
         ReservationKind(reservations.DEFAULT, reservations.TIE_RANKS[reservations.DEFAULT]),
     ),
     node_classes=frozenset({(aws.GROUP, EC2NodeClass.kind)}),
+    select=_select,
+    reserved_offering=offerings.reserved,
     key_aliases=labels.KEY_ALIASES,
 )
 
@@ -40,29 +56,7 @@ def regions() -> dict[str, RegionTypes]:
 
 
 def _types(
-    region: str, node_class: EC2NodeClass | None, listed: Sequence[Listed], now_s: int
+    region: str, node_class: EC2NodeClass | None, selected: Sequence[Listed], now_s: int
 ) -> tuple[InstanceType, ...]:
     supply = catalog.shipped(ec2.region(region))
-    return catalog.build(supply, node_class, _described(listed), now_s=now_s)
-
-
-def _described(listed: Iterable[Listed]) -> list[CapacityReservation]:
-    """The reservations of a scenario as EC2 would describe them."""
-    return [
-        CapacityReservation(
-            id=one.reservation.id,
-            instance_type=one.reservation.instance_type,
-            zone=one.reservation.zone,
-            total=one.reservation.total,
-            available=one.reservation.available,
-            kind=one.reservation.kind,
-            owner=one.reservation.owner,
-            state=one.state,
-            interruptible=one.reservation.interruptible,
-            match_criteria=one.match_criteria,
-            tags=tuple(sorted(one.tags.items())),
-            start_s=one.reservation.start_s,
-            end_s=one.reservation.end_s,
-        )
-        for one in listed
-    ]
+    return catalog.build(supply, node_class, [one.reservation for one in selected], now_s=now_s)

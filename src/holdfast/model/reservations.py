@@ -41,6 +41,7 @@ class Reservation:
     drain_lead_s: int = 0  # nothing is launched and nodes are drained from this long before the end
     reclaim_lead_s: int = 0  # the cloud takes instances back from this long before the end
     state_name: str = ""  # the cloud's own word for the state; shown, never interpreted
+    tenancy: str = "default"  # that its instances must have
 
     def __post_init__(self) -> None:
         assert 0 <= self.available <= self.total, "free slots are some of all slots"

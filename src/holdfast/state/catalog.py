@@ -1,12 +1,12 @@
-"""What a Catalog offers to a NodePool: instance types, with reservations as offerings to those who select them.
+"""What a Catalog offers to a NodePool: instance types, with the selected reservations as offerings.
 
-Called by `scenario`, after `catalog_reading` has read the Catalog. The rules: what a cloud calls things comes
-in as a value, so no cloud is known here; a reservation, wherever it is written, is seen by the classes that
-select it.
+Called by `scenario`, after `catalog_reading` has read the Catalog. The rule: names of the cloud, which reservations a
+class selects and how a reserved offering is built come in as values of `CloudTerms`, so no cloud is known here.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -17,8 +17,6 @@ from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CloudLabels
-from holdfast.state import selection
-from holdfast.state.selection import Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +30,6 @@ class ReservationKind:
 
 
 @dataclass(frozen=True, slots=True)
-class CloudTerms:
-    """What the cloud in use calls things."""
-
-    labels: CloudLabels
-    reservation_type: str  # label keys, beside labels.reservation_id
-    reservation_interruptible: str
-    zone_id: str
-    kinds: tuple[ReservationKind, ...]
-    node_classes: frozenset[tuple[str, str]]  # group and kind of classes we launch from
-    key_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings of label keys
-
-
-@dataclass(frozen=True, slots=True)
 class Listed:
     """A reservation of the catalog, with what selector terms look at."""
 
@@ -52,19 +37,41 @@ class Listed:
     tags: Mapping[str, str]
     match_criteria: str
     zone_id: str | None
-    state: str  # in the words of the format
     price_nano_usd_per_hour: int | None = None  # of the type on demand; None: the catalog's or unknown
     healthy: bool = True
 
-    @property
-    def traits(self) -> Traits:
-        reservation = self.reservation
-        return Traits(reservation.id, reservation.owner, self.match_criteria, self.tags)
+
+class ReservedOffering(Protocol):
+    """Builds the offering of a reservation."""
+
+    def __call__(
+        self,
+        reservation: Reservation,
+        zone_id: str | None,
+        *,
+        on_demand_nano_usd_per_hour: int | None,
+        healthy: bool,
+    ) -> Offering: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CloudTerms:
+    """What the cloud in use calls things, and how it selects and offers reservations."""
+
+    labels: CloudLabels
+    zone_id: str  # a label key
+    kinds: tuple[ReservationKind, ...]
+    node_classes: frozenset[tuple[str, str]]  # group and kind of classes we launch from
+    select: Callable[
+        [EC2NodeClass | None, Sequence[Listed]], tuple[Listed, ...]
+    ]  # those that a class selects
+    reserved_offering: ReservedOffering
+    key_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings of label keys
 
 
 RegionTypes = Callable[[EC2NodeClass | None, Sequence[Listed], int], tuple[InstanceType, ...]]
-"""A region that is shipped: everything that a class could launch there, at a time, when these are all the
-reservations there are; it picks those that the class selects. InvalidInput when the class cannot be served."""
+"""A region that is shipped: everything that a class could launch there, at a time, with these reservations, which it
+selects. InvalidInput when the class cannot be served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +90,17 @@ class CatalogValues:
 
 def types_of(
     values: CatalogValues,
-    node_class: EC2NodeClass | None,
+    selected: Sequence[Listed],
     shipped: Iterable[InstanceType],
     terms: CloudTerms,
     now_s: int,
 ) -> tuple[InstanceType, ...]:
-    """What a NodePool with this class could launch: shipped types, which are complete, and in their place or
-    beside them those of the catalog, with the reservations that the class selects as further offerings."""
-    ending = selection.expiring(node_class)
-    seen = [
-        replace(one, healthy=one.healthy and one.reservation.id not in ending)
-        for one in values.listed
-        if selection.selects(node_class, one.traits)
-    ]
+    """What a NodePool could launch whose class selects these reservations: shipped types, which are complete, and in
+    their place or beside them those of the catalog, with the reservations as further offerings."""
     ours = {
         known.name: _with_reserved(
             known,
-            [one for one in seen if one.reservation.instance_type == known.name],
+            [one for one in selected if one.reservation.instance_type == known.name],
             values.zone_ids,
             terms,
             now_s,
@@ -131,25 +132,12 @@ def _with_reserved(
 def _reserved(
     listed: Listed, known: InstanceType, zone_id: str | None, terms: CloudTerms, now_s: int
 ) -> Offering:
-    reservation = listed.reservation
-    assert terms.labels.reservation_id is not None
-    stated = (
-        is_in(terms.labels.reservation_id, reservation.id),
-        is_in(terms.reservation_type, reservation.kind),
-        is_in(terms.reservation_interruptible, "true" if reservation.interruptible else "false"),
-    )
-    return Offering(
-        requirements=where(names.RESERVED, reservation.zone, listed.zone_id or zone_id, terms).add(*stated),
-        capacity_type=names.RESERVED,
-        zone=reservation.zone,
-        price_nano_usd_per_hour=(
-            _on_demand_price(known, reservation.zone)
-            if listed.price_nano_usd_per_hour is None
-            else listed.price_nano_usd_per_hour
-        ),
+    reservation, price = listed.reservation, listed.price_nano_usd_per_hour
+    return terms.reserved_offering(
+        reservation,
+        listed.zone_id or zone_id,
+        on_demand_nano_usd_per_hour=_on_demand_price(known, reservation.zone) if price is None else price,
         healthy=listed.healthy and reservations.launches_into(reservation, now_s),
-        count=reservation.available,
-        reservation_id=reservation.id,
     )
 
 

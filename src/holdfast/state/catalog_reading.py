@@ -136,13 +136,7 @@ class _Reading:
         if reservations.ends_unannounced(reservation):
             self._find(place.path, f"a {kind.name} needs an end")
             return None
-        return Listed(
-            reservation,
-            slots.tags,
-            slots.instance_match_criteria,
-            place.zone_id,
-            slots.state,
-        )
+        return Listed(reservation, slots.tags, slots.instance_match_criteria, place.zone_id)
 
     def instance_type(self, written: wire.InstanceType, path: Path) -> InstanceType | None:
         before = len(self.findings)

@@ -29,7 +29,7 @@ from holdfast.core.scheduling.plan import Unplaced
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot
-from holdfast.ports import Clock, Cloud, ReservationCounts
+from holdfast.ports import NOT_READ, Clock, Cloud, ReservationCounts
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import (
@@ -81,6 +81,14 @@ class Seen:
     ] = ()  # NodePools that cannot be read or whose class cannot be served, and why
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Counts, and what the ledger keeps of the counts before them."""
+
+    counts: ReservationCounts
+    before: CountBefore | None = None
+
+
 @dataclass(slots=True)
 class _Supplied:
     types: dict[str, tuple[InstanceType, ...]] = field(default_factory=dict)  # by NodePool
@@ -121,8 +129,7 @@ class Live:
         self._by_machine = caches.of(NodeClaim).index(indexes.by_machine)
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
-        self._counts = ReservationCounts((), 0)  # the newest that could be read
-        self._count_before: CountBefore | None = None  # what those before them were good for
+        self._counted = _Counted(NOT_READ)  # the newest that could be read
         self._machines: tuple[Instance, ...] = ()  # likewise
         self._gone: dict[Instance, int] = {}  # machines that left a slot, with when they were missed
         self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
@@ -132,31 +139,33 @@ class Live:
     async def take(self) -> Seen:
         """The world as it is known now. NotReady when a watch is silent: its cache may be old."""
         self._caches.check_fresh()
-        self._supplied = await self._supply()
         instances = await self._instances(await self.counts())
-        counts = await self.counts(_RECOUNT_S if _leave_slots(instances) else None)
+        counted = await self._count(_RECOUNT_S if _leave_slots(instances) else None)
+        self._supplied = await self._supply(counted.counts)
         self._nodes.use(self._supplied.of_class)
         self._around.read()
         await self._pods.convert_new()
         await self._nodes.see_changed()
         await self._claims.see_changed()
         await self._expecting.see_changed(self._nodes.all().nodes, self._pods.sorted_out().pending)
-        return self._taken(counts, instances)
+        return self._taken(counted, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
-        """The newest counts; those of before, where they cannot be read now."""
-        with contextlib.suppress(errors.HoldfastError):
-            newest = await self._cloud.reservations(max_age_s=max_age_s)
-            if newest.read_began_s > self._counts.read_began_s:
-                self._count_before = self._left_by(self._counts)
-            self._counts = newest
-        return self._counts
+        """The newest counts; the last ones, where they cannot be read now."""
+        return (await self._count(max_age_s)).counts
 
-    def _left_by(self, counts: ReservationCounts) -> CountBefore | None:
-        """What counts are good for once there are newer ones."""
-        if not counts.reservations:
+    async def _count(self, max_age_s: float | None = None) -> _Counted:
+        with contextlib.suppress(errors.HoldfastError):
+            newest, last = await self._cloud.reservations(max_age_s=max_age_s), self._counted
+            is_newer = newest.read_began_s > last.counts.read_began_s
+            self._counted = _Counted(newest, self._left_by(last) if is_newer else last.before)
+        return self._counted
+
+    def _left_by(self, counted: _Counted) -> CountBefore | None:
+        """What the ledger keeps of counts once there are newer ones."""
+        if not counted.counts.reservations:
             return None
-        return ledger.count_before(self._bare(counts, (*self._machines, *self._gone)), self._ledger_lag_s)
+        return ledger.count_before(self._bare(counted, (*self._machines, *self._gone)), self._ledger_lag_s)
 
     async def ledger(self) -> Mapping[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
@@ -164,16 +173,16 @@ class Live:
 
     async def slots(self, max_age_s: float | None = None) -> Snapshot:
         """The world as far as slots are counted by it."""
-        counts = await self.counts(max_age_s)
+        counted = await self._count(max_age_s)
         await self._claims.see_changed()
-        return self._bare(counts, await self._instances(counts))
+        return self._bare(counted, await self._instances(counted.counts))
 
     @contextlib.contextmanager
     def holding(self, wanted: Counter[str]) -> Iterator[Counter[str]]:
         """Of the wanted slots, as many as are free now, by reservation. They are held while the claims for them are being
         written: provisioning and disruption plan at the same time, so a slot that was free in the snapshot of one may be
         the other's by now."""
-        world = self._bare(self._counts, (*self._machines, *self._gone))
+        world = self._bare(self._counted, (*self._machines, *self._gone))
         chosen = tuple(one for one in world.reservations if one.id in wanted)
         found = ledger.ledger(dataclasses.replace(world, reservations=chosen), self._ledger_lag_s)
         granted = Counter(
@@ -185,14 +194,14 @@ class Live:
         finally:
             self._held -= granted
 
-    def _bare(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Snapshot:
+    def _bare(self, counted: _Counted, instances: tuple[Instance, ...]) -> Snapshot:
         return Snapshot(
             taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
             claims=self._claims.all(),
-            reservations=counts.reservations,
-            counts_read_s=counts.read_began_s,
-            count_before=self._count_before,
+            reservations=counted.counts.reservations,
+            counts_read_s=counted.counts.read_began_s,
+            count_before=counted.before,
             instances=instances,
         )
 
@@ -219,7 +228,7 @@ class Live:
     def _of(self, kind: type[K]) -> tuple[K, ...]:
         return tuple(self._caches.of(kind))
 
-    def _taken(self, counts: ReservationCounts, instances: tuple[Instance, ...]) -> Seen:
+    def _taken(self, counted: _Counted, instances: tuple[Instance, ...]) -> Seen:
         self._around.read()
         cluster = Cluster(
             node_pools=self._of(NodePool),
@@ -229,10 +238,10 @@ class Live:
         supply = Supply(
             self._cloud.labels,
             self._supplied.types,
-            counts.reservations,
-            counts.read_began_s,
+            counted.counts.reservations,
+            counted.counts.read_began_s,
             instances,
-            self._count_before,
+            counted.before,
         )
         taken = snapshot.assembled(
             cluster,
@@ -246,7 +255,9 @@ class Live:
         world = held_room.marked(self._expecting.applied(taken.snapshot))
         return Seen(world, taken.rejected, tuple(self._supplied.unserved))
 
-    async def _supply(self) -> _Supplied:
+    async def _supply(self, counts: ReservationCounts) -> _Supplied:
+        """Reserved offerings and the ledger of a snapshot come from the same counts. With counts of two readings a plan
+        could use a reservation that its ledger does not have."""
         found = _Supplied()
         for pool in sorted(self._of(NodePool), key=lambda p: p.metadata.name):
             reference = pool.spec.template.spec.node_class_ref
@@ -255,17 +266,19 @@ class Live:
                 continue
             try:
                 nodepools.view(pool, (), nodepools.NONE_USED)  # InvalidInput where it cannot be read
-                found.types[pool.metadata.name] = await self._types_of(reference, found)
+                found.types[pool.metadata.name] = await self._types_of(reference, counts, found)
             except errors.HoldfastError as error:
                 found.unserved.append((pool.metadata.name, str(error)))
         return found
 
-    async def _types_of(self, reference: NodeClassReference, found: _Supplied) -> tuple[InstanceType, ...]:
+    async def _types_of(
+        self, reference: NodeClassReference, counts: ReservationCounts, found: _Supplied
+    ) -> tuple[InstanceType, ...]:
         if reference.name not in found.of_class:
             node_class = self.node_class(reference)
             if node_class is None:
                 raise errors.NotReady(f"its class {reference.name} is not there")
-            found.of_class[reference.name] = await self._cloud.instance_types(node_class)
+            found.of_class[reference.name] = await self._cloud.instance_types(node_class, counts)
         return found.of_class[reference.name]
 
     async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:

@@ -208,7 +208,8 @@ def _supply(
             )
         if name not in by_class:
             region = regions.get(written.spec.region or "")
-            shipped = region(node_class, values.listed, now_s) if region is not None else ()
-            by_class[name] = catalog.types_of(values, node_class, shipped, terms, now_s)
+            selected = terms.select(node_class, values.listed)
+            shipped = region(node_class, selected, now_s) if region is not None else ()
+            by_class[name] = catalog.types_of(values, selected, shipped, terms, now_s)
         by_pool[pool.metadata.name] = by_class[name]
     return snapshot.Supply(terms.labels, by_pool, values.reservations, now_s), notes

@@ -16,11 +16,10 @@ from typing import Final, NamedTuple
 
 from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
-from holdfast.cloud.aws import burstable, compatibility, node_shape, offerings, reservations
+from holdfast.cloud.aws import burstable, compatibility, node_shape, offerings, selection
 from holdfast.cloud.aws.capacity import Settings
 from holdfast.cloud.aws.instance_types import Availability, instance_type
 from holdfast.cloud.aws.node_shape import NodeShape
-from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.unavailable import Pool
 from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo, Zone
@@ -28,7 +27,6 @@ from holdfast.model import prices
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.prices import PriceRange
 from holdfast.model.reservations import Reservation, launches_into
-from holdfast.state import selection
 
 DEFAULT_SETTINGS: Final = Settings()
 
@@ -87,18 +85,18 @@ class Built:
 def build(
     supply: Supply,
     node_class: EC2NodeClass | None,
-    seen: Iterable[CapacityReservation] = (),
+    selected: Iterable[Reservation] = (),
     *,
     now_s: int,
     settings: Settings = DEFAULT_SETTINGS,
     built: Built | None = None,
 ) -> tuple[InstanceType, ...]:
-    """The types of a class, in the order of the supply; `seen` are all reservations that the account sees.
+    """The types of a class, in the order of the supply; `selected` are the reservations that the class selects.
 
     InvalidInput when the class's kubelet settings cannot be read."""
-    usable = reservations.selected(node_class, seen) if settings.reserved_capacity else ()
-    by_type: dict[str, list[CapacityReservation]] = {}
-    for reservation in usable:
+    by_id = {one.id: one for one in selected} if settings.reserved_capacity else {}
+    by_type: dict[str, list[Reservation]] = {}
+    for _, reservation in sorted(by_id.items()):
         by_type.setdefault(reservation.instance_type, []).append(reservation)
     exhausted: dict[str, list[Pool]] = {}
     for pool in sorted(supply.exhausted):
@@ -131,7 +129,6 @@ def build(
 
 class _Slots(NamedTuple):
     reservation: Reservation
-    tenancy: str
     open: bool  # it can be launched into now, as far as it alone tells
 
 
@@ -150,7 +147,7 @@ class _Makings(NamedTuple):
 def _makings(
     supply: Supply,
     info: InstanceTypeInfo,
-    reserved: Sequence[CapacityReservation],
+    reserved: Sequence[Reservation],
     exhausted: tuple[Pool, ...],
     closed: AbstractSet[str],
     now_s: int,
@@ -166,10 +163,7 @@ def _makings(
         listed,
         tuple(listed if spot is None else spot.get((info.name, zone)) for zone in zones),
         exhausted,
-        tuple(
-            _Slots(one.model, one.tenancy, one.id not in closed and launches_into(one.model, now_s))
-            for one in reserved
-        ),
+        tuple(_Slots(one, one.id not in closed and launches_into(one, now_s)) for one in reserved),
         supply.learned.get(info.name),
     )
 
@@ -240,7 +234,6 @@ class _View:
         return offerings.reserved(
             slots.reservation,
             self.zone(zone).id,
-            tenancy=slots.tenancy,
             on_demand_nano_usd_per_hour=on_demand,
             surcharge_nano_usd_per_hour=surcharge,
             healthy=compatible and slots.open and self.has_addresses(zone),

@@ -2,9 +2,10 @@
 class's selectors find.
 
 Built by `app`, beside the half that launches, which shares `unavailable`, `hold_downs` and `addresses` with
-it. The rules: everything is answered from memory that one schedule keeps fresh, so calls grow with time alone
-(at most a few a minute, whatever the cluster's size); a failed reading leaves the last one in place; what AWS
-has not been asked for is not asked for (no class with reservation terms: no reservations are read).
+it. The rules: everything is answered from caches that one schedule refreshes, so calls grow with time alone
+(at most a few a minute, whatever the cluster's size); a failed reading leaves the last one in place; what nothing
+needs is not read (`reservation_demand`); and the class status, the catalog, the counts and the metrics of
+reservations are functions of one reading, which no other read changes.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from holdfast.cloud.aws import (
     reservation_reading,
     reservations,
     resolve,
+    selection,
     type_listing,
 )
 from holdfast.cloud.aws.addresses import Addresses
@@ -38,6 +40,7 @@ from holdfast.cloud.aws.learned import LearnedMemory
 from holdfast.cloud.aws.offering_gauges import Gauges
 from holdfast.cloud.aws.placement_groups import PlacementGroups
 from holdfast.cloud.aws.profiles import Profiles
+from holdfast.cloud.aws.reservation_demand import ReservationDemand
 from holdfast.cloud.aws.reservation_reading import Reading
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.sources import Schedule, Source
@@ -46,15 +49,14 @@ from holdfast.data.ec2 import Zone
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.prices import PriceRange
+from holdfast.model.reservations import Reservation
 from holdfast.model.resources import Resources
-from holdfast.ports import ReservationCounts
-from holdfast.state import selection
+from holdfast.ports import NOT_READ, ReservationCounts
+from holdfast.runtime.cache import Caches
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
 FIRST_COUNTS_S: Final = 60.0  # how long a start waits for the first counts of reservations
-SLOTS_TOTAL: Final = "holdfast_reservation_slots"
-SLOTS_FREE: Final = "holdfast_reservation_free_slots"
 
 T = TypeVar("T")
 
@@ -72,7 +74,9 @@ class Setup:
 
 
 class Discovery:
-    def __init__(self, aws: Calls, setup: Setup, *, clock: ports.Clock, recorder: ports.Recorder) -> None:
+    def __init__(
+        self, aws: Calls, setup: Setup, *, caches: Caches, clock: ports.Clock, recorder: ports.Recorder
+    ) -> None:
         self._aws = aws
         self._setup = setup
         self._clock = clock
@@ -80,15 +84,18 @@ class Discovery:
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
         self._memory = LearnedMemory()
-        self._asked_s: float | None = None  # when counts were first wanted
-        self._selecting: set[str] = set()  # classes that have reservation terms
-        self._occupied = False  # whether machines of ours are in capacity blocks
+        self._asked_s: float | None = None  # when counts were first needed
+        self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
         self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
         self._converted: tuple[Reading, object, int, tuple[CapacityReservation, ...]] | None = None
-        self._reservations = self._source(
-            "reservations", self._read_reservations, reservation_reading.PERIOD_S
+        self._reservations = Source(
+            "reservations",
+            self._read_reservations,
+            period_s=reservation_reading.PERIOD_S,
+            clock=clock,
+            is_needed=lambda: self.demand.exists,
         )
         self._subnets = self._source("subnets", lambda: network.read_subnets(aws), SUBNETS_PERIOD_S)
         self.addresses = Addresses(self._subnets, clock)
@@ -101,7 +108,7 @@ class Discovery:
             "spot-prices", lambda: price_list.read_spot(aws, aws.ec2_clock.now_s()), price_list.PERIOD_S
         )
         self._gauges = self._source("offering-gauges", self._tell_offerings, offering_gauges.PERIOD_S)
-        for later in (self._reservations, self._subnets, self._security_groups):
+        for later in (self._subnets, self._security_groups):
             later.wanted = False  # until there is a class that needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
         self._profiles = Profiles(aws, clock, setup.cluster, setup.tags)
@@ -134,22 +141,23 @@ class Discovery:
 
     # --- The door -------------------------------------------------------------------------------------
 
-    async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
+    async def instance_types(
+        self, node_class: Object, counts: ReservationCounts | None = None
+    ) -> tuple[InstanceType, ...]:
         assert isinstance(node_class, EC2NodeClass)
         if not node_class.status.subnets:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
-        self._note(node_class)
         learned = self._memory.of(_images(node_class), self._clock.monotonic_s())
-        seen, supply = await self._listed(node_class), await self._supply(learned)
+        selected, supply = await self._selected(node_class, counts), await self._supply(learned)
         built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
         async with lock:  # from cold it takes too long for the loop
             now_s = self._clock.now_s()
             # Claims of one plan ask one after the other, and time alone changes only what reservations offer.
-            asked = (supply, node_class, seen, now_s if seen else 0)
+            asked = (supply, node_class, selected, now_s if selected else 0)
             if built.asked != asked:
                 built.types = await self._aws.executor.run(
                     lambda: catalog.build(
-                        supply, node_class, seen, now_s=now_s, settings=self._setup.settings, built=built
+                        supply, node_class, selected, now_s=now_s, settings=self._setup.settings, built=built
                     )
                 )
                 built.asked = asked
@@ -163,37 +171,23 @@ class Discovery:
         return self._types_of[node_class.metadata.name]
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
-        """Where no class has terms and no machine is in a block nobody needs to know any, and EC2 is not asked."""
-        if not self._reservations.wanted:
+        """Where nothing needs reservations, EC2 is not called."""
+        if not self.demand.exists:
             return ReservationCounts((), self._clock.now_s())
         return self._counts(await self._newest(max_age_s))
 
-    def occupied(self, blocks: AbstractSet[str]) -> None:
-        """Machines of ours are in these capacity blocks. Selected by a class or not, and with the gate shut or not, a
-        block takes its machines with it (aws-6.2.7)."""
-        self._occupied = bool(blocks)
-        self._reader.want(blocks)
-        self._want_reservations()
-
     async def count_again(self) -> ReservationCounts:
-        """From a reading that begins now: for whoever was told that a reservation is full."""
+        """From a reading that begins now: EC2 answered that a reservation is full."""
         return self._counts(await self._reservations.read())
-
-    @property
-    def selects(self) -> bool:
-        """Whether any class has reservation terms."""
-        return bool(self._selecting)
 
     async def resolve(self, node_class: Object, probe: resolve.Probe | None = None) -> Mapping[str, Any]:
         assert isinstance(node_class, EC2NodeClass)
-        self._note(node_class)
         self._subnets.wanted = self._security_groups.wanted = True
         return await resolve.resolve(node_class, self._parts, probe)
 
     async def release(self, node_class: Object) -> None:
         """Removes what was made for a class that is being deleted. Twice is once."""
         assert isinstance(node_class, EC2NodeClass)
-        self._forget(node_class.metadata.name)
         self._built.pop(node_class.metadata.name, None)
         self._types_of.pop(node_class.metadata.name, None)
         if not self._setup.isolated_vpc:
@@ -223,23 +217,6 @@ class Discovery:
     def _source(self, name: str, read: Callable[[], Awaitable[T]], period_s: float) -> Source[T]:
         return Source(name, read, period_s=period_s, clock=self._clock)
 
-    def _note(self, node_class: EC2NodeClass) -> None:
-        """Remembers whether anybody selects reservations, and which by their ids."""
-        terms = node_class.spec.capacity_reservation_selector_terms
-        if not terms or not self._setup.settings.reserved_capacity:
-            self._forget(node_class.metadata.name)
-            return
-        self._selecting.add(node_class.metadata.name)
-        self._want_reservations()
-        self._reader.want(term.id for term in terms if term.id)
-
-    def _forget(self, name: str) -> None:
-        self._selecting.discard(name)
-        self._want_reservations()
-
-    def _want_reservations(self) -> None:
-        self._reservations.wanted = bool(self._selecting) or self._occupied
-
     async def _supply(self, learned: Mapping[str, int] = MappingProxyType({})) -> Supply:
         listing, now_s = await self._types.get(), self._clock.monotonic_s()
         return Supply(
@@ -258,32 +235,39 @@ class Discovery:
             learned=learned,
         )
 
-    async def _listed(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
-        """What the class's status lists, as it is now. Where it lists none, nothing that its terms select can be
-        used: whether that was looked at yet is not asked, since the class is not Ready before."""
-        listed = selection.listed(node_class)
-        if not listed or node_class.metadata.name not in self._selecting:
+    async def _selected(
+        self, node_class: EC2NodeClass, counts: ReservationCounts | None
+    ) -> tuple[Reservation, ...]:
+        """The reservations that the class's status lists, from these counts or, without any, from the last reading.
+        Where the status lists none, no reservation that the terms select can be used."""
+        listed = selection.listed(node_class) if self.demand.has_terms(node_class) else frozenset()
+        if not listed:
             return ()
-        reading = await self._first_reading(node_class)
-        return [one for one in self._localized(reading) if one.id in listed] if reading is not None else ()
+        try:
+            if counts is None:
+                counts = self._counts(await self._reservations.get())
+            elif counts == NOT_READ:
+                raise errors.NotReady("EC2's capacity reservations are not read yet")
+        except errors.HoldfastError as error:
+            self._wait_for_counts(node_class, error)
+            return ()
+        return tuple(one for one in counts.reservations if one.id in listed)
 
-    async def _first_reading(self, node_class: EC2NodeClass) -> Reading | None:
-        """After a start the first counts are waited for, since a slot that is taken must not be planned for; but not
-        for ever. None: it has been long enough, and the class goes on without its reservations."""
+    def _wait_for_counts(self, node_class: EC2NodeClass, error: errors.HoldfastError) -> None:
+        """After a start a class has to wait for the first counts, since a plan must not use an occupied slot; but not
+        for ever. Raises the error until FIRST_COUNTS_S have passed; then the class is used without reservations."""
         now_s = self._clock.monotonic_s()
         if self._asked_s is None:
             self._asked_s = now_s
-        try:
-            return await self._reservations.get()
-        except errors.HoldfastError as error:
-            if now_s - self._asked_s < FIRST_COUNTS_S:
-                raise
-            said = f"no count of capacity reservations since {FIRST_COUNTS_S:.0f} s; going on without them: {error}"
-            self._recorder.event(node_class, "ReservationCountsUnknown", said, warning=True)
-            return None
+        if now_s - self._asked_s < FIRST_COUNTS_S:
+            raise error
+        message = (
+            f"no count of capacity reservations since {FIRST_COUNTS_S:.0f} s; going on without them: {error}"
+        )
+        self._recorder.event(node_class, "ReservationCountsUnknown", message, warning=True)
 
     async def _visible_to(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
-        """What the terms of a class are matched against. An id that no reading was asked about is worth one."""
+        """What the terms of a class are matched against. An id that the last reading does not cover causes a new one."""
         ids = {term.id for term in node_class.spec.capacity_reservation_selector_terms if term.id}
         reading = await self._newest()
         if reading.without(ids):
@@ -313,12 +297,10 @@ class Discovery:
 
     async def _read_reservations(self) -> Reading:
         began_s = self._clock.monotonic_s()
-        reading = await self._reader.read()
+        reading = await self._reader.read(self.demand.ids)
         self.hold_downs.counted({one.id: one.available for one in reading.reservations}, began_s)
-        for one in reading.reservations:
-            about = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
-            self._recorder.gauge(SLOTS_TOTAL, about, one.total)
-            self._recorder.gauge(SLOTS_FREE, about, one.available)
+        for name, labels, value in reservation_reading.gauges(reading, self._reservations.last):
+            self._recorder.gauge(name, labels, value)
         return reading
 
     async def _tell_offerings(self) -> Gauges:

@@ -157,12 +157,6 @@ def lacks(interfaces: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return () if any(one.get("InterfaceType") in _EFAS for one in interfaces) else (capacity.EFA,)
 
 
-def blocks(found: Iterable[Instance]) -> frozenset[str]:
-    """The capacity blocks that machines are in, and go with."""
-    in_block = (aws.CAPACITY_RESERVATION_TYPE, reservations.CAPACITY_BLOCK)
-    return frozenset(one.reservation_id for one in found if one.reservation_id and in_block in one.labels)
-
-
 def reservation_labels(reservation_id: str, kind: str, *, interruptible: bool) -> dict[str, str]:
     return {
         aws.CAPACITY_RESERVATION_ID: reservation_id,

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.api.ec2nodeclass.selectors import SecurityGroupSelectorTerm, SubnetSelectorTerm
-from holdfast.cloud.aws import answers, calls, described
+from holdfast.cloud.aws import answers, calls, described, selection
 from holdfast.cloud.aws.calls import Calls
-from holdfast.state import selection
 
 _PAGE: Final = 1000
 _AVAILABLE: Final = "available"

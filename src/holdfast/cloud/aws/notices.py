@@ -78,7 +78,9 @@ class Notices:
                 found = (await self._machines.described(instance_id)).instance
                 pool = (found.instance_type, found.zone, names.SPOT)
                 self._discovery.unavailable.pools.mark(pool, self._clock.monotonic_s())
-        if self._discovery.selects and any(one.notice.kind in _ABOUT_RESERVATIONS for one in received):
+        if self._discovery.demand.is_selected and any(
+            one.notice.kind in _ABOUT_RESERVATIONS for one in received
+        ):
             with contextlib.suppress(errors.HoldfastError):
                 await self._discovery.count_again()
 

@@ -43,7 +43,6 @@ def reserved(
     *,
     on_demand_nano_usd_per_hour: int | None,
     surcharge_nano_usd_per_hour: int = 0,
-    tenancy: str = "default",
     healthy: bool = True,
 ) -> Offering:
     """The one offering of a reservation. Its price only orders it: what it costs was paid. An instance has to
@@ -54,7 +53,7 @@ def reserved(
             labels.one_of(aws.CAPACITY_RESERVATION_ID, reservation.id),
             labels.one_of(aws.CAPACITY_RESERVATION_TYPE, reservation.kind),
             labels.one_of(aws.CAPACITY_RESERVATION_INTERRUPTIBLE, labels.boolean(reservation.interruptible)),
-            labels.one_of(aws.INSTANCE_TENANCY, tenancy),
+            labels.one_of(aws.INSTANCE_TENANCY, reservation.tenancy),
         ),
         names.RESERVED,
         reservation.zone,

@@ -4,7 +4,6 @@ Built by `app`; controllers know it as `ports.Cloud`. It decides nothing itself.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from holdfast import ports
@@ -13,7 +12,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws import class_hash, instances, labels, preflight, repair
+from holdfast.cloud.aws import class_hash, labels, preflight, repair
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
@@ -60,9 +59,12 @@ class Aws:
         queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
-        self._selected: dict[str, frozenset[str]] = {}  # by class, the reservations its status lists
         self._machines = Machines(
-            aws, cluster=around.cluster, clock=clock, recorder=recorder, selected=self._selected_by
+            aws,
+            cluster=around.cluster,
+            clock=clock,
+            recorder=recorder,
+            selected=discovery.demand.selected_by,
         )
         self._launcher = Launcher(
             aws,
@@ -109,36 +111,31 @@ class Aws:
         assert isinstance(node_class, EC2NodeClass)
         return [found.message for found in preflight.problems(pool, node_class)]
 
-    async def instance_types(self, node_class: Object) -> tuple[InstanceType, ...]:
-        self._note(node_class)
-        return await self.discovery.instance_types(node_class)
+    async def instance_types(
+        self, node_class: Object, counts: ReservationCounts | None = None
+    ) -> tuple[InstanceType, ...]:
+        return await self.discovery.instance_types(node_class, counts)
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
         return await self.discovery.reservations(max_age_s=max_age_s)
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
-        self._note(node_class)
         return await self.discovery.resolve(node_class, self._probes.problem)
 
     async def release(self, node_class: Object) -> None:
-        self._selected.pop(node_class.metadata.name, None)
         await self._launcher.templates.delete_all(node_class.metadata.name)
         await self.discovery.release(node_class)
 
     async def launch(
         self, requests: Sequence[LaunchRequest], *, owned: Collection[str] = ()
     ) -> Sequence[Instance | Exception]:
-        for request in requests:
-            self._note(request.node_class)
         return await self._launcher.launch(requests, owned)
 
     async def instance(self, provider_id: str) -> Instance:
         return await self._machines.instance(provider_id)
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        found = tuple(machine.instance for machine in await self._machines.all(max_age_s))
-        self.discovery.occupied(instances.blocks(found))
-        return found
+        return tuple(machine.instance for machine in await self._machines.all(max_age_s))
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
@@ -159,7 +156,6 @@ class Aws:
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
-        self._note(node_class)
         types = await self.discovery.types_seen(node_class)
         return await self._machines.drifted(claim, node_class, types)
 
@@ -188,13 +184,3 @@ class Aws:
         launched_from = {machine.tags.get(aws_names.LAUNCH_TEMPLATE_TAG, "") for machine in machines}
         await self._launcher.templates.collect(launched_from)
         await self.discovery.collect_profiles(used)
-
-    def _note(self, node_class: Object) -> None:
-        """A class in direct mode, or without terms, selects none."""
-        assert isinstance(node_class, EC2NodeClass)
-        listed = frozenset(entry.id for entry in node_class.status.capacity_reservations)
-        has_terms = bool(node_class.spec.capacity_reservation_selector_terms)
-        self._selected[node_class.metadata.name] = listed if has_terms else frozenset()
-
-    def _selected_by(self, node_class: str) -> AbstractSet[str]:
-        return self._selected.get(node_class, frozenset())

@@ -1,4 +1,4 @@
-"""The one reading of capacity reservations that everybody uses.
+"""The one reading of capacity reservations: status, catalog, counts and metrics are functions of it.
 
 Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
 state; what terms name by id and is not among them is asked for in one more call; a reading is whole or it is
@@ -7,6 +7,7 @@ neither with terms, nor with reservations beyond a page of a thousand, nor with 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from holdfast.cloud.aws.reservations import CapacityReservation
 PERIOD_S: Final = 60.0
 UNKNOWN_AGAIN_S: Final = 900.0  # an id that EC2 does not know is asked for again after so long
 _PAGE: Final = 1000
+SLOTS: Final = "holdfast_reservation_slots"
+FREE_SLOTS: Final = "holdfast_reservation_free_slots"
 _DESCRIBE: Final = "DescribeCapacityReservations"
 _LISTED: Final = "CapacityReservations"
 
@@ -40,20 +43,29 @@ class Reading:
         return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
 
 
+def gauges(reading: Reading, before: Reading | None) -> Iterator[tuple[str, Mapping[str, str], int]]:
+    """Name, labels and value of each gauge. A reservation that only the reading before has is 0."""
+    found = {one.id for one in reading.reservations}
+    missing = (one for one in (before.reservations if before else ()) if one.id not in found)
+    for one, total, free in (
+        *((one, one.total, one.available) for one in reading.reservations),
+        *((one, 0, 0) for one in missing),
+    ):
+        labels = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
+        yield SLOTS, labels, total
+        yield FREE_SLOTS, labels, free
+
+
 class Reader:
     def __init__(self, aws: Calls, clock: ports.Clock) -> None:
         self._aws = aws
         self._clock = clock
-        self._wanted: set[str] = set()
         self._unknown: dict[str, float] = {}  # by id, when EC2 said so
         self._last: Mapping[str, CapacityReservation] = {}  # by id
         self._unreadable: frozenset[str] = frozenset()
 
-    def want(self, ids: Iterable[str]) -> None:
-        """Ids that terms name: the next reading says something about them."""
-        self._wanted.update(ids)
-
-    async def read(self) -> Reading:
+    async def read(self, ids: AbstractSet[str] = frozenset()) -> Reading:
+        """All reservations that the account sees, and these."""
         began_s = self._clock.now_s()
         found: list[Any] = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
         by_id = {one.id: one for one in self._readable(found)}
@@ -63,15 +75,14 @@ class Reader:
             for key, at_s in self._unknown.items()
             if key not in by_id and now_s - at_s < UNKNOWN_AGAIN_S
         }
-        missing = sorted(self._wanted - by_id.keys() - self._unknown.keys())
+        missing = sorted(ids - by_id.keys() - self._unknown.keys())
         by_id |= {one.id: one for one in await self._by_id(missing)}
         for key in missing:
             if key not in by_id:
                 self._unknown[key] = now_s
         self._last = by_id
-        return Reading(
-            tuple(by_id[key] for key in sorted(by_id)), frozenset(self._unknown) & self._wanted, began_s
-        )
+        found_all = tuple(by_id[key] for key in sorted(by_id))
+        return Reading(found_all, frozenset(self._unknown) & ids, began_s)
 
     def _readable(self, found: Iterable[Mapping[str, Any]]) -> Iterator[CapacityReservation]:
         unreadable = set()

@@ -14,10 +14,10 @@ from typing import Final
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
 from holdfast.api.ec2nodeclass.selectors import CapacityReservationSelectorTerm
-from holdfast.cloud.aws import families, reservations
+from holdfast.cloud.aws import families, reservations, selection
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.model.reservations import Ended, Reclaiming, State, window
-from holdfast.state import selection, times
+from holdfast.state import times
 
 _MESSAGES_MOST: Final = 20
 _CRITERIA: Final = ("open", "targeted")

@@ -1,8 +1,7 @@
-"""Capacity reservations as EC2 describes them, which of them a class may use, and what they are to core.
+"""Capacity reservations as EC2 describes them, and as every decision uses them (`CapacityReservation.model`).
 
-Called by `catalog` and by whoever fills a snapshot. The rules: the lead times before a capacity block's
-end, and that a capacity block comes before an ordinary reservation on a tie, are AWS's and stand here as
-values; a reservation that two terms select is selected once.
+Called by `discovery`, which reads them, and by `reservation_status`. The rule: the lead times before a capacity block's
+end, and that a capacity block comes before an ordinary reservation on a tie, are AWS's and stand here as values.
 """
 
 import functools
@@ -10,10 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.cloud.aws.selection import Traits
 from holdfast.model.reservations import Reservation, State
-from holdfast.state import selection
-from holdfast.state.selection import Traits
 
 DEFAULT: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
@@ -102,6 +99,7 @@ class CapacityReservation:
             drain_lead_s=lead.drain_s,
             reclaim_lead_s=lead.reclaim_s,
             state_name=self.state,
+            tenancy=self.tenancy,
         )
 
     @property
@@ -120,14 +118,6 @@ def turns_s(reservation: CapacityReservation) -> tuple[int, ...]:
     lead, end_s = lead_times(reservation), reservation.end_s
     drains_s = end_s - lead.drain_s if end_s is not None and lead.drain_s else None
     return tuple(turn_s for turn_s in (reservation.start_s, drains_s) if turn_s is not None)
-
-
-def selected(
-    node_class: EC2NodeClass | None, reservations: Iterable[CapacityReservation]
-) -> tuple[CapacityReservation, ...]:
-    """Those that a class may use, each once, sorted by id."""
-    by_id = {one.id: one for one in reservations if selection.selects(node_class, one.traits)}
-    return tuple(by_id[reservation_id] for reservation_id in sorted(by_id))
 
 
 def localized(

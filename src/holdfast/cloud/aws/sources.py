@@ -27,9 +27,16 @@ UNUSED_S: Final = 86_400.0  # an answer that nobody wanted for so long is forgot
 
 class Source(Generic[T]):
     def __init__(
-        self, name: str, read: Callable[[], Awaitable[T]], *, period_s: float, clock: ports.Clock
+        self,
+        name: str,
+        read: Callable[[], Awaitable[T]],
+        *,
+        period_s: float,
+        clock: ports.Clock,
+        is_needed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
+        self._is_needed = is_needed
         self.period_s = period_s
         self.wanted = True  # the schedule leaves alone what nobody wants
         self._read = read
@@ -41,6 +48,11 @@ class Source(Generic[T]):
         self._kept = 0  # which of them the value is from
         self._failures: list[errors.HoldfastError] = []  # since the last reading that succeeded
         self._again_s = 0.0  # not before then, after a failure
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the schedule refreshes it."""
+        return self.wanted and self._is_needed()
 
     @property
     def last(self) -> T | None:
@@ -137,10 +149,10 @@ class Schedule:
     async def step(self) -> float:
         """Reads what is due; how long until something is again."""
         for source in self._sources:
-            if source.wanted and source.due_in_s <= 0:
+            if source.is_wanted and source.due_in_s <= 0:
                 await self._refresh(source)
             self._recorder.gauge(REFRESH_AGE, {"source": source.name}, source.age_s or 0)
-        due_s = [source.due_in_s for source in self._sources if source.wanted]
+        due_s = [source.due_in_s for source in self._sources if source.is_wanted]
         return max(SHORTEST_S, min([LONGEST_S, *due_s]))
 
     async def _refresh(self, source: Source[Any]) -> None:

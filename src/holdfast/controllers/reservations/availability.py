@@ -41,8 +41,8 @@ class Availability:
             return Done()
         pool = known.pool
         try:
-            types = await self._cloud.instance_types(known.node_class)
             counts = await self._cloud.reservations()
+            types = await self._cloud.instance_types(known.node_class, counts)
             wanted = nodepools.template_requirements(pool)
         except (errors.NotReady, errors.InvalidInput):
             return Done()  # until the class has its status or either is mended, and both are watched

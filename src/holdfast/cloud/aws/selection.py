@@ -1,12 +1,13 @@
-"""Which reservations a class may use: by what its status lists or, before that is resolved, by its terms.
+"""Which capacity reservations an EC2NodeClass selects: what its status lists or, before that is resolved, its terms.
 
-Called by `catalog`, for scenarios, and by the cloud that reads reservations, so that both select alike (Q-1).
-Terms are ORed, the fields of a term are ANDed, and an id stands alone: it already names one reservation.
+`reservation_status` matches the terms and the result is the class's status; the catalog, the capacity type of instances
+and drift go by the status. `holdfast plan` has classes without a status and goes by the terms (Q-1). Terms are ORed, the
+fields of a term are ANDed, and an id stands alone: it already names one reservation.
 """
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ _EXPIRING: Final = "expiring"
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What terms look at."""
+    """What selector terms compare."""
 
     id: str
     owner: str
@@ -28,15 +29,13 @@ class Traits:
     tags: Mapping[str, str]
 
 
-def selects(node_class: EC2NodeClass | None, traits: Traits) -> bool:
-    """No class, or one without terms, may use none. One that starts later is selected too: nothing is launched into it,
-    and pods that wait for it are told when it starts."""
+def selected(node_class: EC2NodeClass | None, known: Iterable[Traits]) -> frozenset[str]:
+    """The ids of those that a class selects: by its status or, where that lists none, by its terms. No class, or one
+    without terms, selects none. A reservation that starts later is selected too: nothing is launched into it before."""
     if node_class is None:
-        return False
-    resolved = listed(node_class)
-    if resolved:
-        return traits.id in resolved
-    return matches_any(node_class.spec.capacity_reservation_selector_terms, traits)
+        return frozenset()
+    terms = node_class.spec.capacity_reservation_selector_terms
+    return listed(node_class) or frozenset(one.id for one in known if matches_any(terms, one))
 
 
 def listed(node_class: EC2NodeClass) -> frozenset[str]:
@@ -44,14 +43,21 @@ def listed(node_class: EC2NodeClass) -> frozenset[str]:
     return upcoming(node_class) | {found.id for found in node_class.status.capacity_reservations}
 
 
+def active(node_class: EC2NodeClass) -> frozenset[str]:
+    """The reservations that nodes of the class may be in now. A class in direct mode, or without terms, has none."""
+    if not node_class.spec.capacity_reservation_selector_terms:
+        return frozenset()
+    return frozenset(found.id for found in node_class.status.capacity_reservations)
+
+
 def upcoming(node_class: EC2NodeClass | None) -> frozenset[str]:
-    """Those that the class's status says start later."""
+    """The listed reservations that start later."""
     announced = node_class.status.upcoming_capacity_reservations if node_class is not None else ()
     return frozenset(found.id for found in announced)
 
 
 def expiring(node_class: EC2NodeClass | None) -> frozenset[str]:
-    """Those that the class's status says are being taken back: nothing is launched into them."""
+    """The listed reservations that EC2 is reclaiming: nothing is launched into them."""
     resolved = node_class.status.capacity_reservations if node_class is not None else ()
     return frozenset(found.id for found in resolved if found.state == _EXPIRING)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.state.selection import tags_match, wildcard
+from holdfast.cloud.aws.selection import tags_match, wildcard
 
 
 @pytest.mark.parametrize(
