@@ -57,8 +57,8 @@ from holdfast.controllers.provisioning import provisioner
 from holdfast.controllers.provisioning.provisioner import Provisioner
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
+from holdfast.controllers.reservations.capacity_type import CapacityType
 from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
-from holdfast.controllers.reservations.truth import Truth
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing
@@ -351,7 +351,7 @@ class App:
             (Availability(**timed), 10),
             (self._interruption, _NOTICES_AT_ONCE),
             (InstanceStatuses(live=self.live, caches=caches, doors=doors), 1),
-            (Truth(live=self.live, caches=caches, doors=doors), 1),
+            (CapacityType(live=self.live, caches=caches, doors=doors), 1),
             (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
             *self._disruption(),
         ]

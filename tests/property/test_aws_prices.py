@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aws_builders import build_catalog, real, reservation, supply
 from builders import ec2nodeclass
 from holdfast import names
-from holdfast.cloud.aws.catalog import Built, Supply
+from holdfast.cloud.aws.catalog import BuiltTypes, Supply
 from holdfast.model import prices, resources
 from holdfast.model.offerings import InstanceType
 
@@ -44,7 +44,7 @@ def near_zero(supplied: Supply, built: dict[str, InstanceType]) -> dict[str, Any
     }
 
 
-def build(supplied: Supply, kept: Built) -> dict[str, InstanceType]:
+def build(supplied: Supply, kept: BuiltTypes) -> dict[str, InstanceType]:
     return {it.name: it for it in build_catalog(supplied, SELECTING, SEEN, now_s=0, built=kept)}
 
 
@@ -54,7 +54,7 @@ def build(supplied: Supply, kept: Built) -> dict[str, InstanceType]:
 def test_slots_are_near_zero_in_the_order_of_the_list_whenever_prices_change(
     lists: list[tuple[dict[str, int], dict[tuple[str, str], int] | None]],
 ) -> None:
-    kept = Built()
+    kept = BuiltTypes()
     for on_demand, spot in lists:
         supplied = supply(*TYPES, on_demand=on_demand, spot=spot)
         built = build(supplied, kept)
@@ -73,7 +73,7 @@ def test_slots_are_near_zero_in_the_order_of_the_list_whenever_prices_change(
         assert [near[name] for name in by_size] == sorted({near[name] for name in by_size})
         keys = {name: it.order_key(slot_of(it)) for name, it in built.items()}
         assert sorted(keys, key=keys.__getitem__) == sorted(near, key=lambda name: (near[name], keys[name]))
-        assert build(supplied, Built()) == built  # what was kept is what would be built anew
+        assert build(supplied, BuiltTypes()) == built  # what was kept is what would be built anew
 
 
 def slot_of(it: InstanceType) -> Any:

@@ -22,7 +22,7 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws import catalog, labels
 from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.catalog import Built
+from holdfast.cloud.aws.catalog import BuiltTypes
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.data import ec2
 from holdfast.model import prices, requirements
@@ -102,7 +102,7 @@ def test_windows_and_dedicated_tenancy_cost_what_linux_does() -> None:
 
 @pytest.mark.fact("aws-4.1.2", "aws-4.4.2")
 def test_a_type_is_built_again_only_when_something_it_is_made_of_has_changed() -> None:
-    kept, types = Built(), (real("m5.large"), real("c5.large"))
+    kept, types = BuiltTypes(), (real("m5.large"), real("c5.large"))
     slots = reservation(), reservation("cr-c", instance_type="c5.large")
 
     def build(*seen: CapacityReservation, node_class: EC2NodeClass | None = None, **fields: Any) -> list[int]:

@@ -6,15 +6,15 @@ import pytest
 
 from aws_builders import reservation
 from builders import ec2nodeclass
-from holdfast.cloud.aws import described, reservation_status
-from holdfast.cloud.aws.reservation_status import Found
+from holdfast.cloud.aws import reservation_status, reservations
+from holdfast.cloud.aws.reservation_status import ReservationStatus
 
 NOW_S = 1_800_000_000
 
 
-def found(*seen: Any, now_s: int = NOW_S, zones: frozenset[str] | None = None) -> Found:
+def found(*seen: Any, now_s: int = NOW_S, zones: frozenset[str] | None = None) -> ReservationStatus:
     node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"ownerID": "111122223333"}])
-    return reservation_status.found(node_class, seen, zones=zones, placement_group="", now_s=now_s)
+    return reservation_status.resolve(node_class, seen, zones=zones, placement_group="", now_s=now_s)
 
 
 @pytest.mark.fact("aws-2.4.1")
@@ -76,7 +76,7 @@ RAW = {
 
 @pytest.mark.fact("aws-2.4.1", "aws-2.4.2")
 def test_what_ec2_leaves_out_reads_as_its_default() -> None:
-    one = described.reservation(RAW)
+    one = reservations.from_description(RAW)
     assert (one.kind, one.interruptible, one.platform, one.tenancy) == (
         "default",
         False,
@@ -100,5 +100,5 @@ def test_what_ec2_leaves_out_reads_as_its_default() -> None:
 def test_ultraservers_are_told_by_their_type_or_by_what_ec2_says_of_no_others(
     more: dict[str, Any], *, ultraserver: bool, launchable: bool
 ) -> None:
-    one = described.reservation(RAW | more)
+    one = reservations.from_description(RAW | more)
     assert (one.ultraserver, one.launchable) == (ultraserver, launchable)

@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast import names
-from holdfast.core.reservations import boundaries, selected
-from holdfast.core.reservations.selected import Slots
+from holdfast.core.reservations import boundaries, pool_slots
+from holdfast.core.reservations.pool_slots import PoolSlots
 from holdfast.model import requirements
 from holdfast.model.requirement import Requirement
 from holdfast.model.reservations import Reservation, State
@@ -38,19 +38,21 @@ def test_the_first_of_several_changes_counts_and_what_is_gone_has_none() -> None
 @pytest.mark.parametrize(
     ("wanted", "slots"),
     [
-        ((), Slots(2, 3)),
-        ((is_in(names.CAPACITY_TYPE, "reserved"),), Slots(2, 3)),
-        ((is_in(names.CAPACITY_TYPE, "spot", "on-demand"),), Slots(0, 0)),
-        ((is_in(RESERVATION_ID, "cr-full"),), Slots(1, 0)),
-        ((is_in(names.ZONE, "z2"),), Slots(1, 3)),
-        ((is_in(names.INSTANCE_TYPE, "big"),), Slots(0, 0)),
-        ((is_in(names.ARCH, "arm64"),), Slots(0, 0)),
+        ((), PoolSlots(2, 3)),
+        ((is_in(names.CAPACITY_TYPE, "reserved"),), PoolSlots(2, 3)),
+        ((is_in(names.CAPACITY_TYPE, "spot", "on-demand"),), PoolSlots(0, 0)),
+        ((is_in(RESERVATION_ID, "cr-full"),), PoolSlots(1, 0)),
+        ((is_in(names.ZONE, "z2"),), PoolSlots(1, 3)),
+        ((is_in(names.INSTANCE_TYPE, "big"),), PoolSlots(0, 0)),
+        ((is_in(names.ARCH, "arm64"),), PoolSlots(0, 0)),
     ],
 )
-def test_a_pool_may_use_what_its_requirements_leave(wanted: tuple[Requirement, ...], slots: Slots) -> None:
+def test_a_pool_may_use_what_its_requirements_leave(
+    wanted: tuple[Requirement, ...], slots: PoolSlots
+) -> None:
     known = [
         reservation("cr-full", "small", "z1", available=0),
         reservation("cr-free", "small", "z2", available=3),
     ]
     types = [instance_type("small", 2, 8, 0.1, known), instance_type("big", 8, 32, 0.4, known)]
-    assert selected.slots(requirements.of(*wanted), types, WELL_KNOWN) == slots
+    assert pool_slots.of_pool(requirements.of(*wanted), types, WELL_KNOWN) == slots

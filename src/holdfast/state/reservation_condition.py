@@ -1,7 +1,7 @@
-"""The condition CapacityReservationAvailable: whether a slot of what was selected can be had (decision 11).
+"""The condition CapacityReservationAvailable: whether a slot of the selected reservations is free (decision 11).
 
-Written on NodeClaims, NodePools and node classes, by whoever knows their slots. The rule: it is there where
-reservations are selected and nowhere else, and is never part of Ready, since falling back must go on.
+On NodeClaims, NodePools and node classes. The rule: only objects that select reservations have it, and it is never part
+of Ready, since fallback must go on.
 """
 
 from collections.abc import Sequence

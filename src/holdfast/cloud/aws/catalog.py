@@ -1,9 +1,8 @@
 """The catalog of a class: every instance type, and every way to get one there.
 
-Called by `holdfast plan`, with what is shipped, and by the EC2 provider, with what the account says. Pure:
-all it knows comes in as values. The rules: what cannot be launched is listed as not healthy rather than
-left out, for it explains (decision 15); a reservation is one offering (decision 3); list prices are kept
-(decision 2).
+Called by `holdfast plan`, with shipped types, and by `discovery`, with those of the account. Pure. The rules: what
+cannot be launched is listed as not healthy rather than left out, since it explains a plan (decision 15); a reservation is
+one offering (decision 3); list prices are kept (decision 2).
 
 Differs from Karpenter (aws-4.2.1): a type has no offerings in zones that do not offer it. They could never
 be launched and would explain nothing.
@@ -42,14 +41,14 @@ class Supply:
     on_demand: Mapping[str, int]  # by type
     spot: Mapping[tuple[str, str], int] | None = None  # by type and zone; None: no price history was read yet
     exhausted: AbstractSet[Pool] = frozenset()  # what EC2 has none of
-    forbidden: AbstractSet[str] = frozenset()  # capacity types that the account may not buy
+    forbidden: AbstractSet[str] = frozenset()  # capacity types that the account may not launch
     full_subnets: AbstractSet[str] = frozenset()  # by id: no addresses left
-    held_down: AbstractSet[str] = frozenset()  # reservations that are left alone for a while
+    held_down: AbstractSet[str] = frozenset()  # reservations that no launch is tried into for a while
     learned: Mapping[str, int] = field(default_factory=dict)  # memory that nodes had, in bytes, by type
 
     @property
     def price_range(self) -> PriceRange:
-        """Over all that can be bought: what the near-zero prices of slots are derived from (decision 2)."""
+        """Over all on-demand and spot prices: what the near-zero prices of slots are derived from (decision 2)."""
         return prices.price_range(self.on_demand.values(), (self.spot or {}).values())
 
 
@@ -58,27 +57,29 @@ def shipped(region: ec2.Region) -> Supply:
     return Supply(region.name, region.types, region.zones, region.zones_by_type, region.on_demand_nano_usd)
 
 
-class Built:
-    """What was built before for one class, taken again where nothing that it is made of has changed: counts
-    change every minute, and touch a few types of a thousand."""
+class BuiltTypes:
+    """The types that were built last for one class. A type is built again only if its inputs changed: counts change
+    every minute, and concern a few types of a thousand."""
 
     def __init__(self) -> None:
-        self.asked: object = None  # what the whole answer of before was made of
+        self.inputs: object = None  # of all types together
         self.types: tuple[InstanceType, ...] = ()
         self._of: object = None
-        self._by_type: dict[str, tuple[_Makings, InstanceType]] = {}
+        self._by_type: dict[str, tuple[InstanceTypeInputs, InstanceType]] = {}
 
     def begin(self, of: object) -> None:
         """Everything is built anew when what all types share has changed."""
         if of != self._of:
             self._of, self._by_type = of, {}
 
-    def get(self, makings: "_Makings", make: Callable[["_Makings"], InstanceType]) -> InstanceType:
-        before = self._by_type.get(makings.info.name)
-        if before is not None and before[0] == makings:
+    def get(
+        self, inputs: "InstanceTypeInputs", make: Callable[["InstanceTypeInputs"], InstanceType]
+    ) -> InstanceType:
+        before = self._by_type.get(inputs.info.name)
+        if before is not None and before[0] == inputs:
             return before[1]
-        made = make(makings)
-        self._by_type[makings.info.name] = (makings, made)
+        made = make(inputs)
+        self._by_type[inputs.info.name] = (inputs, made)
         return made
 
 
@@ -89,7 +90,7 @@ def build(
     *,
     now_s: int,
     settings: Settings = DEFAULT_SETTINGS,
-    built: Built | None = None,
+    built: BuiltTypes | None = None,
 ) -> tuple[InstanceType, ...]:
     """The types of a class, in the order of the supply; `selected` are the reservations that the class selects.
 
@@ -110,15 +111,15 @@ def build(
         zones=_zones(supply, node_class),
         subnets=_subnets(node_class),
         usable=_subnets(node_class, supply.full_subnets),
-        buys=_buys(node_class),
+        capacity_types=_capacity_types(node_class),
         forbidden=supply.forbidden,
     )
     closed = selection.expiring(node_class) | selection.upcoming(node_class) | supply.held_down
-    built = built or Built()
+    built = built or BuiltTypes()
     built.begin(view)
     return tuple(
         built.get(
-            _makings(
+            _inputs_of(
                 supply, info, by_type.get(info.name, ()), tuple(exhausted.get(info.name, ())), closed, now_s
             ),
             view.instance_type,
@@ -129,11 +130,11 @@ def build(
 
 class _Slots(NamedTuple):
     reservation: Reservation
-    open: bool  # it can be launched into now, as far as it alone tells
+    open: bool  # it can be launched into now, whatever its type and zone
 
 
-class _Makings(NamedTuple):
-    """Everything that tells one type of a class from how it was a minute ago."""
+class InstanceTypeInputs(NamedTuple):
+    """Everything that one type of a class is built from and that changes from minute to minute."""
 
     info: InstanceTypeInfo
     zones: tuple[str, ...]
@@ -144,20 +145,20 @@ class _Makings(NamedTuple):
     learned_bytes: int | None
 
 
-def _makings(
+def _inputs_of(
     supply: Supply,
     info: InstanceTypeInfo,
     reserved: Sequence[Reservation],
     exhausted: tuple[Pool, ...],
     closed: AbstractSet[str],
     now_s: int,
-) -> _Makings:
+) -> InstanceTypeInputs:
     zones, listed, spot = (
         supply.zones_by_type.get(info.name, ()),
         supply.on_demand.get(info.name),
         supply.spot,
     )
-    return _Makings(
+    return InstanceTypeInputs(
         info,
         zones,
         listed,
@@ -180,23 +181,23 @@ class _View:
     zones: Mapping[str, Zone]
     subnets: AbstractSet[str] | None  # zones with a subnet; None: not resolved, so any
     usable: AbstractSet[str] | None  # those of them with a subnet that has addresses left
-    buys: tuple[str, ...]  # the capacity types that the class may buy
+    capacity_types: tuple[str, ...]  # outside reservations, that the class may launch
     forbidden: AbstractSet[str]
 
-    def instance_type(self, makings: _Makings) -> InstanceType:
+    def instance_type(self, inputs: InstanceTypeInputs) -> InstanceType:
         return instance_type(
-            makings.info,
+            inputs.info,
             self.shape,
             self.settings,
-            self.availability(makings),
-            tuple(self.offerings(makings)),
-            makings.learned_bytes,
+            self.availability(inputs),
+            tuple(self.offerings(inputs)),
+            inputs.learned_bytes,
         )
 
-    def availability(self, makings: _Makings) -> Availability:
-        reserved = tuple(slots.reservation for slots in makings.slots)
-        zones = {*makings.zones, *(r.zone for r in reserved)}
-        types = [name for name in self.buys if name in makings.info.usage_classes]
+    def availability(self, inputs: InstanceTypeInputs) -> Availability:
+        reserved = tuple(slots.reservation for slots in inputs.slots)
+        zones = {*inputs.zones, *(r.zone for r in reserved)}
+        types = [name for name in self.capacity_types if name in inputs.info.usage_classes]
         return Availability(
             self.region,
             tuple(self.zone(name) for name in sorted(zones) if self.subnets is None or name in self.subnets),
@@ -204,15 +205,15 @@ class _View:
             reserved,
         )
 
-    def offerings(self, makings: _Makings) -> Iterator[Offering]:
-        compatible = compatibility.compatible(makings.info, self.node_class)
-        surcharge = burstable.surcharge_nano_usd_per_hour(makings.info, self.settings.burstable_cpu_percent)
-        for zone, spot in zip(makings.zones, makings.spot, strict=True):
-            for capacity_type in self.buys:
-                if capacity_type in makings.info.usage_classes:
-                    price = spot if capacity_type == names.SPOT else makings.on_demand
-                    exhausted = (makings.info.name, zone, capacity_type) in makings.exhausted
-                    yield offerings.bought(
+    def offerings(self, inputs: InstanceTypeInputs) -> Iterator[Offering]:
+        compatible = compatibility.compatible(inputs.info, self.node_class)
+        surcharge = burstable.surcharge_nano_usd_per_hour(inputs.info, self.settings.burstable_cpu_percent)
+        for zone, spot in zip(inputs.zones, inputs.spot, strict=True):
+            for capacity_type in self.capacity_types:
+                if capacity_type in inputs.info.usage_classes:
+                    price = spot if capacity_type == names.SPOT else inputs.on_demand
+                    exhausted = (inputs.info.name, zone, capacity_type) in inputs.exhausted
+                    yield offerings.unreserved(
                         capacity_type,
                         zone,
                         self.zone(zone).id,
@@ -224,12 +225,12 @@ class _View:
                         and price is not None
                         and self.has_addresses(zone),
                     )
-        for slots in makings.slots:
-            yield self.reserved(slots, makings.on_demand, surcharge, compatible=compatible)
+        for slots in inputs.slots:
+            yield self.reserved(slots, inputs.on_demand, surcharge, compatible=compatible)
 
     def reserved(self, slots: _Slots, on_demand: int | None, surcharge: int, *, compatible: bool) -> Offering:
-        """Neither a price nor what EC2 has run out of matters: the slot is ours. That the type is offered
-        in its zone needs no list, the reservation proves it."""
+        """Neither a price nor exhausted pools matter: the capacity is reserved. The reservation also proves that EC2
+        offers the type in its zone."""
         zone = slots.reservation.zone
         return offerings.reserved(
             slots.reservation,
@@ -247,7 +248,7 @@ class _View:
 
 
 def _zones(supply: Supply, node_class: EC2NodeClass | None) -> Mapping[str, Zone]:
-    """By name. What a subnet of the class says of its zone's id wins: names differ between accounts."""
+    """By name. The zone id of a subnet of the class wins: names differ between accounts."""
     zones = {zone.name: zone for zone in supply.zones}
     for subnet in node_class.status.subnets if node_class else ():
         if subnet.zone_id:
@@ -264,7 +265,7 @@ def _subnets(
     return frozenset(subnet.zone for subnet in node_class.status.subnets if subnet.id not in full)
 
 
-def _buys(node_class: EC2NodeClass | None) -> tuple[str, ...]:
+def _capacity_types(node_class: EC2NodeClass | None) -> tuple[str, ...]:
     """A target in direct mode leaves no spot (decision 10)."""
     direct = node_class.spec.capacity_reservation_spec if node_class else None
     targeted = direct is not None and direct.capacity_reservation_target is not None

@@ -1,23 +1,17 @@
-"""What EC2's Describe calls say, as values.
+"""Tags and instance types of EC2's Describe calls, as values. Reservations are in `reservations`.
 
-Called by whoever reads an answer, and by `scripts/generate_data.py` for the types that are shipped. Pure; a
-field that is missing reads as its zero, since EC2 leaves out what does not apply. A count or a date that cannot be is a
-ValueError: a reservation with a negative count, or an instance type of 2**60 vCPUs, would be planned with.
+Called by the modules that read an answer, and by `scripts/generate_data.py` for the types that are shipped. Pure; a
+field that is missing reads as its zero, since EC2 leaves out what does not apply. An impossible count is a ValueError: a
+plan would use an instance type of 2**60 vCPUs.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
-from holdfast.cloud.aws import answers, reservations
-from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws import answers
 from holdfast.data import ec2
 
 KUBERNETES_RUNS_ON: Final = frozenset({"x86_64", "arm64"})
-# Capacity blocks of these types are whole UltraServers. EC2 says `LaunchStatus` of nothing else.
-_ULTRASERVERS: Final = ("p6e-", "trn2u.")
-_UNLAUNCHABLE: Final = "unlaunchable"
-SLOTS_MAX: Final = 1_000_000  # of one reservation
 _VCPUS_MAX: Final = 1_000_000
 _MEMORY_MIB_MAX: Final = 2**40
 _DEVICES_MAX: Final = 100_000  # cards, addresses, accelerators
@@ -27,38 +21,6 @@ Raw = Mapping[str, Any]
 
 def tags(raw: Raw) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
-
-
-def reservation(raw: Raw) -> CapacityReservation:
-    instance_type = raw["InstanceType"]
-    available = answers.count(raw.get("AvailableInstanceCount", 0), SLOTS_MAX)
-    total = answers.count(raw.get("TotalInstanceCount", available), SLOTS_MAX)
-    return CapacityReservation(
-        id=raw["CapacityReservationId"],
-        instance_type=instance_type,
-        zone=raw.get("AvailabilityZone", ""),
-        zone_id=raw.get("AvailabilityZoneId"),
-        total=total,
-        available=min(available, total),  # more free slots than slots would be oversold
-        kind=raw.get("ReservationType") or reservations.DEFAULT,
-        owner=raw.get("OwnerId", ""),
-        state=raw.get("State", ""),
-        interruptible=raw.get("Interruptible", False),
-        match_criteria=raw.get("InstanceMatchCriteria", ""),
-        tags=tuple(sorted(tags(raw).items())),
-        start_s=_epoch_s(raw.get("StartDate")),
-        end_s=_epoch_s(raw.get("EndDate")),
-        ultraserver="LaunchStatus" in raw or instance_type.startswith(_ULTRASERVERS),
-        platform=raw.get("InstancePlatform", reservations.LINUX),
-        tenancy=raw.get("Tenancy", reservations.DEFAULT_TENANCY),
-        placement_group=raw.get("PlacementGroupArn", "").rpartition("/")[2],
-        outpost=bool(raw.get("OutpostArn")),
-        launchable=raw.get("LaunchStatus") != _UNLAUNCHABLE,
-    )
-
-
-def _epoch_s(moment: datetime | None) -> int | None:
-    return None if moment is None else answers.epoch_s(moment)
 
 
 def launchable(raw: Raw) -> bool:

@@ -1,7 +1,7 @@
-"""The half of the Cloud door that looks: what a class could launch, which reservations there are, what a
-class's selectors find.
+"""The part of the Cloud port that reads: what a class could launch, which reservations there are, what a
+class's selectors select.
 
-Built by `app`, beside the half that launches, which shares `unavailable`, `hold_downs` and `addresses` with
+Built by `app`, beside the part that launches, which shares `unavailable`, `hold_downs` and `addresses` with
 it. The rules: everything is answered from caches that one schedule refreshes, so calls grow with time alone
 (at most a few a minute, whatever the cluster's size); a failed reading leaves the last one in place; what nothing
 needs is not read (`reservation_demand`); and the class status, the catalog, the counts and the metrics of
@@ -33,7 +33,7 @@ from holdfast.cloud.aws import (
 from holdfast.cloud.aws.addresses import Addresses
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.catalog import Built, Supply
+from holdfast.cloud.aws.catalog import BuiltTypes, Supply
 from holdfast.cloud.aws.identity import Identity
 from holdfast.cloud.aws.images import Images
 from holdfast.cloud.aws.learned import LearnedMemory
@@ -56,17 +56,17 @@ from holdfast.runtime.cache import Caches
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
-FIRST_COUNTS_S: Final = 60.0  # how long a start waits for the first counts of reservations
+FIRST_COUNTS_S: Final = 60.0  # how long a class waits after a start for the first counts of reservations
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What discovery is told when the program starts."""
+    """Settings of discovery."""
 
     cluster: str
-    tags: Mapping[str, str]  # that say what belongs to this cluster
+    tags: Mapping[str, str]  # of everything that belongs to this cluster
     kubernetes: Callable[[], str]  # the minor version, such as "1.34", as it is now
     settings: Settings = field(default_factory=Settings)
     isolated_vpc: bool = False  # nothing but EC2, SSM and EKS can be reached
@@ -86,7 +86,7 @@ class Discovery:
         self._memory = LearnedMemory()
         self._asked_s: float | None = None  # when counts were first needed
         self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
-        self._built: dict[str, tuple[Built, asyncio.Lock]] = {}
+        self._built: dict[str, tuple[BuiltTypes, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
         self._reader = reservation_reading.Reader(aws, clock)
         self._converted: tuple[Reading, object, int, tuple[CapacityReservation, ...]] | None = None
@@ -107,7 +107,7 @@ class Discovery:
         self._spot = self._source(
             "spot-prices", lambda: price_list.read_spot(aws, aws.ec2_clock.now_s()), price_list.PERIOD_S
         )
-        self._gauges = self._source("offering-gauges", self._tell_offerings, offering_gauges.PERIOD_S)
+        self._gauges = self._source("offering-gauges", self._record_offerings, offering_gauges.PERIOD_S)
         for later in (self._subnets, self._security_groups):
             later.wanted = False  # until there is a class that needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
@@ -139,7 +139,7 @@ class Discovery:
             recorder=recorder,
         )
 
-    # --- The door -------------------------------------------------------------------------------------
+    # --- The port -------------------------------------------------------------------------------------
 
     async def instance_types(
         self, node_class: Object, counts: ReservationCounts | None = None
@@ -149,23 +149,23 @@ class Discovery:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
         learned = self._memory.of(_images(node_class), self._clock.monotonic_s())
         selected, supply = await self._selected(node_class, counts), await self._supply(learned)
-        built, lock = self._built.setdefault(node_class.metadata.name, (Built(), asyncio.Lock()))
-        async with lock:  # from cold it takes too long for the loop
+        built, lock = self._built.setdefault(node_class.metadata.name, (BuiltTypes(), asyncio.Lock()))
+        async with lock:  # the first build takes too long for the event loop
             now_s = self._clock.now_s()
-            # Claims of one plan ask one after the other, and time alone changes only what reservations offer.
-            asked = (supply, node_class, selected, now_s if selected else 0)
-            if built.asked != asked:
+            # The claims of one plan call this one after the other; time alone changes only reserved offerings.
+            inputs = (supply, node_class, selected, now_s if selected else 0)
+            if built.inputs != inputs:
                 built.types = await self._aws.executor.run(
                     lambda: catalog.build(
                         supply, node_class, selected, now_s=now_s, settings=self._setup.settings, built=built
                     )
                 )
-                built.asked = asked
+                built.inputs = inputs
                 self._types_of[node_class.metadata.name] = {known.name: known for known in built.types}
         return built.types
 
-    async def types_seen(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
-        """By name, as they were last built: for who asks what a type is, not what there is of it now."""
+    async def last_types(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
+        """By name, as they were last built: what a type is, not whether it is available now."""
         if node_class.metadata.name not in self._types_of:
             await self.instance_types(node_class)
         return self._types_of[node_class.metadata.name]
@@ -186,14 +186,14 @@ class Discovery:
         return await resolve.resolve(node_class, self._parts, probe)
 
     async def release(self, node_class: Object) -> None:
-        """Removes what was made for a class that is being deleted. Twice is once."""
+        """Deletes what was created for a class that is being deleted. Idempotent."""
         assert isinstance(node_class, EC2NodeClass)
         self._built.pop(node_class.metadata.name, None)
         self._types_of.pop(node_class.metadata.name, None)
         if not self._setup.isolated_vpc:
             await self._profiles.release(node_class)
 
-    # --- For the half that launches, and for reports ----------------------------------------------------
+    # --- For the part that launches, and for reports ----------------------------------------------------
 
     async def price_range(self) -> PriceRange:
         """What the near-zero prices of slots are derived from, as prices are now (decision 2)."""
@@ -205,7 +205,7 @@ class Discovery:
             await self._profiles.collect(in_use)
 
     def learn(self, claim: NodeClaim, node_class: EC2NodeClass, capacity: Resources) -> None:
-        """From a node whose image its class would still launch; an older one tells nothing."""
+        """From a node whose image its class would still launch; the memory of an older image may differ."""
         images = _images(node_class)
         instance_type = claim.metadata.labels.get(names.INSTANCE_TYPE)
         if instance_type and claim.status.image_id in images and capacity[resources.MEMORY]:
@@ -275,8 +275,8 @@ class Discovery:
         return self._localized(reading)
 
     async def _newest(self, max_age_s: float | None = None) -> Reading:
-        """Of a reservation that has begun, a reading from before says nothing any more: its slots would lie idle for
-        another minute. Nor of one that is to be drained: it may have got a new end."""
+        """A reading from before the start of a reservation is not used any more: the slots would be idle for another
+        minute. Nor one from before the start of a drain: the reservation may have a new end."""
         ec2_clock = self._aws.ec2_clock
         reading, now_s = await self._reservations.fresh(max_age_s), ec2_clock.now_s()
         turned_s = reading.last_turn_s(now_s)
@@ -303,12 +303,12 @@ class Discovery:
             self._recorder.gauge(name, labels, value)
         return reading
 
-    async def _tell_offerings(self) -> Gauges:
+    async def _record_offerings(self) -> Gauges:
         types = [known for of_class in self._types_of.values() for known in of_class.values()]
         known, before = await self.price_range(), self._gauges.last or {}
         now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
         changed = await self._aws.executor.run(lambda: offering_gauges.changed(now, before))
-        await offering_gauges.tell(changed, self._recorder, self._clock)
+        await offering_gauges.record(changed, self._recorder, self._clock)
         return now
 
     async def _read_on_demand(self) -> Mapping[str, int]:

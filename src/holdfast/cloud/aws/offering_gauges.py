@@ -1,8 +1,8 @@
-"""What every type can be had for and whether it can be had, as gauges under Karpenter's names (aws-7.5.7).
+"""Price and availability of every offering, as gauges under Karpenter's names (aws-7.5.7).
 
 Called by `discovery`, each minute. Over all classes: a pool is available when any class could launch there, at
-the cheapest price known. The rule: only what changed is told, since a region has thousands of series; a pool
-that is gone is told once more, as not available.
+the cheapest price known. The rule: only changes are recorded, since a region has thousands of series; a pool that is no
+longer offered is recorded once, as not available.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from holdfast.model.prices import PriceRange
 AVAILABLE: Final = "karpenter_cloudprovider_instance_type_offering_available"
 PRICE: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
 PERIOD_S: Final = 60.0
-_TOLD_AT_ONCE: Final = 200  # in about 3 ms
+_BATCH: Final = 200  # recorded in about 3 ms
 _NANO: Final = 10**9
 
 
@@ -41,8 +41,8 @@ def of(types: Iterable[InstanceType], known: PriceRange) -> dict[Pool, Gauge]:
         for offering in instance_type.offerings:
             pool = Pool(instance_type.name, offering.capacity_type, offering.zone)
             before = found.get(pool, Gauge())
-            seen = [p for p in (before.usd_per_hour, _usd(instance_type, offering, known)) if p]
-            found[pool] = Gauge(before.available or offering.launchable, min(seen, default=0.0))
+            known_usd = [p for p in (before.usd_per_hour, _usd(instance_type, offering, known)) if p]
+            found[pool] = Gauge(before.available or offering.launchable, min(known_usd, default=0.0))
     return found
 
 
@@ -51,13 +51,13 @@ def changed(now: Gauges, before: Gauges) -> list[tuple[Pool, Gauge]]:
     return [(pool, gauge) for pool, gauge in {**now, **gone}.items() if gauge != before.get(pool)]
 
 
-async def tell(gauges: Sequence[tuple[Pool, Gauge]], recorder: ports.Recorder, clock: ports.Clock) -> None:
-    """A few at a time, with others running in between."""
-    for start in range(0, len(gauges), _TOLD_AT_ONCE):
-        for pool, gauge in gauges[start : start + _TOLD_AT_ONCE]:
-            about = pool._asdict()
-            recorder.gauge(AVAILABLE, about, float(gauge.available))
-            recorder.gauge(PRICE, about, gauge.usd_per_hour)
+async def record(gauges: Sequence[tuple[Pool, Gauge]], recorder: ports.Recorder, clock: ports.Clock) -> None:
+    """In batches, so that other tasks run in between."""
+    for start in range(0, len(gauges), _BATCH):
+        for pool, gauge in gauges[start : start + _BATCH]:
+            labels = pool._asdict()
+            recorder.gauge(AVAILABLE, labels, float(gauge.available))
+            recorder.gauge(PRICE, labels, gauge.usd_per_hour)
         await clock.sleep(0)
 
 

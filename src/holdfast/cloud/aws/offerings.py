@@ -1,8 +1,8 @@
-"""Offerings as AWS has them: what labels each kind carries.
+"""Builds the offerings of AWS, with their labels.
 
-Called by `catalog`, and by `holdfast plan` for types that a scenario lists itself. The rule (R-2): an
-offering outside reservations says of every reservation label that it does not exist; a reserved one gives
-each a value. So a pod that selects a reservation never lands beside it.
+Called by `catalog`, and by `holdfast plan` for types that a scenario lists itself. The rule (R-2): an offering outside
+reservations requires that no reservation label exists; a reserved one gives each label a value. So a pod that selects a
+reservation is never placed outside it.
 """
 
 import functools
@@ -17,7 +17,7 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
 
 
-def bought(
+def unreserved(
     capacity_type: str,
     zone: str,
     zone_id: str | None,
@@ -28,7 +28,7 @@ def bought(
 ) -> Offering:
     """An on-demand or spot offering."""
     return Offering(
-        _bought_requirements(capacity_type, zone, zone_id),
+        _unreserved_requirements(capacity_type, zone, zone_id),
         capacity_type,
         zone,
         price_nano_usd_per_hour,
@@ -45,8 +45,8 @@ def reserved(
     surcharge_nano_usd_per_hour: int = 0,
     healthy: bool = True,
 ) -> Offering:
-    """The one offering of a reservation. Its price only orders it: what it costs was paid. An instance has to
-    have the tenancy of the reservation, or EC2 does not let it in."""
+    """The one offering of a reservation. Its price only orders it, since the capacity is paid for. EC2 launches only
+    instances of the reservation's tenancy into it."""
     return Offering(
         requirements.of(
             *_place(names.RESERVED, reservation.zone, zone_id),
@@ -66,8 +66,8 @@ def reserved(
 
 
 @functools.lru_cache(maxsize=1024)
-def _bought_requirements(capacity_type: str, zone: str, zone_id: str | None) -> Requirements:
-    """Remembered: all types share them."""
+def _unreserved_requirements(capacity_type: str, zone: str, zone_id: str | None) -> Requirements:
+    """Cached: all types share them."""
     outside = (labels.one_of(key) for key in aws.RESERVED_CAPACITY_LABELS)
     return requirements.of(*_place(capacity_type, zone, zone_id), *outside)
 

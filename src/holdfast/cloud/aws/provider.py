@@ -156,7 +156,7 @@ class Aws:
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
-        types = await self.discovery.types_seen(node_class)
+        types = await self.discovery.last_types(node_class)
         return await self._machines.drifted(claim, node_class, types)
 
     async def terminate(self, provider_id: str) -> None:

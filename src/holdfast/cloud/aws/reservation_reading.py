@@ -1,9 +1,9 @@
 """The one reading of capacity reservations: status, catalog, counts and metrics are functions of it.
 
 Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
-state; what terms name by id and is not among them is asked for in one more call; a reading is whole or it is
-an error; one reservation that cannot be read is as it was when it could, and spoils no other. So the calls grow
-neither with terms, nor with reservations beyond a page of a thousand, nor with nodes.
+state; ids that are needed and not listed are read in one more call; a reading is complete or an error; a reservation
+that cannot be decoded keeps its last value and affects no other. So the calls grow neither with terms, nor with
+reservations beyond a page of a thousand, nor with nodes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from typing import Any, Final
 import structlog
 
 from holdfast import errors, ports
-from holdfast.cloud.aws import answers, calls, described, reservations
+from holdfast.cloud.aws import answers, calls, reservations
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.reservations import CapacityReservation
 
 PERIOD_S: Final = 60.0
-UNKNOWN_AGAIN_S: Final = 900.0  # an id that EC2 does not know is asked for again after so long
+UNKNOWN_AGAIN_S: Final = 900.0  # after so long an id that EC2 does not know is read again
 _PAGE: Final = 1000
 SLOTS: Final = "holdfast_reservation_slots"
 FREE_SLOTS: Final = "holdfast_reservation_free_slots"
@@ -30,15 +30,15 @@ _LISTED: Final = "CapacityReservations"
 @dataclass(frozen=True, slots=True)
 class Reading:
     reservations: tuple[CapacityReservation, ...]  # sorted by id
-    unknown: frozenset[str]  # named by terms, and EC2 knows none of that id
+    unknown: frozenset[str]  # ids that were needed and EC2 does not know
     read_began_s: int
 
     def without(self, ids: Iterable[str]) -> frozenset[str]:
-        """Of these ids, those that this reading says nothing about."""
+        """Of these ids, those that this reading does not cover."""
         return frozenset(ids) - {one.id for one in self.reservations} - self.unknown
 
     def last_turn_s(self, now_s: int) -> int | None:
-        """When the last of those that have begun, or are drained, did so."""
+        """When the last of the past starts and drain starts was."""
         turns = (turn_s for one in self.reservations for turn_s in reservations.turns_s(one))
         return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
 
@@ -60,7 +60,7 @@ class Reader:
     def __init__(self, aws: Calls, clock: ports.Clock) -> None:
         self._aws = aws
         self._clock = clock
-        self._unknown: dict[str, float] = {}  # by id, when EC2 said so
+        self._unknown: dict[str, float] = {}  # by id, when EC2 answered so
         self._last: Mapping[str, CapacityReservation] = {}  # by id
         self._unreadable: frozenset[str] = frozenset()
 
@@ -90,7 +90,7 @@ class Reader:
             key = raw.get("CapacityReservationId", "")
             try:
                 with answers.reading(_DESCRIBE):
-                    read = described.reservation(raw)
+                    read = reservations.from_description(raw)
             except errors.Unreachable as error:
                 unreadable.add(key)
                 if key not in self._unreadable:
@@ -104,13 +104,16 @@ class Reader:
         self._unreadable = frozenset(unreadable)
 
     async def _by_id(self, ids: Sequence[str]) -> list[CapacityReservation]:
-        """All in one call. EC2 refuses a call that names one it does not know, so then each alone; those are
-        not asked for again for a while."""
+        """All in one call. EC2 refuses a call that names an unknown id; then each id is read alone."""
         if not ids:
             return []
         try:
             return await self._aws.pages(
-                calls.EC2, _DESCRIBE, _LISTED, parse=described.reservation, CapacityReservationIds=list(ids)
+                calls.EC2,
+                _DESCRIBE,
+                _LISTED,
+                parse=reservations.from_description,
+                CapacityReservationIds=list(ids),
             )
         except errors.NotFound:
             if len(ids) == 1:

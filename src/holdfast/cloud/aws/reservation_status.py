@@ -1,8 +1,9 @@
-"""What a class's reservation terms came to: which reservations it may use, which later, and what is wrong.
+"""Which reservations of a reading a class selects: those it may use now, those it may use later, and the problems.
 
-Called by `resolve`. Pure. The rules: only active reservations enter the status (Q-4); what was selected and
-cannot be used is named, with the reason, instead of failing every launch (AW-05, AW-06); a term that selects
-nothing is named too, and is no error, since fallback must go on.
+Called by `resolve`, which writes the result into the class's status; everything else goes by that status. Pure. The
+rules: only active reservations enter the status (Q-4); a selected reservation that cannot be used is named, with the
+reason, instead of failing every launch (AW-05, AW-06); a term that selects nothing is named too, and is no error, since
+fallback must go on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,8 +26,8 @@ _WINDOWS: Final = "Windows"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the terms of a class came to."""
+class ReservationStatus:
+    """The reservations of a class."""
 
     active: tuple[wire.CapacityReservation, ...]  # sorted by id
     upcoming: tuple[wire.UpcomingCapacityReservation, ...]
@@ -40,19 +41,19 @@ class Found:
         return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 
-def found(
+def resolve(
     node_class: EC2NodeClass,
-    seen: Sequence[CapacityReservation],
+    known: Sequence[CapacityReservation],
     *,
     zones: AbstractSet[str] | None,
     placement_group: str,
     now_s: int,
-) -> Found:
-    """`zones` are those the class has subnets in, None where that could not be read; `placement_group` is the
-    name of the group it launches into, if any."""
+) -> ReservationStatus:
+    """`zones` are those where the class has subnets, None where subnets could not be read; `placement_group` is the
+    name of the group that the class launches into, if any."""
     terms = node_class.spec.capacity_reservation_selector_terms
-    selected = [one for one in seen if selection.matches_any(terms, one.traits)]
-    problems = list(_terms_without(terms, seen))
+    selected = [one for one in known if selection.matches_any(terms, one.traits)]
+    problems = list(_terms_without(terms, known))
     active, upcoming, free = [], [], 0
     for one in selected:
         problem = _misfit(one, node_class, placement_group) or _over(one, now_s)
@@ -65,7 +66,7 @@ def found(
             free += one.model.available
             if zones is not None and one.zone not in zones:
                 problems.append(f"{one.id} cannot be used yet: the class has no subnet in {one.zone}")
-    return Found(
+    return ReservationStatus(
         tuple(_entry(one, now_s) for one in active),
         tuple(_announced(one) for one in upcoming if one.start_s is not None),
         free,
@@ -74,15 +75,15 @@ def found(
 
 
 def _terms_without(
-    terms: Sequence[CapacityReservationSelectorTerm], seen: Sequence[CapacityReservation]
+    terms: Sequence[CapacityReservationSelectorTerm], known: Sequence[CapacityReservation]
 ) -> Iterator[str]:
     for term in terms:
-        if any(selection.matches(term, one.traits) for one in seen):
+        if any(selection.matches(term, one.traits) for one in known):
             continue
         if term.id:
             yield f"EC2 knows no reservation {term.id}, or does not show it to this account"
         else:
-            yield f"no reservation has {_words(term)}; this account sees {len(seen)}"
+            yield f"no reservation has {_words(term)}; this account sees {len(known)}"
 
 
 def _words(term: CapacityReservationSelectorTerm) -> str:

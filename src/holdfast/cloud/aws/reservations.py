@@ -7,8 +7,10 @@ end, and that a capacity block comes before an ordinary reservation on a tie, ar
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
+from holdfast.cloud.aws import answers, described
 from holdfast.cloud.aws.selection import Traits
 from holdfast.model.reservations import Reservation, State
 
@@ -19,6 +21,10 @@ DEFAULT_TENANCY: Final = "default"
 TIE_RANKS: Final = {CAPACITY_BLOCK: 0, DEFAULT: 1}
 
 _MINUTE_S: Final = 60
+# Capacity blocks of these types are whole UltraServers. EC2 reports `LaunchStatus` of nothing else.
+_ULTRASERVERS: Final = ("p6e-", "trn2u.")
+_UNLAUNCHABLE: Final = "unlaunchable"
+_SLOTS_MAX: Final = 1_000_000  # of one reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ NO_LEAD: Final = LeadTimes()  # instances outlive an ordinary reservation, as on
 BLOCK_LEAD: Final = LeadTimes(40 * _MINUTE_S, 30 * _MINUTE_S)
 ULTRASERVER_LEAD: Final = LeadTimes(70 * _MINUTE_S, 60 * _MINUTE_S)
 
-# EC2's words. One that is not here is taken as pending: nothing is launched into it, and it stays.
+# EC2's words. Any other word is taken as pending: nothing is launched into it, and its nodes stay.
 STATES: Final = {
     "active": State.ACTIVE,
     "cancelled": State.GONE,
@@ -105,6 +111,39 @@ class CapacityReservation:
     @property
     def traits(self) -> Traits:
         return Traits(self.id, self.owner, self.match_criteria, dict(self.tags))
+
+
+def from_description(raw: Mapping[str, Any]) -> CapacityReservation:
+    """From an answer of DescribeCapacityReservations. An impossible count or date is a ValueError: a plan would use it."""
+    instance_type = raw["InstanceType"]
+    available = answers.count(raw.get("AvailableInstanceCount", 0), _SLOTS_MAX)
+    total = answers.count(raw.get("TotalInstanceCount", available), _SLOTS_MAX)
+    return CapacityReservation(
+        id=raw["CapacityReservationId"],
+        instance_type=instance_type,
+        zone=raw.get("AvailabilityZone", ""),
+        zone_id=raw.get("AvailabilityZoneId"),
+        total=total,
+        available=min(available, total),  # more free slots than slots would be oversold
+        kind=raw.get("ReservationType") or DEFAULT,
+        owner=raw.get("OwnerId", ""),
+        state=raw.get("State", ""),
+        interruptible=raw.get("Interruptible", False),
+        match_criteria=raw.get("InstanceMatchCriteria", ""),
+        tags=tuple(sorted(described.tags(raw).items())),
+        start_s=_epoch_s(raw.get("StartDate")),
+        end_s=_epoch_s(raw.get("EndDate")),
+        ultraserver="LaunchStatus" in raw or instance_type.startswith(_ULTRASERVERS),
+        platform=raw.get("InstancePlatform", LINUX),
+        tenancy=raw.get("Tenancy", DEFAULT_TENANCY),
+        placement_group=raw.get("PlacementGroupArn", "").rpartition("/")[2],
+        outpost=bool(raw.get("OutpostArn")),
+        launchable=raw.get("LaunchStatus") != _UNLAUNCHABLE,
+    )
+
+
+def _epoch_s(moment: datetime | None) -> int | None:
+    return None if moment is None else answers.epoch_s(moment)
 
 
 def lead_times(reservation: CapacityReservation) -> LeadTimes:

@@ -1,10 +1,10 @@
-"""An EC2NodeClass becomes its status: what its selectors found, and a condition for each.
+"""Computes the status of an EC2NodeClass: what its selectors select, and a condition for each.
 
-Called by `discovery`. The rules: every part is looked at every time, in Karpenter's order (aws-1.4.2); what
-could not be read is left out of the patch and its condition stays as it was, so a failed or half-read answer
-changes nothing; conditions and their reasons are Karpenter's, with messages that name what to do. Our own:
-a reservation that cannot be used is named in CapacityReservationsReady, and CapacityReservationAvailable says
-whether any slot is free (decision 11) without being part of Ready.
+Called by `discovery`. The rules: every part is read every time, in Karpenter's order (aws-1.4.2); what could not be read
+is left out of the patch and its condition stays as it was, so a failed or incomplete answer changes nothing; conditions
+and their reasons are Karpenter's, with messages that name what to do. Holdfast's own: CapacityReservationsReady names
+each reservation that cannot be used, and CapacityReservationAvailable has whether any slot is free (decision 11) without
+being part of Ready.
 """
 
 import functools
@@ -53,7 +53,7 @@ _NOT_READ: Final = "CouldNotRead"
 
 
 class Verdict(NamedTuple):
-    """What one part came to: fields of the status, and what its condition says."""
+    """The result for one part: fields of the status, and its condition."""
 
     fields: Mapping[str, Any]
     status: str = TRUE
@@ -111,10 +111,10 @@ class _Resolving:
         self._fields: dict[str, Any] = {}
         self._conditions: Sequence[Condition] = node_class.status.conditions
 
-    async def part(self, condition: str, look: Callable[[], Awaitable[Verdict]]) -> None:
-        """What could not be read changes nothing, but that it could not is said where nothing else is."""
+    async def part(self, condition: str, read: Callable[[], Awaitable[Verdict]]) -> None:
+        """A read that fails changes nothing but a condition that is Unknown or missing."""
         try:
-            verdict = await look()
+            verdict = await read()
         except errors.HoldfastError as error:
             self._parts.recorder.event(self._class, _NOT_READ, f"{condition}: {error}", warning=True)
             known = conditions.find(self._conditions, condition)
@@ -149,8 +149,8 @@ class _Resolving:
         if not self._class.spec.capacity_reservation_selector_terms:
             self._conditions = conditions.drop(self._conditions, reservation_condition.TYPE)
             return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
-        zones = await self._zones()  # first: subnets tell what this account calls each zone
-        found = reservation_status.found(
+        zones = await self._zones()  # first: subnets have this account's name of each zone
+        found = reservation_status.resolve(
             self._class,
             await self._parts.reservations(self._class),
             zones=zones,
@@ -244,7 +244,7 @@ class _Resolving:
         assert isinstance(patch, dict)
         return patch
 
-    def _slots(self, found: reservation_status.Found) -> None:
+    def _slots(self, found: reservation_status.ReservationStatus) -> None:
         self._conditions = reservation_condition.of_selected(
             self._conditions,
             len(found.active),
@@ -257,12 +257,12 @@ class _Resolving:
         try:
             seen = await self._parts.subnets.fresh()
         except errors.HoldfastError:
-            return None  # said by the subnets' own condition
+            return None  # the condition of subnets has the reason
         selected = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
         return frozenset(subnet.zone for subnet in selected)
 
     async def _group_name(self) -> str:
-        """A group that cannot be found is said elsewhere; until it is, no reservation is in it."""
+        """The condition of placement groups has the reason if there is none; until then no reservation is in it."""
         selector = self._class.spec.placement_group_selector
         if selector is None:
             return ""

@@ -1,1 +1,1 @@
-"""Capacity that was paid for: what NodePools are told about it."""
+"""Reservations: capacity labels, expiration, and the condition of NodePools."""

@@ -1,8 +1,8 @@
 """reservations.availability: the condition CapacityReservationAvailable of a NodePool (decision 11).
 
 Run by the engine, a key a pool. A pool may use what its class selects and its own requirements allow, so two pools of
-one class can differ. The rule: what could not be read changes nothing, and Ready is never touched. Node classes have
-theirs from the cloud, NodeClaims from whoever launches them.
+one class can differ. The rule: what could not be read changes nothing, and Ready is never changed. The cloud sets the
+condition of node classes, the launch controller that of NodeClaims.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from holdfast import errors
 from holdfast.controllers import conditions as verdicts
 from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.nodepool.classes import PoolClasses
-from holdfast.core.reservations import selected
+from holdfast.core.reservations import pool_slots
 from holdfast.model.reservations import Upcoming, window
 from holdfast.ports import Clock, Cloud, Kube, Recorder
 from holdfast.runtime.cache import Caches
@@ -48,7 +48,7 @@ class Availability:
             return Done()  # until the class has its status or either is mended, and both are watched
         now_s = self._clock.now_s()
         upcoming = {one.id for one in counts.reservations if isinstance(window(one, now_s), Upcoming)}
-        slots = selected.slots(wanted, types, self._cloud.labels.well_known, upcoming)
+        slots = pool_slots.of_pool(wanted, types, self._cloud.labels.well_known, upcoming)
         found = Verdicts(pool, now_s=now_s)
         found.all = reservation_condition.of_selected(
             found.all, slots.selected, slots.free, now=found.now, generation=found.generation

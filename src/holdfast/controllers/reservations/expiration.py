@@ -1,9 +1,9 @@
-"""reservations.expiration: nodes in a reservation that takes its machines with it are drained before it ends.
+"""reservations.expiration: drains nodes before their reservation ends, where the cloud terminates the instances then.
 
-Run by the engine under one key, every few seconds and on the very second a drain begins. The rules: when, follows from
-the cloud's dates alone, so a restart changes nothing and a new end is followed; the drain is to be over when the cloud
-begins to take machines, so that no disruption budget can outlast it; a claim that was planned into such a reservation
-and has no machine yet ends as well, and its pods are planned again.
+Run by the engine under one key, every few seconds and on the very second a drain begins. The rules: the start of a drain
+follows from the cloud's dates alone, so a restart changes nothing and a new end is followed; the drain is over when the
+cloud begins to terminate instances, so that no disruption budget can outlast it; a claim that was planned into such a
+reservation and has no instance yet is deleted as well, and its pods are planned again.
 """
 
 from typing import Final
@@ -53,17 +53,17 @@ class Expiration:
                 try:
                     ended += await self._end(claim, deadline)
                 except errors.HoldfastError as error:
-                    failed = error  # time is short: it keeps nobody else waiting
+                    failed = error  # time is short: the other claims are ended first
         if failed is not None:
             raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
         did = f"{ended} claims are drained" if ended else ""
         at_s = boundaries.next_change_s(counts.reservations, now_s)
         if at_s is not None and at_s - now_s < _EVERY_S:
             return RequeueAfter(at_s - now_s, "a reservation drains or ends", did)
-        return RequeueAfter(_EVERY_S, "the next look at dates", did)
+        return RequeueAfter(_EVERY_S, "dates are compared again", did)
 
     def _reservation_id(self, claim: NodeClaim) -> str:
-        """Where its machine is; before it has one, where it is to be."""
+        """The reservation of its instance; before it has one, the planned reservation."""
         labels, annotations = claim.metadata.labels, claim.metadata.annotations
         planned = None if claim.status.provider_id else claims.held_reservation(annotations)
         return planned or labels.get(self._label or "", "")

@@ -1,7 +1,7 @@
-"""When a reservation is next not what it is now.
+"""When a reservation next starts, drains, is reclaimed or ends.
 
-Called by whoever must be there at that moment: the status of node classes, and plans. Pure: it follows from the dates
-alone, so a restart loses nothing.
+Called by the controllers that run at that moment: the status of node classes, expiration and plans. Pure: it follows
+from the dates alone, so a restart loses nothing.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
-"""Which reservations take their machines with them, and by when their nodes have to be empty.
+"""At the end of which reservations the cloud terminates the instances, and by when their nodes have to be drained.
 
-Called by whoever drains nodes. Pure: it follows from the dates alone, so a restart changes nothing and a new end date
-is followed. The rule: only a reservation that is drained ahead of its end has a deadline; of any other the machines
-outlive it.
+Called by the controller that drains nodes. Pure: it follows from the dates alone, so a restart changes nothing and a new
+end date is followed. The rule: only a reservation that is drained ahead of its end has a deadline; the instances of any
+other run on after its end.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ class Deadline:
 
     reservation_id: str
     since_s: int  # when it began
-    until_s: int  # when the cloud begins to take the machines
+    until_s: int  # when the cloud begins to terminate instances
     ends_s: int
 
 
 def due(known: Iterable[Reservation], now_s: int) -> dict[str, Deadline]:
-    """By id, those whose nodes are to be drained now. What was ended meanwhile still is among them: nobody may have
-    been there to drain it."""
+    """By id, those whose nodes are to be drained now. One that has ended is among them: the program may not have run
+    when its drain began."""
     return {one.id: _deadline(one) for one in known if _is_due(one, now_s)}
 
 
@@ -34,8 +34,8 @@ def until_s(deadline_s: int, *others_s: int | None) -> int:
 
 
 def _is_due(one: Reservation, now_s: int) -> bool:
-    stands = reservations.window(one, now_s)
-    return one.drain_lead_s > 0 and isinstance(stands, Draining | Reclaiming | Ended)
+    window = reservations.window(one, now_s)
+    return one.drain_lead_s > 0 and isinstance(window, Draining | Reclaiming | Ended)
 
 
 def _deadline(one: Reservation) -> Deadline:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast import names
-from holdfast.controllers.reservations import truth as controller
-from holdfast.core.reservations import truth
+from holdfast.controllers.reservations import capacity_type as controller
+from holdfast.core.reservations import capacity_type
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.snapshot import CloudLabels
 
@@ -63,7 +63,7 @@ LOST = {names.CAPACITY_TYPE: "on-demand", ID: None, KIND: None, INTERRUPTIBLE: N
 def test_what_a_node_is_follows_its_machine(
     labels: dict[str, str], found: Instance, changes: dict[str, str | None]
 ) -> None:
-    assert truth.changes(OTHERS | labels, found, KEYS, frozenset()) == changes
+    assert capacity_type.changes(OTHERS | labels, found, KEYS, frozenset()) == changes
 
 
 def test_after_a_change_there_is_nothing_left_to_change() -> None:
@@ -71,30 +71,35 @@ def test_after_a_change_there_is_nothing_left_to_change() -> None:
         labels = OTHERS | of_reservation("cr-1")
         changed = {
             key: value
-            for key, value in (labels | truth.changes(labels, found, KEYS, frozenset())).items()
+            for key, value in (labels | capacity_type.changes(labels, found, KEYS, frozenset())).items()
             if value is not None
         }
         assert changed != labels
-        assert truth.changes(changed, found, KEYS, frozenset()) == {}
+        assert capacity_type.changes(changed, found, KEYS, frozenset()) == {}
 
 
 def test_a_node_whose_reservation_is_shown_without_being_reserved_keeps_its_capacity_type() -> None:
     """As where a class targets one itself: the id is as the cloud says."""
     direct = ON_DEMAND | {ID: "cr-1"}
-    assert truth.changes(direct, machine(direct, "cr-1"), KEYS, frozenset()) == {}
-    assert truth.changes(direct, machine(ON_DEMAND | {ID: "cr-2"}, "cr-2"), KEYS, frozenset()) == {ID: "cr-2"}
-    assert truth.changes(direct, machine(ON_DEMAND), KEYS, frozenset()) == {ID: None}
+    assert capacity_type.changes(direct, machine(direct, "cr-1"), KEYS, frozenset()) == {}
+    assert capacity_type.changes(direct, machine(ON_DEMAND | {ID: "cr-2"}, "cr-2"), KEYS, frozenset()) == {
+        ID: "cr-2"
+    }
+    assert capacity_type.changes(direct, machine(ON_DEMAND), KEYS, frozenset()) == {ID: None}
 
 
 def test_a_look_from_before_a_reservation_was_over_changes_nothing() -> None:
     early = machine(of_reservation("cr-1"), "cr-1")
-    assert truth.changes(ON_DEMAND, early, KEYS, frozenset({"cr-1"})) == {}
-    assert truth.changes(ON_DEMAND, early, KEYS, frozenset({"cr-2"})) == of_reservation("cr-1")
+    assert capacity_type.changes(ON_DEMAND, early, KEYS, frozenset({"cr-1"})) == {}
+    assert capacity_type.changes(ON_DEMAND, early, KEYS, frozenset({"cr-2"})) == of_reservation("cr-1")
 
 
 @pytest.mark.parametrize("state", [InstanceState.ENDING, InstanceState.GONE])
 def test_a_machine_that_ends_changes_nothing_any_more(state: InstanceState) -> None:
-    assert truth.changes(of_reservation("cr-1"), machine(ON_DEMAND, state=state), KEYS, frozenset()) == {}
+    assert (
+        capacity_type.changes(of_reservation("cr-1"), machine(ON_DEMAND, state=state), KEYS, frozenset())
+        == {}
+    )
 
 
 def test_a_change_is_confirmed_only_by_a_second_list() -> None:

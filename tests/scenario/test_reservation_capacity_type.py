@@ -1,4 +1,4 @@
-"""Labels follow the truth: what becomes of nodes whose reservation ends, is cancelled, or changes under them; the real
+"""Labels follow the actual capacity type: what becomes of nodes whose reservation ends, is cancelled, or changes under them; the real
 program, in virtual time."""
 
 import dataclasses
@@ -14,7 +14,7 @@ from holdfast.api import aws, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.controllers.reservations.truth import KEY, Truth
+from holdfast.controllers.reservations.capacity_type import KEY, CapacityType
 from holdfast.sim.api import faults as api
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import faults
@@ -113,7 +113,7 @@ def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
 
 
 @pytest.mark.fact("aws-9.4.1")
-def test_labels_follow_the_truth_though_the_gate_was_shut_meanwhile() -> None:
+def test_labels_follow_the_capacity_type_though_the_gate_was_off_meanwhile() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_nodes(world, 1, slots)
@@ -144,7 +144,7 @@ def test_each_reconcile_reports_how_many_objects_it_relabelled() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await with_nodes(world, 2, slots)
-        controller = Truth(live=world.app.live, caches=world.app.caches, doors=world.app.doors)
+        controller = CapacityType(live=world.app.live, caches=world.app.caches, doors=world.app.doors)
         assert (await controller.reconcile(KEY)).did == ""
         world.cancel(slots)
         await world.sleep(5)
@@ -177,7 +177,7 @@ def test_a_node_that_a_disruption_budget_keeps_from_going_is_not_called_reserved
     app_world.run(program)
 
 
-def test_a_claim_that_cannot_be_written_keeps_no_other_from_being_told_the_truth() -> None:
+def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_labels() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=3)
         await with_nodes(world, 3, slots)
@@ -338,4 +338,4 @@ def test_machines_are_listed_as_often_for_many_nodes_as_for_one() -> None:
 
         app_world.run(program)
     assert asked[1] <= asked[0] + 1  # when each began is not the same
-    assert asked[0] <= 4 + 1  # one list serves truth, disruption and garbage
+    assert asked[0] <= 4 + 1  # one list serves capacity types, disruption and garbage

@@ -1,7 +1,8 @@
-"""Which reservations a NodePool may use, and whether one of them has a slot left.
+"""Which reservations a NodePool may use, and how many of their slots are free.
 
 Called for the condition CapacityReservationAvailable of a NodePool. Pure. The rule: a reservation that is full, or
-left alone for a while, is selected all the same; what the pool's own requirements exclude, or starts later, is not.
+that no launch is tried into for a while, counts as selected; one that the pool's own requirements exclude, or that starts
+later, does not.
 """
 
 from collections.abc import Iterable
@@ -13,26 +14,26 @@ from holdfast.model.requirements import Requirements
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class PoolSlots:
     selected: int  # reservations
     free: int  # slots of them that can be launched into now
 
 
-def slots(
-    wanted: Requirements,
+def of_pool(
+    pool: Requirements,
     types: Iterable[InstanceType],
     well_known: AbstractSet[str],
     upcoming: AbstractSet[str] = frozenset(),
-) -> Slots:
-    """`wanted` is what every node of the pool is, `types` is all that its class could launch; `upcoming` are the
+) -> PoolSlots:
+    """`pool` are the requirements of the pool's template, `types` is all that its class could launch; `upcoming` are the
     reservations that start later."""
-    found = {
+    free = {
         offering.reservation_id: offering.available
         for known in types
         for offering in known.offerings
         if offering.reservation_id is not None
         and offering.reservation_id not in upcoming
-        and wanted.compatible(offering.requirements, well_known)
-        and wanted.intersects(known.requirements)
+        and pool.compatible(offering.requirements, well_known)
+        and pool.intersects(known.requirements)
     }
-    return Slots(len(found), sum(found.values()))
+    return PoolSlots(len(free), sum(free.values()))

@@ -1,0 +1,109 @@
+"""reservations.capacity_type: the capacity labels of NodeClaims and Nodes follow what the cloud reports of instances.
+
+Run by the engine under one key, each minute, from one list of all instances. The rules: nothing is disrupted for it;
+objects that are being deleted are relabelled too, since a disruption budget may keep them for days; a change is made
+when two lists in a row show it, since a list may be older than our last write; a list that could not be read changes
+nothing; claim and node are compared separately, so the next run repairs what a crash between the two left.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from holdfast import errors, names
+from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodes import Node
+from holdfast.controllers.doors import Doors
+from holdfast.core.reservations import capacity_type
+from holdfast.model.instances import Instance
+from holdfast.model.reservations import State
+from holdfast.runtime import indexes
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.results import Key, RequeueAfter
+from holdfast.state import claims
+from holdfast.state.live import Live
+
+KEY: Final[Key] = ("", "capacity-type")
+_EVERY_S: Final = 60.0
+_CONFIRM_S: Final = 10.0  # after a list showed a change for the first time
+
+
+class CapacityType:
+    name: Final = "reservations.capacity_type"
+
+    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
+        self._live = live
+        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
+        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._kube = doors.kube
+        self._cloud = doors.cloud
+        self._recorder = doors.recorder
+        self._unconfirmed: dict[str, Instance] = {}  # by provider id, instances that differ from their labels
+
+    def watch(self, controller: Controller) -> None:
+        controller.add(KEY)
+
+    async def reconcile(self, _key: Key) -> RequeueAfter:
+        counts = await self._live.counts()
+        ended = frozenset(one.id for one in counts.reservations if one.state is State.GONE)
+        instances = await self._cloud.instances()
+        changed, unconfirmed, failed = 0, dict[str, Instance](), None
+        for instance in instances:
+            for obj in self._objects(instance):
+                change = capacity_type.changes(obj.metadata.labels, instance, self._cloud.labels, ended)
+                if change and not _confirms(instance, self._unconfirmed.get(instance.provider_id)):
+                    unconfirmed[instance.provider_id] = instance
+                elif change:
+                    try:
+                        await self._write(obj, instance, change)
+                    except errors.HoldfastError as error:
+                        unconfirmed[instance.provider_id], failed = instance, error  # the others are written
+                    else:
+                        changed += 1
+        self._unconfirmed = unconfirmed
+        if failed is not None:
+            raise errors.Retryable(f"not every label could be written: {failed}") from failed
+        did = f"{changed} objects relabelled" if changed else ""
+        if unconfirmed:
+            return RequeueAfter(_CONFIRM_S, f"{len(unconfirmed)} instances differ from their labels", did)
+        return RequeueAfter(_EVERY_S, "the next list of instances", did)
+
+    def _objects(self, instance: Instance) -> Iterator[NodeClaim | Node]:
+        """The claim of an instance, and its node."""
+        for claim in self._claims.get(instance.provider_id):
+            if self._live.is_ours(claim.spec.node_class_ref):
+                yield claim
+                yield from (
+                    node
+                    for node in self._nodes.get(instance.provider_id)
+                    if node.metadata.labels.get(names.REGISTERED) == "true"
+                )
+
+    async def _write(self, obj: NodeClaim | Node, instance: Instance, change: dict[str, str | None]) -> None:
+        metadata: dict[str, Any] = {"labels": change}
+        if claims.held_reservation(obj.metadata.annotations) is not None:
+            metadata["annotations"] = claims.holding(instance.reservation_id)
+        with contextlib.suppress(errors.NotFound):
+            await self._kube.patch(obj, {"metadata": metadata})
+            self._record(obj, instance, change)
+
+    def _record(self, obj: Object, instance: Instance, change: dict[str, str | None]) -> None:
+        before = obj.metadata.labels.get(names.CAPACITY_TYPE, "")
+        after = change.get(names.CAPACITY_TYPE, before)
+        left = obj.metadata.labels.get(self._cloud.labels.reservation_id or "")
+        where = f"in {instance.reservation_id}" if instance.reservation_id else "in no reservation any more"
+        message = f"its instance is {where}" + (f"; it was in {left}" if left else "")
+        if after != before:
+            message += f": {before} becomes {after}, and nothing is disrupted"
+        self._recorder.event(obj, "ReservationChanged", message)
+
+
+def _confirms(now: Instance, before: Instance | None) -> bool:
+    """Whether a second list shows the same; the identical value is from the same list."""
+    return (
+        before is not None
+        and before is not now
+        and (before.capacity_type, before.reservation_id) == (now.capacity_type, now.reservation_id)
+    )
