@@ -55,7 +55,7 @@ GROUPS: Final = {
         "controllers/nodeclaim/launch.py",
         "controllers/nodeclaim/launch_batch.py",
         "cloud/aws/choice.py",
-        "model/claim_needs.py",
+        "model/snapshot.py",
         "cloud/aws/launch_groups.py",
         "cloud/aws/launched.py",
         "cloud/aws/launching.py",

@@ -179,6 +179,6 @@ ALWAYS: Converters = {
 }
 OR_REFUSED: Converters = {
     NodePool: (lambda pool: nodepools.view(pool, (), nodepools.NONE_USED),),
-    NodeClaim: (claims.wanted, claims.requests, nodes.claim_taints),
+    NodeClaim: (claims.requirements_of, claims.check_requests, nodes.claim_taints),
     EC2NodeClass: (node_shape.of, class_hash.of),
 }

@@ -3,6 +3,7 @@
 import base64
 import functools
 import json
+from dataclasses import replace
 from typing import Any
 
 import botocore.session
@@ -16,10 +17,11 @@ from holdfast.cloud.aws import choice, fleets, templates
 from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.fleets import Order
+from holdfast.cloud.aws.labels import CLOUD_LABELS
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.cloud.aws.templates import Surroundings, Template
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType
+from holdfast.model.resources import NOTHING
 from holdfast.state import claims
 from objects import nodeclaim
 
@@ -83,7 +85,7 @@ def types(
 def chosen(
     wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
 ) -> Choice:
-    wanted = ClaimNeeds(requirements=claims.wanted(wants), reservation_id=slot)
+    wanted = replace(claims.view(wants, CLOUD_LABELS), requests=NOTHING, reservation_id=slot)
     return choice.choose(types(node_class, *seen), wanted)
 
 

@@ -12,9 +12,9 @@ from holdfast.cloud.aws import choice
 from holdfast.cloud.aws.choice import Choice, Market
 from holdfast.cloud.aws.reservations import CapacityReservation
 from holdfast.model import requirement, requirements, resources
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType
 from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.snapshot import ClaimView
 
 DOLLAR = 10**9
 BLOCK = {"kind": "capacity-block", "match_criteria": "targeted"}
@@ -41,7 +41,7 @@ def capacity_types(*values: str) -> Requirement:
 def choose(offered: tuple[InstanceType, ...], *wanted: Requirement, **fields: Any) -> Choice:
     spot = fields.pop("spot", True)
     free = fields.pop("free", None)
-    asked = ClaimNeeds(requirements=requirements.of(*wanted), **fields)
+    asked = ClaimView("c", None, requirements.of(*wanted), **fields)
     return choice.choose(offered, asked, free=free, spot=spot)
 
 
@@ -226,7 +226,7 @@ def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked(
     many = requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=61)
     with pytest.raises(errors.InsufficientCapacity, match="too few different"):
         choose(offered, many)
-    relaxed = choice.choose(offered, ClaimNeeds(requirements=requirements.of(many)), best_effort=True)
+    relaxed = choice.choose(offered, ClaimView("c", None, requirements.of(many)), best_effort=True)
     assert len({name for name, _ in pools(relaxed)}) == 60
 
 

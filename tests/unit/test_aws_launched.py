@@ -5,7 +5,7 @@ import pytest
 from aws_launches import AROUND, capacity_type, claim, resolved, types
 from holdfast.cloud.aws import choice, launch_groups, launched, templates
 from holdfast.cloud.aws.fleets import Launched
-from holdfast.model.claim_needs import ClaimNeeds
+from holdfast.cloud.aws.labels import CLOUD_LABELS
 from holdfast.ports import LaunchRequest
 from holdfast.state import claims
 
@@ -14,7 +14,7 @@ from holdfast.state import claims
 def test_an_instance_has_the_image_of_the_template_that_names_its_type(name: str, image: str) -> None:
     node_class, wants = resolved(), claim(capacity_type("on-demand"))
     known = types(node_class, names=("m5.large", "m6g.large"))
-    picked = choice.choose(known, ClaimNeeds(requirements=claims.wanted(wants)))
+    picked = choice.choose(known, claims.view(wants, CLOUD_LABELS))
     made = templates.templates(picked, wants, node_class, AROUND)
     assert {template.image_id for template in made} == {"ami-x86", "ami-arm"}
     member = launch_groups.member(0, LaunchRequest(wants, node_class, "t" * 32, None, known))

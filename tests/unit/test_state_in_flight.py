@@ -96,3 +96,10 @@ def test_taints_that_pass_are_not_held_against_it() -> None:
     passing = {"key": "example.com/agent", "effect": "NoSchedule"}
     node = seen(taints=[lasting], startupTaints=[passing])
     assert [taint.key for taint in node.taints] == ["example.com/only"]
+
+
+def test_a_claim_whose_requests_cannot_be_read_is_no_offering() -> None:
+    on_demand = requirement(names.CAPACITY_TYPE, "In", "on-demand")
+    node = seen(on_demand, resources={"requests": {"cpu": "1", "memory": "a lot"}})
+    assert names.INSTANCE_TYPE not in dict(node.labels)
+    assert (node.allocatable["cpu"], node.allocatable["memory"]) == (1000, 0)

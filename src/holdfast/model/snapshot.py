@@ -7,20 +7,24 @@ calls things (its label keys) is part of the snapshot.
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
-from holdfast.model import requirements, resources
+from holdfast import names
+from holdfast.model import prices, requirements, resources
 from holdfast.model.instances import Instance
-from holdfast.model.offerings import InstanceType
+from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import Labels, PodShape, PodView
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
 from holdfast.model.resources import NOTHING, Resources
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Taint
+
+_AS_LISTED: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +110,88 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudLabels:
+    """The label keys of the cloud in use."""
+
+    well_known: frozenset[str]  # Karpenter's own included
+    reservation_id: str | None = None  # the key under which a reserved offering names its reservation (R-1)
+    reserved: frozenset[str] = frozenset()  # keys that every offering states: a value, or DoesNotExist (R-2)
+    defaults: tuple[tuple[str, str], ...] = ()  # key and value: another value has to be asked for
+
+    def are_asked_for(self, offered: Requirements, wanted: Requirements) -> bool:
+        """Whether what is wanted names each key under which an offering has another value than the default."""
+        return all(key in wanted or offered.get(key).has(value) for key, value in self.defaults)
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A NodeClaim, as far as slots are counted by it."""
+    """A NodeClaim: what it asks for, the slot it holds, and how far its launch is.
+
+    `offerings` answers which offerings the claim can become a node of. The node planned for a claim in flight, the launch,
+    the adoption of instances and drift all call it or `suits`, so a claim is launched as what the plan counted on.
+    """
 
     name: str
     node_pool: str | None
     requirements: Requirements
-    created_s: int
+    created_s: int = 0
     reservation_id: str | None = None  # the reservation whose slot it holds
     waits_for_instance: str | None = None  # its slot frees when this instance is gone
     instance_gone_s: int | None = None  # since when that instance is known to be gone
-    held_for: frozenset[str] | None = None  # owners of the pods that its room is for; None: anybody's
-    rebooting_s: int | None = None  # since when its machine is being rebooted
+    held_for: frozenset[str] | None = None  # owners of the pods that its capacity is for; None: any pods
+    rebooting_s: int | None = None  # since when its instance is being rebooted
     launched_s: int | None = None
     provider_id: str | None = None
     deleting: bool = False
+    requests: Resources = NOTHING  # of its pods and DaemonSets
+    preferred_zone: str | None = None  # among zones of equal cost, the one to launch in
+    invalid: str = ""  # why its spec cannot be read; such a claim is not launched
+
+    def suits_type(self, known: InstanceType) -> bool:
+        """Whether a node of the type can be what is asked for. This depends on no price and no count."""
+        return self._has_type(known) and self.requests.fits(known.allocatable)
+
+    def suits(self, known: InstanceType, offering: Offering, labels: CloudLabels) -> bool:
+        """Whether a node of the offering is what is asked for, available or not."""
+        return self._has_type(known) and self.suits_offering(known, offering, labels)
+
+    def suits_offering(self, known: InstanceType, offering: Offering, labels: CloudLabels) -> bool:
+        """The same for a type that suits."""
+        return (
+            self.reservation_id in (None, offering.reservation_id)
+            and self.requirements.compatible(offering.requirements, labels.well_known)
+            and labels.are_asked_for(offering.requirements, self.requirements)
+            and self.requests.fits(known.allocatable_of(offering))
+        )
+
+    def is_available(self, offering: Offering) -> bool:
+        """Whether the offering can be launched for the claim. The slot that a claim holds is its own: the count of free
+        slots does not include it."""
+        return offering.launchable if self.reservation_id is None else offering.healthy
+
+    def offerings(
+        self, types: Iterable[InstanceType], labels: CloudLabels, free: Mapping[str, int] = _AS_LISTED
+    ) -> list[tuple[InstanceType, Offering]]:
+        """What the claim can be launched as, cheapest first. `free` are counts of reservations that are newer than those
+        of the offerings."""
+        if self.invalid:
+            return []
+        found = [
+            (known, offering)
+            for known in types
+            if self._has_type(known)
+            for offering in (_recounted(listed, free) for listed in known.offerings)
+            if self.is_available(offering) and self.suits_offering(known, offering, labels)
+        ]
+        return sorted(found, key=self._order)
+
+    def _has_type(self, known: InstanceType) -> bool:
+        allowed = self.requirements.get(names.INSTANCE_TYPE)
+        return allowed.has(known.name) and self.requirements.intersects(known.requirements)
+
+    def _order(self, one: tuple[InstanceType, Offering]) -> tuple[prices.OrderKey, str, bool, str]:
+        known, offering = one
+        return known.order_key(offering), known.name, offering.zone != self.preferred_zone, offering.zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +213,6 @@ class BudgetView:
     fully_blocking: bool  # it can never allow a disruption, whatever runs (S-5)
     disruptions_allowed: int
     always_allows_unhealthy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CloudLabels:
-    """The label keys of the cloud in use."""
-
-    well_known: frozenset[str]  # Karpenter's own included
-    reservation_id: str | None = None  # the key under which a reserved offering names its reservation (R-1)
-    reserved: frozenset[str] = frozenset()  # keys that every offering states: a value, or DoesNotExist (R-2)
-    defaults: tuple[tuple[str, str], ...] = ()  # key and value: another value has to be asked for
-
-    def are_asked_for(self, offered: Requirements, wanted: Requirements) -> bool:
-        """Whether what is wanted names each key under which an offering has another value than the default."""
-        return all(key in wanted or offered.get(key).has(value) for key, value in self.defaults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +240,9 @@ class Snapshot:
     instances: tuple[Instance, ...] = ()  # every instance of this cluster, as the cloud last described it
     # What decisions compute from a snapshot and need again, by what it is. `replace` starts with an empty one.
     cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+
+def _recounted(offering: Offering, free: Mapping[str, int]) -> Offering:
+    if offering.reservation_id is None or offering.reservation_id not in free:
+        return offering
+    return replace(offering, count=free[offering.reservation_id])

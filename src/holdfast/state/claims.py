@@ -1,7 +1,7 @@
-"""NodeClaims as far as slots are counted by them.
+"""Converts a NodeClaim to the one view of it that planning, launches and drift share.
 
-Called when a snapshot is taken. The rules: whether a claim holds a slot is read from what is written on it
-(decisions rows 13 and 22), so that a restart forgets nothing; and a claim that cannot be read holds its slot as well.
+The rules: whether a claim holds a slot is read from the claim itself, so a restart loses no slot; and a claim whose spec
+cannot be read holds its slot as well (decisions rows 13 and 22).
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,8 @@ from holdfast.api import conditions
 from holdfast.api.claim_conditions import LAUNCHED, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model import requirements, resources
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
-from holdfast.model.resources import Resources
+from holdfast.model.resources import NOTHING, Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels
 from holdfast.state import nodepools, times
 
@@ -23,10 +22,16 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
     created_s = times.epoch_s_or_none(meta.creation_timestamp) or 0
     waits_for, rebooting_s = meta.annotations.get(names.WAITS_FOR_INSTANCE), _since_s(claim, REBOOTING)
     held = meta.annotations.get(names.HELD_FOR) if waits_for or rebooting_s is not None else None
+    wanted, invalid = NO_REQUIREMENTS, ""
+    try:
+        wanted = requirements_of(claim)
+        check_requests(claim)
+    except errors.InvalidInput as error:
+        invalid = str(error)
     return ClaimView(
         name=meta.name,
         node_pool=meta.labels.get(names.NODEPOOL),
-        requirements=readable_requirements(claim) or NO_REQUIREMENTS,
+        requirements=wanted,
         created_s=created_s,
         reservation_id=held_reservation(meta.annotations) or _occupied(claim, labels),
         waits_for_instance=waits_for,
@@ -36,6 +41,9 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         launched_s=_since_s(claim, LAUNCHED) or (created_s if claim.status.provider_id else None),
         provider_id=claim.status.provider_id,
         deleting=meta.deletion_timestamp is not None,
+        requests=requests(claim),
+        preferred_zone=meta.annotations.get(names.PREFERRED_ZONE),
+        invalid=invalid,
     )
 
 
@@ -49,32 +57,20 @@ def holding(reservation_id: str | None) -> dict[str, str | None]:
     return {names.RESERVATION_ID: reservation_id, names.RESERVATION_ID_BEFORE_0_2: None}
 
 
-def wanted(claim: NodeClaim) -> Requirements:
-    """What its node has to be; InvalidInput where that cannot be read."""
+def requirements_of(claim: NodeClaim) -> Requirements:
+    """InvalidInput where they cannot be read."""
     return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
 
 
-def needs(claim: NodeClaim) -> ClaimNeeds:
-    """What it asks for; InvalidInput where that cannot be read."""
-    return ClaimNeeds(
-        requirements=wanted(claim),
-        requests=requests(claim),
-        reservation_id=held_reservation(claim.metadata.annotations),
-        preferred_zone=claim.metadata.annotations.get(names.PREFERRED_ZONE),
-    )
-
-
-def readable_requirements(claim: NodeClaim) -> Requirements | None:
-    """The same; None where it cannot be read."""
-    try:
-        return wanted(claim)
-    except errors.InvalidInput:
-        return None
-
-
 def requests(claim: NodeClaim) -> Resources:
-    """What the pods ask for that it was made for; InvalidInput where that cannot be read."""
-    return resources.parse(claim.spec.resources.requests) if claim.spec.resources else resources.NOTHING
+    """What its pods and DaemonSets request; an amount that cannot be read counts as 0."""
+    return resources.parse_readable(claim.spec.resources.requests) if claim.spec.resources else NOTHING
+
+
+def check_requests(claim: NodeClaim) -> None:
+    """InvalidInput where what it requests cannot be read."""
+    if claim.spec.resources:
+        resources.parse(claim.spec.resources.requests)
 
 
 def has_slot(claim: NodeClaim) -> bool:

@@ -80,8 +80,8 @@ def unreadable(reading: Objects, terms: CloudTerms) -> Iterator[Wrong]:
         yield from (Wrong(pool, finding) for finding in found)
         if not found:
             yield from _tried([pool], ("spec",), lambda p: nodepools.view(p, (), resources.NOTHING))
-    yield from _tried(reading.of(NodeClaim), ("spec",), claims.wanted)
-    yield from _tried(reading.of(NodeClaim), ("spec", "resources", "requests"), claims.requests)
+    yield from _tried(reading.of(NodeClaim), ("spec",), claims.requirements_of)
+    yield from _tried(reading.of(NodeClaim), ("spec", "resources", "requests"), claims.check_requests)
     yield from _tried(reading.of(Node), (), lambda n: nodes.check(Halves(n, None)))
     yield from _tried(reading.of(NodeClaim), (), lambda c: nodes.check(Halves(None, c)))
     yield from _tried(reading.of(cluster.PodDisruptionBudget), ("spec", "selector"), budgets.check)

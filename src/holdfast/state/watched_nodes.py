@@ -55,7 +55,7 @@ class WatchedNodes:
         self._ordered = self._claims.index(_is_ordered)
         self._limits: Mapping[str, Limits] = {}  # by instance type
         self._types: Mapping[str, Types] = {}  # by name of class
-        self._memory: in_flight.Memory = {}
+        self._offerings: in_flight.Cache = {}
         self._deleting: frozenset[str] = frozenset()
         self._nominated: frozenset[str] = frozenset()
         self._full: frozenset[str] = frozenset()
@@ -78,7 +78,7 @@ class WatchedNodes:
         if limits != self._limits:
             self._changed |= dict.fromkeys(self._views.names())
         self._changed_claims |= dict.fromkeys(self._lone.names())
-        self._types, self._limits, self._memory = types, limits, {}
+        self._types, self._limits, self._offerings = types, limits, {}
 
     async def see_changed(self) -> None:
         """A few at a time, with others running in between."""
@@ -92,7 +92,7 @@ class WatchedNodes:
         self._mark()
         while self._changed or self._changed_claims:
             self._see_some()
-        self._memory = {}  # claims come and go: what they asked for is not kept for ever
+        self._offerings = {}  # of claims that may be launched or deleted by the next snapshot
         views, lone = self._views.all(), self._lone.all()
         if views is not self._made_of[0] or lone is not self._made_of[1]:
             there = tuple(sorted((*views, *lone), key=lambda node: node.name))
@@ -174,7 +174,7 @@ class WatchedNodes:
             if claim.metadata.deletion_timestamp is not None:
                 return None
             types = self._types.get(claim.spec.node_class_ref.name, ())
-            return in_flight.view(claim, types, self._labels, self._memory)
+            return in_flight.view(claim, types, self._labels, self._offerings)
         found = map(self._views.get, self._may_be(claim))
         has_node = any(view is not None and view.claim == claim.metadata.name for view in found)
         return None if has_node else self._view(None, claim)

@@ -17,10 +17,10 @@ from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.cloud.aws import capacity, reservations
 from holdfast.cloud.aws.labels import CLOUD_LABELS
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.prices import OrderKey
 from holdfast.model.requirements import Requirements
+from holdfast.model.snapshot import ClaimView
 
 TYPES_MAX: Final = 60
 POOLS_MAX: Final = 300  # as many overrides as EC2 takes
@@ -93,7 +93,7 @@ class Choice:
 
 def choose(
     types: Iterable[InstanceType],
-    wanted: ClaimNeeds,
+    wanted: ClaimView,
     *,
     free: Mapping[str, int] | None = None,
     spot: bool = True,
@@ -162,7 +162,7 @@ def _label(offering: Offering, key: str) -> str:
 # --- What is bought ---------------------------------------------------------------------------------
 
 
-def _bought(picks: list[Pick], wanted: ClaimNeeds) -> Choice | None:
+def _bought(picks: list[Pick], wanted: ClaimView) -> Choice | None:
     if not any(r.min_values for r in wanted.requirements):
         picks = _without_dear_spot(_without_exotic(picks))
     spot = [pick for pick in picks if pick.offering.capacity_type == names.SPOT]

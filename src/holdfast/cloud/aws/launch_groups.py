@@ -22,9 +22,10 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import fleets, type_labels
 from holdfast.cloud.aws.instances import Machine
 from holdfast.cloud.aws.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.instances import InstanceState
 from holdfast.model.offerings import InstanceType
+from holdfast.model.resources import NOTHING
+from holdfast.model.snapshot import ClaimView
 from holdfast.ports import LaunchRequest
 from holdfast.state import claims
 
@@ -43,10 +44,7 @@ class Member:
     request: LaunchRequest
     claim: NodeClaim
     node_class: EC2NodeClass
-
-    @property
-    def wanted(self) -> ClaimNeeds:
-        return dataclasses.replace(claims.needs(self.claim), reservation_id=self.request.reservation_id)
+    wanted: ClaimView
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,9 @@ class Group:
 def member(index: int, request: LaunchRequest) -> Member:
     assert isinstance(request.claim, NodeClaim), "what is launched is a NodeClaim"
     assert isinstance(request.node_class, EC2NodeClass), "AWS launches from an EC2NodeClass"
-    return Member(index, request, request.claim, request.node_class)
+    wanted = claims.view(request.claim, CLOUD_LABELS)
+    wanted = dataclasses.replace(wanted, reservation_id=request.reservation_id)
+    return Member(index, request, request.claim, request.node_class, wanted)
 
 
 def groups(members: Iterable[Member]) -> list[Group]:
@@ -110,12 +110,11 @@ def _suits(one: Member, machine: Machine) -> bool:
     if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
         return False
     reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
-    needs = ClaimNeeds(
-        requirements=claims.wanted(one.claim)
-    )  # whether its pods fit was asked before the launch
+    # Whether its pods fit was decided before the launch.
+    wanted = dataclasses.replace(one.wanted, requests=NOTHING, reservation_id=None)
     return any(
         (o.zone, o.capacity_type, o.reservation_id) == (instance.zone, instance.capacity_type, reserved)
-        and needs.suits(known, o, CLOUD_LABELS)
+        and wanted.suits(known, o, CLOUD_LABELS)
         for o in known.offerings
     )
 

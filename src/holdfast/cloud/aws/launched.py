@@ -35,7 +35,7 @@ def instance(
     if setting:
         labels[aws.CAPACITY_RESERVATION_SETTING] = setting
     if pick is not None:
-        labels |= _of_pick(pick) | {aws.INSTANCE_TENANCY: templates.tenancy(member.claim, pick.offering)}
+        labels |= _of_pick(pick) | {aws.INSTANCE_TENANCY: templates.tenancy(member.wanted, pick.offering)}
     bare = Instance(
         provider_id=instances.provider_id(found.zone, found.instance_id),
         instance_type=found.instance_type,

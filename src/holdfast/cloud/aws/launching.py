@@ -43,9 +43,9 @@ from holdfast.cloud.aws.launch_groups import Group, Member
 from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.template_store import TemplateStore
 from holdfast.cloud.aws.templates import Surroundings, Template
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.instances import Instance
 from holdfast.model.reservations import launches_into
+from holdfast.model.snapshot import ClaimView
 from holdfast.ports import LaunchRequest, ReservationCounts
 
 ATTEMPTS: Final = 4
@@ -68,7 +68,7 @@ class _Launch:
     group: Group
     owned: Collection[str]
     left: list[Member]
-    wanted: ClaimNeeds
+    wanted: ClaimView
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()  # what the last answer called full
@@ -292,7 +292,7 @@ class Launcher:
             await self._clock.sleep(pause_s)
 
 
-def _only_reserved(wanted: ClaimNeeds) -> ClaimNeeds:
+def _only_reserved(wanted: ClaimView) -> ClaimView:
     reserved = wanted.requirements.add(one_of(names.CAPACITY_TYPE, names.RESERVED))
     return dataclasses.replace(wanted, requirements=reserved)
 

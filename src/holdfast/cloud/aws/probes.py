@@ -26,8 +26,8 @@ from holdfast.cloud.aws.sources import Answers
 from holdfast.cloud.aws.template_store import TemplateStore
 from holdfast.cloud.aws.templates import Surroundings, Template
 from holdfast.model import requirements
-from holdfast.model.claim_needs import ClaimNeeds
 from holdfast.model.offerings import InstanceType
+from holdfast.model.snapshot import ClaimView
 
 ALLOWED_TTL_S: Final = 1800.0
 FORBIDDEN_TTL_S: Final = 300.0  # whoever grants the rights does not wait for long
@@ -59,9 +59,8 @@ class Probes:
     async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
         types, around = await self._types(node_class), await self._around.now()
         for capacity_type in (names.ON_DEMAND, names.RESERVED):
-            wanted = ClaimNeeds(
-                requirements=requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
-            )
+            one_type = requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
+            wanted = ClaimView("probe", None, one_type)
             choose = functools.partial(choice.choose, types, wanted)
             try:
                 picked = await self._aws.executor.run(choose)

@@ -22,11 +22,12 @@ from holdfast.cloud.aws import capacity, families, node_shape, template_data, ty
 from holdfast.cloud.aws.choice import Choice, Market, Pick
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.identity import Identity
-from holdfast.cloud.aws.labels import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
 from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Expression
+from holdfast.model.snapshot import ClaimView
 from holdfast.model.taints import Effect, Taint
 from holdfast.state import claims, nodepools
 
@@ -85,6 +86,7 @@ class _Group:
     efas: int
     reservation_id: str | None
     tenancy: str
+    enclave: bool
 
 
 def templates(
@@ -97,18 +99,19 @@ def templates(
     problem = around.cluster.problem(families.of(node_class).name)
     if problem:
         raise errors.NotReady(problem.message)
-    requests = claims.requests(claim)
+    wanted = claims.view(claim, CLOUD_LABELS)
     groups: dict[_Group, list[Pick]] = {}
     for pick in choice.picks:
         image_id = image(pick.instance_type, node_class.status.amis)
         if image_id:
-            wants_efa = bool(requests[capacity.EFA])
+            wants_efa = bool(wanted.requests[capacity.EFA])
             group = _Group(
                 image_id=image_id,
                 max_pods=pick.instance_type.capacity[resources.PODS],
                 efas=pick.instance_type.capacity[capacity.EFA] if wants_efa else 0,
                 reservation_id=pick.offering.reservation_id,
-                tenancy=tenancy(claim, pick.offering),
+                tenancy=tenancy(wanted, pick.offering),
+                enclave=wanted.requirements.get(type_labels.NITRO_SANDBOX).values == {"true"},
             )
             groups.setdefault(group, []).append(pick)
     if not groups:
@@ -156,11 +159,11 @@ def direct_setting(node_class: EC2NodeClass) -> str | None:
     return TARGET if direct.capacity_reservation_target else direct.capacity_reservation_preference
 
 
-def tenancy(claim: NodeClaim, offering: Offering) -> str:
+def tenancy(wanted: ClaimView, offering: Offering) -> str:
     """The default one, unless the claim or the reservation rules it out."""
     key = aws.INSTANCE_TENANCY
-    wanted = claims.wanted(claim).get(key).intersection(offering.requirements.get(key))
-    return next((name for name in _TENANCIES if wanted.has(name)), _TENANCIES[0])
+    allowed = wanted.requirements.get(key).intersection(offering.requirements.get(key))
+    return next((name for name in _TENANCIES if allowed.has(name)), _TENANCIES[0])
 
 
 def _template(
@@ -193,7 +196,7 @@ def _data(
         "BlockDeviceMappings": template_data.block_devices(spec, family),
         "MetadataOptions": template_data.metadata_options(spec, around.region),
         "Monitoring": {"Enabled": bool(spec.detailed_monitoring)},
-        "EnclaveOptions": {"Enabled": _wants_enclave(claim)},
+        "EnclaveOptions": {"Enabled": group.enclave},
         "NetworkInterfaces": template_data.network_interfaces(
             spec, groups, group.efas, ipv6=around.cluster.ipv6
         ),
@@ -236,10 +239,6 @@ def _direct(direct: CapacityReservationSpec) -> dict[str, Any]:
         return {"CapacityReservationTarget": {"CapacityReservationId": target.capacity_reservation_id}}
     arn = target.capacity_reservation_resource_group_arn
     return {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": arn}}
-
-
-def _wants_enclave(claim: NodeClaim) -> bool:
-    return claims.wanted(claim).get(type_labels.NITRO_SANDBOX).values == {"true"}
 
 
 def _placement(tenancy: str, node_class: EC2NodeClass) -> dict[str, str]:

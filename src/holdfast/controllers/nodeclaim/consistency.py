@@ -12,6 +12,7 @@ from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.model import resources
 from holdfast.runtime.cache import Index
+from holdfast.state import claims
 
 FAILED: Final = "ConsistencyCheckFailed"
 _ENOUGH: Final = (9, 10)
@@ -36,11 +37,10 @@ class Consistency:
 
 def too_little(node: Node, draft: Draft) -> str | None:
     """What the node has much less of than its claim says."""
-    asked = draft.claim.spec.resources
     has = resources.parse_readable(node.status.capacity)
     expected = resources.parse_readable(draft.status.capacity)
     enough, of = _ENOUGH
-    for name, _ in resources.parse_readable(asked.requests if asked else {}).amounts:
+    for name, _ in claims.requests(draft.claim).amounts:
         if has[name] * of < expected[name] * enough:
             there, promised = resources.text(name, has[name]), resources.text(name, expected[name])
             return f"node {node.metadata.name} has {there} of {name}, and {promised} was expected"

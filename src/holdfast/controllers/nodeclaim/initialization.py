@@ -15,6 +15,7 @@ from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.stage import Wait
 from holdfast.model import resources, taints
 from holdfast.runtime.cache import Index
+from holdfast.state import claims
 from holdfast.state import nodes as node_states
 
 _LONG_S: Final = 15.0
@@ -56,9 +57,8 @@ def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
     passing = [t for t in node.spec.taints if taints.is_ephemeral(node_states.taint(t))]
     if passing:
         return "KnownEphemeralTaintsExist", f"taint {passing[0].key} is still there"
-    wanted = draft.claim.spec.resources
     has = resources.parse_readable(node.status.allocatable)
-    for name, amount in resources.parse_readable(wanted.requests if wanted else {}).amounts:
+    for name, amount in claims.requests(draft.claim).amounts:
         if amount and not has[name]:
             return "ResourceNotRegistered", f"node {node.metadata.name} has no {name} yet"
     return None

@@ -25,6 +25,7 @@ from holdfast.model import resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import Resources
+from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.backoff import Backoff
 from holdfast.state import claims, nodes, reservation_condition, times
@@ -61,7 +62,7 @@ class Launch:
         self._ids = doors.ids
         self._moving = asyncio.Lock()  # two claims must not move to one slot
         self._failures: dict[str, _Failures] = {}  # by uid
-        self._suitable = _Suitable()
+        self._suitable = _Suitable(doors.cloud.labels)
 
     async def run(self, draft: Draft) -> Wait | End | None:
         if draft.holds(claim_conditions.LAUNCHED):
@@ -148,7 +149,7 @@ class Launch:
     async def _move(self, draft: Draft, full: str) -> bool:
         """Whether the claim holds another slot now, one that it lists and that is free. Its token is spent."""
         key = self._cloud.labels.reservation_id
-        wanted = claims.wanted(draft.claim).get(key or "")
+        wanted = claims.requirements_of(draft.claim).get(key or "")
         async with self._moving:
             entries = await self._live.ledger()
             free = [
@@ -199,26 +200,27 @@ def _waiting(draft: Draft, why: str) -> Wait:
 
 
 class _Suitable:
-    """Claims of one plan ask for the same, one after the other, so the last answer is kept."""
+    """Caches the last answer: claims of one plan ask for the same, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: CloudLabels) -> None:
+        self._labels = labels
         self._asked: tuple[object, ...] = ()
         self._known: tuple[InstanceType, ...] = ()
         self._answer: tuple[InstanceType, ...] = ()
 
     def types(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
         asked = (claim.spec.requirements, claim.spec.resources)
-        if (
-            self._known != known or self._asked != asked
-        ):  # the catalog is made anew, of parts that are the same
-            self._asked, self._known, self._answer = asked, known, _suitable(claim, known)
+        # Compared by value: the catalog is built anew, of parts that are the same.
+        if self._known != known or self._asked != asked:
+            self._asked, self._known, self._answer = asked, known, self._find(claim, known)
         return self._answer
 
-
-def _suitable(claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    """By name: prices change, and a call that is made again has to be the same call."""
-    needs = claims.needs(claim)
-    return tuple(sorted(filter(needs.suits_type, known), key=lambda one: one.name))
+    def _find(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        """Sorted by name: prices change, and a call that is made again has to be the same call."""
+        wanted = claims.view(claim, self._labels)
+        if wanted.invalid:
+            raise errors.InvalidInput(wanted.invalid)
+        return tuple(sorted(filter(wanted.suits_type, known), key=lambda one: one.name))
 
 
 def _full(draft: Draft, error: errors.ReservationExhausted) -> End:

@@ -12,7 +12,7 @@ from holdfast import names
 from holdfast.model import requirements
 from holdfast.model.offerings import InstanceType
 from holdfast.model.requirements import Requirements
-from holdfast.model.snapshot import CloudLabels
+from holdfast.model.snapshot import ClaimView, CloudLabels
 
 NODE_POOL: Final = "NodePoolDrifted"
 REQUIREMENTS: Final = "RequirementsDrifted"
@@ -75,8 +75,9 @@ def is_offered(one: Subject) -> bool:
     if names.RESERVED in kinds:
         kinds.add(names.ON_DEMAND)
         own = own.without(one.cloud.reserved)
+    claim = ClaimView("", None, own)
     return any(
-        offering.capacity_type in kinds and own.intersects(offering.requirements)
+        offering.capacity_type in kinds and claim.suits_offering(type_, offering, one.cloud)
         for offering in type_.offerings
     )
 
