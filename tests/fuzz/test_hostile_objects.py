@@ -132,7 +132,7 @@ def _claim_alone(claim: NodeClaim) -> None:
     disruption.facts(halves, reboots_s=reboots.of(claim))
     orders.of(claim)
     draft = Draft(claim, NOW_S)
-    draft.since_s("Launched")
+    draft.age_s("Launched")
     draft.moved()
 
 

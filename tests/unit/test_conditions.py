@@ -7,24 +7,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.api import conditions
-from holdfast.api.conditions import FALSE, READY, TRUE, UNKNOWN, Condition
+from holdfast.api.conditions import FALSE, READY, TRUE, UNKNOWN, Condition, ConditionSet
 
 CREATED = datetime(2026, 3, 1, 8, tzinfo=UTC)
 LATER = CREATED + timedelta(minutes=5)
 DEPENDENTS = ("Launched", "Registered", "Initialized")
 
 
+def edited(have: tuple[Condition, ...], now: datetime = LATER, generation: int = 1) -> ConditionSet:
+    return ConditionSet(have, now=now, generation=generation)
+
+
 def started(generation: int = 1) -> tuple[Condition, ...]:
-    return conditions.start((), DEPENDENTS, created=CREATED, generation=generation)
+    found = edited((), generation=generation)
+    found.start(DEPENDENTS, CREATED)
+    return found.all
 
 
-def put(have: tuple[Condition, ...], type_: str, status: str = TRUE, **more: str) -> tuple[Condition, ...]:
-    return conditions.put(have, type_, status, now=LATER, generation=1, **more)
+def put(
+    have: tuple[Condition, ...], type_: str, status: str = TRUE, *, generation: int = 1, **more: str
+) -> tuple[Condition, ...]:
+    found = edited(have, generation=generation)
+    found.put(type_, status, **more)
+    return found.all
+
+
+def summarized(have: tuple[Condition, ...], generation: int = 1) -> tuple[Condition, ...]:
+    found = edited(have, generation=generation)
+    found.summarize(DEPENDENTS)
+    return found.all
 
 
 def ready(have: tuple[Condition, ...], generation: int = 1) -> Condition:
-    summed = conditions.summarize(have, DEPENDENTS, now=LATER, generation=generation)
-    found = conditions.find(summed, READY)
+    found = conditions.find(summarized(have, generation), READY)
     assert found is not None
     return found
 
@@ -46,7 +61,10 @@ def test_dependents_begin_unknown_at_the_creation_of_the_object() -> None:
 
 def test_beginning_again_changes_nothing() -> None:
     have = put(started(), "Launched")
-    assert conditions.start(have, DEPENDENTS, created=LATER, generation=2) == have
+    again = edited(have, generation=2)
+    again.start(DEPENDENTS, LATER)
+    assert again.all == have
+    assert again.changes == {}
 
 
 @pytest.mark.fact("NC-4")
@@ -58,7 +76,9 @@ def test_a_verdict_without_a_reason_has_its_type_as_one() -> None:
 
 @pytest.mark.fact("NC-4")
 def test_the_transition_time_moves_with_the_status_alone() -> None:
-    first = conditions.put((), "Launched", UNKNOWN, now=CREATED, generation=1, reason="Waiting")
+    before = edited((), now=CREATED)
+    before.put("Launched", UNKNOWN, "Waiting")
+    first = before.all
     reworded = put(first, "Launched", UNKNOWN, reason="StillWaiting", message="it takes long")
     turned = put(first, "Launched")
     assert [c.last_transition_time for c in reworded] == [CREATED]
@@ -72,7 +92,7 @@ def test_the_same_verdict_gives_the_same_tuple() -> None:
 
 
 def test_a_verdict_says_which_generation_it_is_about() -> None:
-    again = conditions.put(put((), "Launched"), "Launched", TRUE, now=LATER, generation=2)
+    again = put(put((), "Launched"), "Launched", generation=2)
     assert [c.observed_generation for c in again] == [2]
 
 
@@ -108,15 +128,18 @@ def test_a_dependent_that_is_not_there_is_unknown() -> None:
 
 @pytest.mark.fact("NC-4")
 def test_ready_is_kept_last() -> None:
-    have = conditions.summarize(started(), DEPENDENTS, now=LATER, generation=1)
+    have = summarized(started())
     have = put(have, "Drifted")
     have = put(have, "Launched")
     assert [c.type for c in have][-1] == READY
 
 
 def test_a_condition_can_be_dropped() -> None:
-    assert conditions.find(conditions.drop(all_true(), "Launched"), "Launched") is None
-    assert conditions.drop((), "Launched") == ()
+    found = edited(all_true())
+    found.drop("Launched")
+    assert found.find("Launched") is None
+    found.drop("Launched")
+    assert [one.type for one in found.all] == ["Registered", "Initialized"]
 
 
 STEPS = st.lists(
@@ -131,8 +154,8 @@ def test_any_sequence_keeps_one_condition_a_type_and_ready_last(steps: list[tupl
     have = started()
     for type_, status in steps:
         have = put(have, type_, status)
-        have = conditions.summarize(have, DEPENDENTS, now=LATER, generation=1)
+        have = summarized(have)
         types = [c.type for c in have]
         assert len(types) == len(set(types))
         assert types[-1] == READY
-        assert conditions.summarize(have, DEPENDENTS, now=LATER, generation=1) == have
+        assert summarized(have) == have

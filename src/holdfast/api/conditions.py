@@ -1,13 +1,8 @@
-"""Status conditions: their wire type, and the only way a condition changes.
-
-Callers: the controllers, which write them, and everyone who asks whether an object is Ready. What must
-hold: a transition time moves only when the status value does, and `observedGeneration` says which spec a
-verdict is about.
-"""
+"""Status conditions: their wire type, and `ConditionSet`, which builds and changes them."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -19,7 +14,7 @@ TRUE: Final = "True"
 FALSE: Final = "False"
 UNKNOWN: Final = "Unknown"
 READY: Final = "Ready"
-
+MESSAGE_MAX: Final = 32768  # as the CRDs have it
 
 ConditionType = Annotated[
     str, about("What this condition is about, in CamelCase.", max_length=316, pattern=patterns.CONDITION_TYPE)
@@ -44,7 +39,7 @@ class Condition(Wire, frozen=True, kw_only=True):
             pattern=patterns.CONDITION_REASON_OR_NOTHING,
         ),
     ] = None
-    message: Annotated[str | None, about("Why, as a sentence for people.", max_length=32768)] = None
+    message: Annotated[str | None, about("Why, as a sentence for people.", max_length=MESSAGE_MAX)] = None
     last_transition_time: ConditionTime
     observed_generation: ConditionGeneration = None
 
@@ -61,7 +56,7 @@ class _StrictCondition(Condition, frozen=True, kw_only=True):
             pattern=patterns.CONDITION_REASON,
         ),
     ]
-    message: Annotated[str, about("Why, as a sentence for people.", max_length=32768)]
+    message: Annotated[str, about("Why, as a sentence for people.", max_length=MESSAGE_MAX)]
 
 
 _LIST: Final = about("The verdicts on this object, one a type.", list_type="map", list_map_keys=("type",))
@@ -72,7 +67,7 @@ Conditions = Annotated[
 
 
 def of(obj: Object) -> tuple[Condition, ...]:
-    """The conditions of an object, whatever its kind; a kind that has none has no verdicts."""
+    """The conditions of an object, whatever its kind; none for a kind without conditions."""
     found: tuple[Condition, ...] = getattr(getattr(obj, "status", None), "conditions", ())
     return found
 
@@ -88,79 +83,89 @@ def holds(conditions: Iterable[Condition], type_: str) -> bool:
     return found is not None and found.status == TRUE
 
 
-def put(
-    conditions: Sequence[Condition],
-    type_: str,
-    status: str,
-    *,
-    now: datetime,
-    generation: int,
-    reason: str = "",
-    message: str = "",
-) -> tuple[Condition, ...]:
-    """The conditions with this verdict in place; the same tuple when nothing changed.
+class ConditionSet:
+    """The conditions of one object while a reconciler changes them. Only this class builds a condition.
 
-    A verdict without a reason gets its type's name as one. Ready stays last, where people look for it.
+    A transition time moves only when the status changes. `observedGeneration` is that of the object as it was read.
     """
-    old = find(conditions, type_)
-    new = Condition(
-        type=type_,
-        status=status,
-        reason=reason or type_,
-        message=message,
-        last_transition_time=old.last_transition_time if old and old.status == status else now,
-        observed_generation=generation,
-    )
-    if old == new:
-        return tuple(conditions)
-    return _ready_last([*(c for c in conditions if c.type != type_), new])
+
+    def __init__(
+        self,
+        known: Sequence[Condition],
+        *,
+        now: datetime,
+        generation: int,
+        message_max: int = MESSAGE_MAX,
+    ) -> None:
+        self.now = now
+        self.all = self._before = tuple(known)
+        self._generation = generation
+        self._message_max = message_max
+
+    def find(self, type_: str) -> Condition | None:
+        return find(self.all, type_)
+
+    def holds(self, type_: str) -> bool:
+        return holds(self.all, type_)
+
+    def put(self, type_: str, status: str, reason: str = "", message: str = "") -> None:
+        """Sets a condition; without a reason its type is the reason. Ready stays last, where people look for it."""
+        self._put(type_, status, reason, message, self.now)
+
+    def drop(self, type_: str) -> None:
+        self.all = tuple(one for one in self.all if one.type != type_)
+
+    def start(self, dependents: Sequence[str], created: datetime) -> None:
+        """Sets each dependent that is missing to Unknown, as of the object's creation."""
+        for type_ in dependents:
+            if self.find(type_) is None:
+                self._put(type_, UNKNOWN, "AwaitingReconciliation", "", created)
+
+    def restart(self, type_: str) -> None:
+        """Sets the transition time to now."""
+        found = self.find(type_)
+        if found is not None:
+            anew = msgspec.structs.replace(found, last_transition_time=self.now)
+            self.all = tuple(anew if one is found else one for one in self.all)
+
+    def summarize(self, dependents: Sequence[str]) -> None:
+        """Sets Ready: True when every dependent is True at the current generation."""
+        found = [self.find(type_) for type_ in dependents]
+        current = [one for one in found if one and one.observed_generation == self._generation]
+        waiting = [
+            f"{type_}={one.status if one else UNKNOWN}"
+            for type_, one in zip(dependents, found, strict=True)
+            if one is None or one.status != TRUE or one.observed_generation != self._generation
+        ]
+        if any(one.status == FALSE for one in current):
+            status, reason = FALSE, "UnhealthyDependents"
+        elif waiting:
+            status, reason = UNKNOWN, "ReconcilingDependents"
+        else:
+            status, reason = TRUE, READY
+        self.put(READY, status, reason, ", ".join(waiting))
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """A patch of the status; empty when the conditions are as they were read."""
+        return {} if self.all == self._before else {"conditions": msgspec.to_builtins(self.all)}
+
+    def _put(self, type_: str, status: str, reason: str, message: str, now: datetime) -> None:
+        old = self.find(type_)
+        new = Condition(
+            type=type_,
+            status=status,
+            reason=reason or type_,
+            message=message[: self._message_max],
+            last_transition_time=old.last_transition_time if old and old.status == status else now,
+            observed_generation=self._generation,
+        )
+        if old != new:
+            others = [one for one in self.all if one.type != type_]
+            self.all = tuple(sorted([*others, new], key=lambda one: one.type == READY))
 
 
-def drop(conditions: Sequence[Condition], type_: str) -> tuple[Condition, ...]:
-    """The conditions without that type."""
-    return tuple(c for c in conditions if c.type != type_)
-
-
-def start(
-    conditions: Sequence[Condition], dependents: Sequence[str], *, created: datetime, generation: int
-) -> tuple[Condition, ...]:
-    """The conditions with each missing dependent as Unknown, as of the object's creation."""
-    result = tuple(conditions)
-    for type_ in dependents:
-        if find(result, type_) is None:
-            result = put(
-                result, type_, UNKNOWN, now=created, generation=generation, reason="AwaitingReconciliation"
-            )
-    return result
-
-
-def summarize(
-    conditions: Sequence[Condition], dependents: Sequence[str], *, now: datetime, generation: int
-) -> tuple[Condition, ...]:
-    """The conditions with Ready as the conjunction of the dependents, at the current generation."""
-    held = [find(conditions, type_) for type_ in dependents]
-    current = [c for c in held if c and c.observed_generation == generation]
-    waiting = [
-        f"{type_}={c.status if c else UNKNOWN}"
-        for type_, c in zip(dependents, held, strict=True)
-        if c is None or c.status != TRUE or c.observed_generation != generation
-    ]
-    if any(c.status == FALSE for c in current):
-        verdict, reason = FALSE, "UnhealthyDependents"
-    elif waiting:
-        verdict, reason = UNKNOWN, "ReconcilingDependents"
-    else:
-        verdict, reason = TRUE, READY
-    return put(
-        conditions,
-        READY,
-        verdict,
-        now=now,
-        generation=generation,
-        reason=reason,
-        message=", ".join(waiting),
-    )
-
-
-def _ready_last(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
-    return tuple(sorted(conditions, key=lambda c: c.type == READY))
+def edit(obj: Object, *, now_s: int, message_max: int = MESSAGE_MAX) -> ConditionSet:
+    """The conditions of an object, to be changed at this time."""
+    now = datetime.fromtimestamp(now_s, UTC)
+    return ConditionSet(of(obj), now=now, generation=obj.metadata.generation, message_max=message_max)

@@ -12,7 +12,6 @@ import msgspec
 from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.claim_conditions import INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED
-from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
 from holdfast.core.lifecycle.states import Marks, State
@@ -30,57 +29,24 @@ class Draft:
         self.now = datetime.fromtimestamp(now_s, UTC)
         self.labels = dict(claim.metadata.labels)
         self.annotations = dict(claim.metadata.annotations)
-        self.status = claim.status
-        if not self.holds(LAUNCHED):
+        self.status = claim.status  # but for the conditions
+        self.conditions = conditions.edit(claim, now_s=now_s, message_max=_MESSAGE_MAX)
+        if not self.conditions.holds(LAUNCHED):
             self._unset(REGISTERED, INITIALIZED)
-        elif not self.holds(REGISTERED):
+        elif not self.conditions.holds(REGISTERED):
             self._unset(INITIALIZED)
         self._state = states.state(self._marks())
         if claim.metadata.deletion_timestamp is None:
-            created = claim.metadata.creation_timestamp or self.now
-            self._conditions(
-                conditions.start(
-                    self.status.conditions, DEPENDENTS, created=created, generation=self._generation
-                )
-            )
+            self.conditions.start(DEPENDENTS, claim.metadata.creation_timestamp or self.now)
 
     @property
     def name(self) -> str:
         return self.claim.metadata.name
 
-    def condition(self, type_: str) -> Condition | None:
-        return conditions.find(self.status.conditions, type_)
-
-    def holds(self, type_: str) -> bool:
-        return conditions.holds(self.status.conditions, type_)
-
-    def since_s(self, type_: str) -> int:
+    def age_s(self, type_: str) -> int:
         """How long a condition has had its status."""
-        found = self.condition(type_)
+        found = self.conditions.find(type_)
         return times.epoch_s(self.now) - times.epoch_s(found.last_transition_time) if found is not None else 0
-
-    def say(self, type_: str, status: str, reason: str = "", message: str = "") -> None:
-        self._conditions(
-            conditions.put(
-                self.status.conditions,
-                type_,
-                status,
-                now=self.now,
-                generation=self._generation,
-                reason=reason,
-                message=message[:_MESSAGE_MAX],
-            )
-        )
-
-    def drop(self, type_: str) -> None:
-        self._conditions(conditions.drop(self.status.conditions, type_))
-
-    def restart(self, type_: str) -> None:
-        """The time of a condition begins anew."""
-        found = self.condition(type_)
-        if found is not None:
-            anew = msgspec.structs.replace(found, last_transition_time=self.now)
-            self._conditions(tuple(anew if one is found else one for one in self.status.conditions))
 
     def refresh(self, claim: NodeClaim) -> None:
         """The claim as it was just written; what stages added to its metadata before is in it."""
@@ -97,7 +63,7 @@ class Draft:
         """For how long nothing that can wait is to keep it waiting: it is on its way, and may be initialized in a moment."""
         if conditions.holds(self.claim.status.conditions, INITIALIZED):
             return 0.0
-        return max(0.0, _ON_ITS_WAY_S - self.since_s(LAUNCHED))
+        return max(0.0, _ON_ITS_WAY_S - self.age_s(LAUNCHED))
 
     def moved(self) -> None:
         """A stage has ended: was that a legal move?"""
@@ -113,11 +79,7 @@ class Draft:
         """Writes what changed, metadata first: a claim whose status says Launched has its labels."""
         claim = self.claim
         if claim.metadata.deletion_timestamp is None:
-            self._conditions(
-                conditions.summarize(
-                    self.status.conditions, DEPENDENTS, now=self.now, generation=self._generation
-                )
-            )
+            self.conditions.summarize(DEPENDENTS)
         meta = {
             key: _difference(before, after)
             for key, before, after in (
@@ -126,7 +88,8 @@ class Draft:
             )
             if before != after
         }
-        status = _status_difference(claim.status, self.status)
+        after = msgspec.structs.replace(self.status, conditions=self.conditions.all)
+        status = _status_difference(claim.status, after)
         if meta:
             claim = await kube.patch(claim, {"metadata": meta})
         if status:
@@ -134,27 +97,19 @@ class Draft:
         self.claim = claim
         return bool(meta or status)
 
-    @property
-    def _generation(self) -> int:
-        return self.claim.metadata.generation
-
     def _unset(self, *types: str) -> None:
-        """Conditions that cannot be True yet: stages go in order, so these were not written by a stage."""
+        """Drops conditions that cannot be True yet: stages run in order, so no stage wrote these."""
         for type_ in types:
-            if self.holds(type_):
-                self.drop(type_)
-
-    def _conditions(self, found: tuple[Condition, ...]) -> None:
-        if found is not self.status.conditions:
-            self.status = msgspec.structs.replace(self.status, conditions=found)
+            if self.conditions.holds(type_):
+                self.conditions.drop(type_)
 
     def _marks(self) -> Marks:
         return Marks(
-            launched=self.holds(LAUNCHED),
-            registered=self.holds(REGISTERED),
-            initialized=self.holds(INITIALIZED),
+            launched=self.conditions.holds(LAUNCHED),
+            registered=self.conditions.holds(REGISTERED),
+            initialized=self.conditions.holds(INITIALIZED),
             deleting=self.claim.metadata.deletion_timestamp is not None,
-            ending=self.holds(INSTANCE_TERMINATING),
+            ending=self.conditions.holds(INSTANCE_TERMINATING),
             held=names.TERMINATION_FINALIZER in self.claim.metadata.finalizers,
         )
 

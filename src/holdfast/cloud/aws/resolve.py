@@ -11,14 +11,13 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast import errors, ports
 from holdfast.api import conditions
-from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition
+from holdfast.api.conditions import FALSE, TRUE, UNKNOWN
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.ec2nodeclass import status as wire
 from holdfast.cloud.aws import class_checks, families, network, reservation_status
@@ -107,9 +106,8 @@ class _Resolving:
     def __init__(self, node_class: EC2NodeClass, parts: Parts) -> None:
         self._class = node_class
         self._parts = parts
-        self._now = datetime.fromtimestamp(parts.clock.now_s(), UTC)
         self._fields: dict[str, Any] = {}
-        self._conditions: Sequence[Condition] = node_class.status.conditions
+        self._conditions = conditions.edit(node_class, now_s=parts.clock.now_s())
 
     async def part(self, condition: str, read: Callable[[], Awaitable[Verdict]]) -> None:
         """A read that fails changes nothing but a condition that is Unknown or missing."""
@@ -117,7 +115,7 @@ class _Resolving:
             verdict = await read()
         except errors.HoldfastError as error:
             self._parts.recorder.event(self._class, _NOT_READ, f"{condition}: {error}", warning=True)
-            known = conditions.find(self._conditions, condition)
+            known = self._conditions.find(condition)
             if known is None or known.status == UNKNOWN:
                 self.put(condition, Verdict({}, UNKNOWN, _NOT_READ, str(error)))
             return
@@ -125,15 +123,7 @@ class _Resolving:
 
     def put(self, condition: str, verdict: Verdict) -> None:
         self._fields |= verdict.fields
-        self._conditions = conditions.put(
-            self._conditions,
-            condition,
-            verdict.status,
-            now=self._now,
-            generation=self._class.metadata.generation,
-            reason=verdict.reason,
-            message=verdict.message,
-        )
+        self._conditions.put(condition, verdict.status, verdict.reason, verdict.message)
 
     async def images(self) -> Verdict:
         kubernetes = self._parts.kubernetes()
@@ -147,7 +137,7 @@ class _Resolving:
 
     async def reservations(self) -> Verdict:
         if not self._class.spec.capacity_reservation_selector_terms:
-            self._conditions = conditions.drop(self._conditions, reservation_condition.TYPE)
+            reservation_condition.put(self._conditions, 0, 0)
             return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
         zones = await self._zones()  # first: subnets have this account's name of each zone
         found = reservation_status.resolve(
@@ -216,7 +206,7 @@ class _Resolving:
         problem = class_checks.problem(self._class)
         if problem:
             return Verdict({}, FALSE, problem.reason, problem.message)
-        found = {name: conditions.find(self._conditions, name) for name in _VALIDATION_NEEDS}
+        found = {name: self._conditions.find(name) for name in _VALIDATION_NEEDS}
         for status in (FALSE, UNKNOWN):
             waiting = [name for name, one in found.items() if (one.status if one else UNKNOWN) == status]
             if waiting:
@@ -237,21 +227,13 @@ class _Resolving:
 
     def patch(self) -> dict[str, Any]:
         needs = (*READY_NEEDS, RESERVATIONS) if self._parts.reserved_capacity else READY_NEEDS
-        listed = conditions.summarize(
-            self._conditions, needs, now=self._now, generation=self._class.metadata.generation
-        )
-        patch = msgspec.to_builtins({**self._fields, "conditions": listed})
+        self._conditions.summarize(needs)
+        patch = msgspec.to_builtins({**self._fields, "conditions": self._conditions.all})
         assert isinstance(patch, dict)
         return patch
 
     def _slots(self, found: reservation_status.ReservationStatus) -> None:
-        self._conditions = reservation_condition.of_selected(
-            self._conditions,
-            len(found.active),
-            found.free,
-            now=self._now,
-            generation=self._class.metadata.generation,
-        )
+        reservation_condition.put(self._conditions, len(found.active), found.free)
 
     async def _zones(self) -> AbstractSet[str] | None:
         try:

@@ -20,9 +20,8 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from holdfast.controllers import conditions as verdicts
+from holdfast.controllers import status_patch
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.disruption.marks import Marks
 from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.telling import Telling
@@ -210,9 +209,9 @@ class Disruption:
                 names.REBOOT_PRE_BOOT_ID: None,
             }
             marked = await self._kube.patch(claim, {"metadata": {"annotations": written}})
-            found = Verdicts(marked, now_s=now_s)
+            found = conditions.edit(marked, now_s=now_s)
             found.put(claim_conditions.REBOOTING, conditions.TRUE, "RebootRequested", command.why)
-            await verdicts.write(self._kube, marked, found.changes)
+            await status_patch.write(self._kube, marked, found.changes)
 
     def _claims_of(self, command: Command, world: World) -> tuple[NodeClaim, ...]:
         by_name = {node.name: node.claim for node in world.snapshot.nodes}

@@ -15,7 +15,6 @@ from holdfast.api.claim_conditions import DISRUPTION_REASON
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.orders import Order
-from holdfast.controllers.conditions import Verdicts
 from holdfast.controllers.doors import Doors
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
@@ -58,7 +57,7 @@ class Marks:
 
     async def _say(self, claim: NodeClaim, reason: str | None, why: str) -> None:
         for _ in range(_TRIES):
-            found = Verdicts(claim, now_s=self._clock.now_s())
+            found = conditions.edit(claim, now_s=self._clock.now_s())
             if reason is None:
                 found.drop(DISRUPTION_REASON)
             else:

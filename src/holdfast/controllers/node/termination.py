@@ -87,7 +87,7 @@ class NodeTermination:
         if draft is not None:
             was_drained = conditions.holds(draft.claim.status.conditions, claim_conditions.DRAINED)
             await draft.write(self._kube)  # a write that fails is done again: nothing is counted before it
-            if draft.holds(claim_conditions.DRAINED) and not was_drained:
+            if draft.conditions.holds(claim_conditions.DRAINED) and not was_drained:
                 self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return wait or await self._release(node)
 
@@ -137,15 +137,15 @@ class NodeTermination:
     # --- Drain ----------------------------------------------------------------------------------------
 
     async def _drain(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
-        if draft is not None and draft.holds(claim_conditions.DRAINED):
+        if draft is not None and draft.conditions.holds(claim_conditions.DRAINED):
             return None
-        if draft is None or draft.condition(claim_conditions.DRAINED) is None:
+        if draft is None or draft.conditions.find(claim_conditions.DRAINED) is None:
             with contextlib.suppress(errors.NotReady):  # a drain does not wait for a watch that is silent
                 await self._holds.ensure()
         pods = self._pods.get(node.metadata.name)
         decided = await self._evict(node, pods, draft, until_s)
-        if draft is not None and draft.condition(claim_conditions.DRAINED) is None:
-            draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
+        if draft is not None and draft.conditions.find(claim_conditions.DRAINED) is None:
+            draft.conditions.put(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
             return RequeueAfter(_SOON_S, f"{decided.waiting} pods are still there")
         if until_s is None or self._clock.now_s() < until_s:
@@ -153,10 +153,10 @@ class NodeTermination:
             if hidden:  # they may still run here
                 return RequeueAfter(_CHECK_S, f"{hidden} pods cannot be read")
         if draft is not None:
-            left_s = _SETTLES_S - draft.since_s(claim_conditions.DRAINED)
+            left_s = _SETTLES_S - draft.age_s(claim_conditions.DRAINED)
             if left_s > 0:
                 return RequeueAfter(left_s, "whether no pod comes any more")
-            draft.say(claim_conditions.DRAINED, conditions.TRUE)
+            draft.conditions.put(claim_conditions.DRAINED, conditions.TRUE)
         return None
 
     async def _drain_listed(
@@ -164,7 +164,7 @@ class NodeTermination:
     ) -> RequeueAfter | None:
         """Evicts the pods that the API server lists and the cache lacks. Once the instance is terminating it is too
         late for them."""
-        if draft is not None and draft.holds(claim_conditions.INSTANCE_TERMINATING):
+        if draft is not None and draft.conditions.holds(claim_conditions.INSTANCE_TERMINATING):
             return None
         if until_s is not None and self._clock.now_s() >= until_s:
             return None  # nothing may hold up the end any more, not even a pod that cannot be read
@@ -173,7 +173,7 @@ class NodeTermination:
         if decided.done:
             return None
         if draft is not None:
-            draft.say(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
+            draft.conditions.put(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         return RequeueAfter(_SOON_S, f"{decided.waiting} pods are on the node and not in the cache")
 
     async def _evict(
@@ -186,22 +186,24 @@ class NodeTermination:
     # --- Volumes --------------------------------------------------------------------------------------
 
     def _detach(self, node: Node, draft: Draft | None, until_s: int | None) -> RequeueAfter | None:
-        if draft is not None and draft.condition(claim_conditions.VOLUMES_DETACHED) is not None:
-            found = draft.condition(claim_conditions.VOLUMES_DETACHED)
+        if draft is not None and draft.conditions.find(claim_conditions.VOLUMES_DETACHED) is not None:
+            found = draft.conditions.find(claim_conditions.VOLUMES_DETACHED)
             if found is not None and found.status != conditions.UNKNOWN:
                 return None
         if not self._attached(node):
             if draft is not None:
-                draft.say(claim_conditions.VOLUMES_DETACHED, conditions.TRUE)
+                draft.conditions.put(claim_conditions.VOLUMES_DETACHED, conditions.TRUE)
             return None
         if until_s is not None and self._clock.now_s() >= until_s:
             if draft is not None:
-                draft.say(
+                draft.conditions.put(
                     claim_conditions.VOLUMES_DETACHED, conditions.FALSE, "TerminationGracePeriodElapsed"
                 )
             return None
         if draft is not None:
-            draft.say(claim_conditions.VOLUMES_DETACHED, conditions.UNKNOWN, "AwaitingVolumeDetachment")
+            draft.conditions.put(
+                claim_conditions.VOLUMES_DETACHED, conditions.UNKNOWN, "AwaitingVolumeDetachment"
+            )
         self._recorder.event(node, "AwaitingVolumeDetachment", "volumes are still attached to it")
         return RequeueAfter(_SOON_S, "volumes are still attached")
 
@@ -230,7 +232,7 @@ class NodeTermination:
         except errors.NotFound:
             return None
         if draft is not None:
-            draft.say(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
+            draft.conditions.put(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
             draft.moved()
         return RequeueAfter(_CHECK_S, "its machine is ending")
 

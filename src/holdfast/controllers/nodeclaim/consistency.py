@@ -25,14 +25,14 @@ class Consistency:
 
     async def run(self, draft: Draft) -> None:
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
-        if node is None or not draft.holds(claim_conditions.INITIALIZED):
+        if node is None or not draft.conditions.holds(claim_conditions.INITIALIZED):
             return
         short = too_little(node, draft)
         if short is None:
-            draft.say(claim_conditions.CONSISTENT, conditions.TRUE)
+            draft.conditions.put(claim_conditions.CONSISTENT, conditions.TRUE)
             return
         self._recorder.event(draft.claim, "FailedConsistencyCheck", short, warning=True)
-        draft.say(claim_conditions.CONSISTENT, conditions.FALSE, FAILED, short)
+        draft.conditions.put(claim_conditions.CONSISTENT, conditions.FALSE, FAILED, short)
 
 
 def too_little(node: Node, draft: Draft) -> str | None:

@@ -58,7 +58,7 @@ class Disruption:
         claim = draft.claim
         node_class = self._live.node_class(claim.spec.node_class_ref)
         if not conditions.holds(claim.status.conditions, claim_conditions.LAUNCHED):
-            draft.drop(claim_conditions.DRIFTED)
+            draft.conditions.drop(claim_conditions.DRIFTED)
             return _AGAIN_S
         if node_class is None:
             return _AGAIN_S
@@ -72,9 +72,9 @@ class Disruption:
                 return _AGAIN_S
             self._remember(claim.metadata.uid, looked)
         if looked.drifted is None:
-            draft.drop(claim_conditions.DRIFTED)
+            draft.conditions.drop(claim_conditions.DRIFTED)
         else:
-            draft.say(claim_conditions.DRIFTED, conditions.TRUE, looked.drifted)
+            draft.conditions.put(claim_conditions.DRIFTED, conditions.TRUE, looked.drifted)
         return looked.at_s + _AGAIN_S - now_s
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:
@@ -110,16 +110,16 @@ class Disruption:
             return _AGAIN_S
         after = pool.spec.disruption.consolidate_after
         after_s = None if after == times.NEVER else times.duration_s(after)
-        initialized = draft.condition(claim_conditions.INITIALIZED)
+        initialized = draft.conditions.find(claim_conditions.INITIALIZED)
         if after_s is None or initialized is None or initialized.status != conditions.TRUE:
-            draft.drop(claim_conditions.CONSOLIDATABLE)
+            draft.conditions.drop(claim_conditions.CONSOLIDATABLE)
             return _AGAIN_S
         since = draft.status.last_pod_event_time or initialized.last_transition_time
         left_s = times.epoch_s(since) + after_s - times.epoch_s(draft.now)
         if left_s > 0:
-            draft.drop(claim_conditions.CONSOLIDATABLE)
+            draft.conditions.drop(claim_conditions.CONSOLIDATABLE)
             return min(left_s, _AGAIN_S)
-        draft.say(claim_conditions.CONSOLIDATABLE, conditions.TRUE)
+        draft.conditions.put(claim_conditions.CONSOLIDATABLE, conditions.TRUE)
         return _AGAIN_S
 
 

@@ -27,20 +27,22 @@ class Initialization:
         self._kube = doors.kube
 
     async def run(self, draft: Draft) -> Wait | None:
-        if not draft.holds(claim_conditions.REGISTERED) or draft.holds(claim_conditions.INITIALIZED):
+        if not draft.conditions.holds(claim_conditions.REGISTERED) or draft.conditions.holds(
+            claim_conditions.INITIALIZED
+        ):
             return None
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
         missing = why_not(node, draft)
         if missing is not None:
-            left_s = _LONG_S - draft.since_s(claim_conditions.REGISTERED)
+            left_s = _LONG_S - draft.age_s(claim_conditions.REGISTERED)
             was_registered = conditions.holds(draft.claim.status.conditions, claim_conditions.REGISTERED)
             if was_registered and left_s > 0:
                 return Wait(left_s, "what is missing is said again if it takes long")
-            draft.say(claim_conditions.INITIALIZED, conditions.UNKNOWN, *missing)
+            draft.conditions.put(claim_conditions.INITIALIZED, conditions.UNKNOWN, *missing)
             return None
         assert node is not None
         await self._kube.patch(node, {"metadata": {"labels": {names.INITIALIZED: "true"}}})
-        draft.say(claim_conditions.INITIALIZED, conditions.TRUE)
+        draft.conditions.put(claim_conditions.INITIALIZED, conditions.TRUE)
         return None
 
 

@@ -65,7 +65,7 @@ class Launch:
         self._suitable = _Suitable(doors.cloud.labels)
 
     async def run(self, draft: Draft) -> Wait | End | None:
-        if draft.holds(claim_conditions.LAUNCHED):
+        if draft.conditions.holds(claim_conditions.LAUNCHED):
             self._failures.pop(draft.claim.metadata.uid, None)
             return None
         failures = self._failures.get(draft.claim.metadata.uid)
@@ -131,7 +131,9 @@ class Launch:
             case Wait() | End():
                 return outcome
             case _Failed(error):
-                draft.say(claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error))
+                draft.conditions.put(
+                    claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error)
+                )
                 return Wait(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
 
     def _failed(self, uid: str) -> float:
@@ -195,7 +197,7 @@ def _waits(draft: Draft) -> bool:
 
 
 def _waiting(draft: Draft, why: str) -> Wait:
-    draft.say(claim_conditions.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", why)
+    draft.conditions.put(claim_conditions.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", why)
     return Wait(_SLOT_CHECK_S, why)
 
 
@@ -224,7 +226,9 @@ class _Suitable:
 
 
 def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
-    draft.say(reservation_condition.TYPE, conditions.FALSE, reservation_condition.LIMIT_EXCEEDED, str(error))
+    draft.conditions.put(
+        reservation_condition.TYPE, conditions.FALSE, reservation_condition.LIMIT_EXCEEDED, str(error)
+    )
     return End("insufficient_capacity", str(error))
 
 
@@ -244,7 +248,7 @@ def _fill(
     draft.annotations.pop(names.HELD_FOR, None)
     draft.annotations.pop(names.INSTANCE_GONE, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
-        draft.restart(claim_conditions.REGISTERED)  # it was not late while it waited
+        draft.conditions.restart(claim_conditions.REGISTERED)  # it was not late while it waited
     capacity, allocatable = _amounts(instance, types)
     draft.fill(
         provider_id=instance.provider_id,
@@ -252,9 +256,9 @@ def _fill(
         capacity=_wire(capacity.without(instance.lacks)),
         allocatable=_wire(allocatable.without(instance.lacks)),
     )
-    draft.say(claim_conditions.LAUNCHED, conditions.TRUE)
+    draft.conditions.put(claim_conditions.LAUNCHED, conditions.TRUE)
     if instance.capacity_type == names.RESERVED:
-        draft.say(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
+        draft.conditions.put(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
 
 
 def _amounts(instance: Instance, types: tuple[InstanceType, ...]) -> tuple[Resources, Resources]:

@@ -38,11 +38,11 @@ class Liveness:
     async def run(self, draft: Draft) -> Wait | End | None:
         if names.WAITS_FOR_INSTANCE in draft.annotations:
             return None
-        if not draft.holds(claim_conditions.LAUNCHED):
+        if not draft.conditions.holds(claim_conditions.LAUNCHED):
             return self._late(
                 draft, claim_conditions.LAUNCHED, registrations.LAUNCH_TIMEOUT_S, "launch_timeout"
             )
-        if not draft.holds(claim_conditions.REGISTERED):
+        if not draft.conditions.holds(claim_conditions.REGISTERED):
             return self._late(
                 draft,
                 claim_conditions.REGISTERED,
@@ -60,7 +60,11 @@ class Liveness:
         return End(reason, f"{condition} was not True within {limit_s} s")
 
     def _age_s(self, draft: Draft, condition: str) -> float:
-        found, age_s, now_s = draft.condition(condition), draft.since_s(condition), self._clock.monotonic_s()
+        found, age_s, now_s = (
+            draft.conditions.find(condition),
+            draft.age_s(condition),
+            self._clock.monotonic_s(),
+        )
         assert found is not None, "a draft has every condition that its claim must meet"
         key = (draft.claim.metadata.uid, condition)
         first = self._first_reads.get(key)

@@ -29,21 +29,21 @@ class MissingNode:
         self._recorder = doors.recorder
 
     async def run(self, draft: Draft) -> Wait | End | None:
-        if not draft.holds(claim_conditions.REGISTERED) or not draft.status.node_name:
+        if not draft.conditions.holds(claim_conditions.REGISTERED) or not draft.status.node_name:
             return None
         if any(map(_is_registered, self._nodes.get(draft.status.provider_id or ""))):
-            draft.drop(claim_conditions.NODE_NOT_FOUND)
+            draft.conditions.drop(claim_conditions.NODE_NOT_FOUND)
             return None
         if await self._exists(draft):
-            draft.drop(claim_conditions.NODE_NOT_FOUND)
+            draft.conditions.drop(claim_conditions.NODE_NOT_FOUND)
             return Wait(_CHECK_S, "the cache lacks its Node")
         message = (
             f"node {draft.status.node_name} does not exist; the NodeClaim is deleted after {BOUND_S:.0f} s"
         )
-        if not draft.holds(claim_conditions.NODE_NOT_FOUND):
+        if not draft.conditions.holds(claim_conditions.NODE_NOT_FOUND):
             self._recorder.event(draft.claim, claim_conditions.NODE_NOT_FOUND, message, warning=True)
-        draft.say(claim_conditions.NODE_NOT_FOUND, conditions.TRUE, message=message)
-        left_s = BOUND_S - draft.since_s(claim_conditions.NODE_NOT_FOUND)
+        draft.conditions.put(claim_conditions.NODE_NOT_FOUND, conditions.TRUE, message=message)
+        left_s = BOUND_S - draft.age_s(claim_conditions.NODE_NOT_FOUND)
         if left_s > 0:
             return Wait(left_s, message)
         return End("node_not_found", message)

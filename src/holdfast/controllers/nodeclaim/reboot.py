@@ -16,8 +16,7 @@ from holdfast.api import claim_conditions, conditions, reboots
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.pods import Pod
-from holdfast.controllers import conditions as verdicts
-from holdfast.controllers.conditions import Verdicts
+from holdfast.controllers import status_patch
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
 from holdfast.core.disruption.inputs import Reason
@@ -120,9 +119,9 @@ class Reboot:
         await self._say(claim, conditions.FALSE, reason, why)
 
     async def _say(self, claim: NodeClaim, status: str, reason: str, why: str = "") -> None:
-        found = Verdicts(claim, now_s=self._clock.now_s())
+        found = conditions.edit(claim, now_s=self._clock.now_s())
         found.put(claim_conditions.REBOOTING, status, reason, why)
-        await verdicts.write(self._kube, claim, found.changes)
+        await status_patch.write(self._kube, claim, found.changes)
 
     async def _tainted(self, node: Node, *, there: bool) -> None:
         others = [one for one in node.spec.taints if one.key != _TAINT.key]

@@ -32,11 +32,13 @@ class Registration:
         self._recorder = doors.recorder
 
     async def run(self, draft: Draft) -> None:
-        if not draft.holds(claim_conditions.LAUNCHED) or draft.holds(claim_conditions.REGISTERED):
+        if not draft.conditions.holds(claim_conditions.LAUNCHED) or draft.conditions.holds(
+            claim_conditions.REGISTERED
+        ):
             return
         found = list(self._nodes.get(draft.status.provider_id or ""))
         if not found:
-            draft.say(
+            draft.conditions.put(
                 claim_conditions.REGISTERED,
                 conditions.UNKNOWN,
                 "NodeNotFound",
@@ -45,10 +47,10 @@ class Registration:
             return
         if len(found) > 1:
             said = ", ".join(sorted(node.metadata.name for node in found))
-            draft.say(claim_conditions.REGISTERED, conditions.FALSE, "MultipleNodesFound", said)
+            draft.conditions.put(claim_conditions.REGISTERED, conditions.FALSE, "MultipleNodesFound", said)
             return
         node = await self._registered(found[0], draft)
-        draft.say(claim_conditions.REGISTERED, conditions.TRUE)
+        draft.conditions.put(claim_conditions.REGISTERED, conditions.TRUE)
         draft.fill(node_name=node.metadata.name)
         zone = draft.labels.get(names.ZONE, "")
         about = {"nodepool": draft.labels.get(names.NODEPOOL, ""), "zone": zone}

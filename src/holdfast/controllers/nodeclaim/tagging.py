@@ -30,6 +30,10 @@ class Tagging:
         draft.annotations |= await self._cloud.tag(claim)
         node_class = self._live.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
-        if node is not None and node_class is not None and draft.holds(claim_conditions.INITIALIZED):
+        if (
+            node is not None
+            and node_class is not None
+            and draft.conditions.holds(claim_conditions.INITIALIZED)
+        ):
             await self._cloud.learn(claim, node_class, resources.parse_readable(node.status.capacity))
         return None

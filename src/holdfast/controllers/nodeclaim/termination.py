@@ -40,7 +40,7 @@ class Termination:
         draft = Draft(claim, self._clock.now_s())
         self._set_deadline(draft)
         await draft.write(self._kube)
-        if draft.holds(claim_conditions.REGISTERED) and await self._nodes_are_there(draft):
+        if draft.conditions.holds(claim_conditions.REGISTERED) and await self._nodes_are_there(draft):
             return RequeueAfter(_CHECK_S, "its node is still there")
         if draft.status.provider_id and not await self._instance_is_gone(draft):
             return RequeueAfter(_CHECK_S, "its machine is still there")
@@ -70,7 +70,7 @@ class Termination:
     async def _node_listed(self, draft: Draft) -> list[Node]:
         """The Node as the API server has it, before its instance is terminated: a Node that only the cache lacks still
         has to be drained."""
-        if draft.holds(claim_conditions.INSTANCE_TERMINATING) or not draft.status.node_name:
+        if draft.conditions.holds(claim_conditions.INSTANCE_TERMINATING) or not draft.status.node_name:
             return []
         try:
             node = await self._kube.get(Node, draft.status.node_name)
@@ -84,7 +84,7 @@ class Termination:
             await self._cloud.terminate(draft.status.provider_id)
         except errors.NotFound:
             return True
-        draft.say(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
+        draft.conditions.put(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
         draft.moved()
         await draft.write(self._kube)
         return False

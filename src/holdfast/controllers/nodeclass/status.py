@@ -15,7 +15,7 @@ from holdfast.api import conditions, kinds
 from holdfast.api.conditions import Condition
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.controllers import conditions as verdicts
+from holdfast.controllers import status_patch
 from holdfast.controllers.nodeclass.termination import Termination
 from holdfast.core.reservations import boundaries
 from holdfast.ports import Clock, Cloud, Kube, Recorder
@@ -53,8 +53,8 @@ class Status:
             return await self._termination.end(node_class)
         node_class = await self._with_finalizer(node_class)
         status = await self._cloud.resolve(node_class)
-        did = await verdicts.write(self._kube, node_class, _changes(node_class, status))
-        verdicts.tell(self._recorder, node_class, _conditions(status))
+        did = await status_patch.write(self._kube, node_class, _changes(node_class, status))
+        status_patch.emit_events(self._recorder, node_class, _conditions(status))
         return await self._look_again(status, did)
 
     async def _with_finalizer(self, node_class: Object) -> Object:

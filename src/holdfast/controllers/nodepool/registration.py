@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.api import conditions
-from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition
+from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, Condition, ConditionSet
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.controllers.conditions import Verdicts
 from holdfast.core.lifecycle import registration_health
 from holdfast.core.lifecycle.registration_health import UNHEARD, History
 from holdfast.runtime import indexes
@@ -43,15 +42,15 @@ class RegistrationHealth:
 
         self._claims.subscribe(changed)
 
-    def judge(self, verdicts: Verdicts, pool: NodePool, node_class: Object | None) -> None:
-        known = verdicts.find(CONDITION)
+    def judge(self, found: ConditionSet, pool: NodePool, node_class: Object | None) -> None:
+        known = found.find(CONDITION)
         if known is None or (node_class is not None and _is_outdated(known, pool, node_class)):
             self._histories[key_of(pool)] = UNHEARD
-            verdicts.put(CONDITION, UNKNOWN, _WAITING)
+            found.put(CONDITION, UNKNOWN, _WAITING)
             return
         verdict = self._history(pool).verdict
         if verdict is not None:
-            verdicts.put(CONDITION, TRUE if verdict.registered else FALSE, verdict.reason, verdict.message)
+            found.put(CONDITION, TRUE if verdict.registered else FALSE, verdict.reason, verdict.message)
 
     def forget(self, key: Key) -> None:
         self._histories.pop(key, None)

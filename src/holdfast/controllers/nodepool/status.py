@@ -7,12 +7,11 @@ nothing (P-16, C-2). What the API server let through and no node could be made f
 from typing import Any, Final
 
 from holdfast.api import conditions, findings
-from holdfast.api.conditions import FALSE, TRUE, UNKNOWN
+from holdfast.api.conditions import FALSE, TRUE, UNKNOWN, ConditionSet
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.controllers import conditions as verdicts
-from holdfast.controllers.conditions import Verdicts
+from holdfast.controllers import status_patch
 from holdfast.controllers.nodepool.classes import PoolClasses
 from holdfast.controllers.nodepool.registration import RegistrationHealth
 from holdfast.ports import Clock, Cloud, Kube, Recorder
@@ -49,19 +48,19 @@ class Status:
             self._registrations.forget(key)
             return Done()
         pool, class_name, node_class = known
-        found = Verdicts(pool, now_s=self._clock.now_s())
+        found = conditions.edit(pool, now_s=self._clock.now_s())
         valid = self._validate(found, pool)
         _judge_class(found, class_name, node_class)
         self._registrations.judge(found, pool, node_class)
         found.summarize(READY_NEEDS)
-        did = await verdicts.write(self._kube, pool, found.changes | _seen(pool, node_class))
-        verdicts.tell(self._recorder, pool, found.all)
+        did = await status_patch.write(self._kube, pool, found.changes | _seen(pool, node_class))
+        status_patch.emit_events(self._recorder, pool, found.all)
         if valid and node_class is not None:
             for why in self._cloud.never(pool, node_class):
                 self._recorder.event(pool, NEVER, why, warning=True)
         return Done(did)
 
-    def _validate(self, found: Verdicts, pool: NodePool) -> bool:
+    def _validate(self, found: ConditionSet, pool: NodePool) -> bool:
         wrong = [
             f"{findings.text_of(one.path)}: {one.message}"
             for one in nodepools.problems(pool, self._cloud.labels.well_known)
@@ -74,7 +73,7 @@ class Status:
         return not wrong
 
 
-def _judge_class(found: Verdicts, name: str, node_class: Object | None) -> None:
+def _judge_class(found: ConditionSet, name: str, node_class: Object | None) -> None:
     if node_class is None:
         found.put(NODE_CLASS, FALSE, "NodeClassNotFound", f"there is no node class {name}")
         return

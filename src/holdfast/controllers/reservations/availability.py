@@ -8,8 +8,8 @@ condition of node classes, the launch controller that of NodeClaims.
 from typing import Final
 
 from holdfast import errors
-from holdfast.controllers import conditions as verdicts
-from holdfast.controllers.conditions import Verdicts
+from holdfast.api import conditions
+from holdfast.controllers import status_patch
 from holdfast.controllers.nodepool.classes import PoolClasses
 from holdfast.core.reservations import pool_slots
 from holdfast.model.reservations import Upcoming, window
@@ -49,10 +49,8 @@ class Availability:
         now_s = self._clock.now_s()
         upcoming = {one.id for one in counts.reservations if isinstance(window(one, now_s), Upcoming)}
         slots = pool_slots.of_pool(wanted, types, self._cloud.labels.well_known, upcoming)
-        found = Verdicts(pool, now_s=now_s)
-        found.all = reservation_condition.of_selected(
-            found.all, slots.selected, slots.free, now=found.now, generation=found.generation
-        )
-        did = await verdicts.write(self._kube, pool, found.changes)
-        verdicts.tell(self._recorder, pool, found.all)
+        found = conditions.edit(pool, now_s=now_s)
+        reservation_condition.put(found, slots.selected, slots.free)
+        did = await status_patch.write(self._kube, pool, found.changes)
+        status_patch.emit_events(self._recorder, pool, found.all)
         return RequeueAfter(PERIOD_S, "counts change", did) if slots.selected else Done(did)

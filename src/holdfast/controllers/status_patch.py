@@ -1,0 +1,34 @@
+"""Writes the conditions of an object, and emits events for those that changed.
+
+The rule: the list is written whole, and only if the object did not change since it was read. A reconciler that loses that
+race runs again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from holdfast.api import conditions
+from holdfast.api.conditions import Condition
+from holdfast.api.meta import Object
+from holdfast.ports import Kube, Recorder
+
+K = TypeVar("K", bound=Object)
+
+
+def emit_events(recorder: Recorder, obj: Object, after: Sequence[Condition]) -> None:
+    """An event for each condition that is new since the object was read, and is False or has a message. Ready only sums up
+    the others."""
+    known = {(c.type, c.status, c.reason, c.message) for c in conditions.of(obj)}
+    for one in after:
+        is_notable = one.status == conditions.FALSE or (one.status == conditions.TRUE and one.message)
+        is_new = (one.type, one.status, one.reason, one.message) not in known
+        if is_notable and is_new and one.type != conditions.READY:
+            recorder.event(obj, one.reason or one.type, one.message or one.type, warning=True)
+
+
+async def write(kube: Kube, obj: K, changes: Mapping[str, Any]) -> str:
+    """Patches the status; the answer is what was written, for the log."""
+    if not changes:
+        return ""
+    await kube.patch(obj, {"status": dict(changes)}, status=True, only_if_unchanged=True)
+    return f"wrote {', '.join(sorted(changes))}"
