@@ -339,7 +339,7 @@ class App:
             (planning, 1),
             (Slots(live=self.live, clock=doors.clock, hurry=planning.hurry), 1),
             (self._lifecycle(planning), _CLAIMS_AT_ONCE),
-            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_machine), doors=doors), 1),
+            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), doors=doors), 1),
             (PodEvents(caches=caches, doors=doors), _NODES_AT_ONCE),
             (node_termination.NodeTermination(caches=caches, doors=doors, holds=holds), _NODES_AT_ONCE),
             (nodeclass_status.Status(**timed), 10),
@@ -372,7 +372,7 @@ class App:
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:
         doors, caches = self.doors, self.caches
-        nodes = caches.of(Node).index(indexes.by_machine)
+        nodes = caches.of(Node).index(indexes.by_provider_id)
         launching = LaunchBatcher(doors=doors, caches=caches)
         return Lifecycle(
             live=self.live,

@@ -40,7 +40,7 @@ from holdfast.state import (
     workloads,
 )
 from holdfast.state.node_terms import LabelRules
-from holdfast.state.nodes import Halves
+from holdfast.state.nodes import NodeAndClaim
 from holdfast.state.pod_shapes import Surroundings
 from holdfast.state.pods import PodConverter
 from objects import NOW_S
@@ -112,7 +112,7 @@ def _bound(pod: Pod) -> None:
     converter = PodConverter(RULES)
     view, _ = converter.view(pod, now_s=NOW_S)
     node = Node(metadata=pod.metadata)
-    assert nodes.view(Halves(node, None), [view]).free is not None
+    assert nodes.view(NodeAndClaim(node, None), [view]).free is not None
     drain.drain([pod], now_s=NOW_S, until_s=NOW_S + 60)
 
 
@@ -126,7 +126,7 @@ def _budgets(pool: NodePool) -> None:
 def _claim_alone(claim: NodeClaim) -> None:
     claims.view(claim, labels.CLOUD_LABELS)
     in_flight.view(claim, (), labels.CLOUD_LABELS)
-    halves = Halves(None, claim)
+    halves = NodeAndClaim(None, claim)
     nodes.view(halves)
     nodes.counts_for(halves)
     disruption.facts(halves, reboots_s=reboots.of(claim))
@@ -154,7 +154,7 @@ def _storage(*found: Any) -> None:
 
 
 def _node(node: Node) -> None:
-    halves = Halves(node, None)
+    halves = NodeAndClaim(node, None)
     nodes.view(halves)
     nodes.counts_for(halves)
     disruption.facts(halves)

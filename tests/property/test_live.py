@@ -129,7 +129,7 @@ def halves(app: App) -> set[tuple[str, str | None]]:
     """Which nodes there are, and which claims are theirs, with everything looked at at once."""
     claims = tuple(app.caches.of(NodeClaim))
     known = filter(nodes.is_known, app.caches.of(Node))
-    pairs = {(h.name, h.claim.metadata.name if h.claim else None) for h in nodes.pair(known, claims)}
+    pairs = {(h.name, h.claim.metadata.name if h.claim else None) for h in nodes.pairs(known, claims)}
     to_come = [c.metadata.name for c in claims if not c.status.provider_id]
     return pairs | {(name, name) for name in to_come}
 

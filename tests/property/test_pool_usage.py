@@ -38,7 +38,7 @@ class Fleet:
             self._move(self.claims, self._claim(number))
 
     def looked_at(self, pool: str) -> dict[str, int]:
-        views = map(nodes.view, nodes.pair(self.nodes, self.claims))
+        views = map(nodes.view, nodes.pairs(self.nodes, self.claims))
         return amounts(nodepools.used(views).get(pool, nodepools.NONE_USED))
 
     def _move(self, cache: Cache[Any], obj: Object) -> None:

@@ -10,7 +10,7 @@ from holdfast import names
 from holdfast.api.nodepool import Disruption, NodePool
 from holdfast.core.disruption.inputs import Budget, Drifted, NodeCondition, Policy, PoolRules
 from holdfast.state import disruption, pod_states
-from holdfast.state.nodes import Halves
+from holdfast.state.nodes import NodeAndClaim
 from objects import AN_HOUR_AGO, NOW_S, node, nodeclaim, pod
 
 HOUR_S = 3600
@@ -55,7 +55,7 @@ def claim(*conditions: dict[str, Any], **meta: Any) -> Any:
 def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
     ready = node("n", status={"conditions": [condition("Ready", reason="KubeletReady")]})
     drifted = claim(condition("Drifted", reason="AMIDrift"), condition("Initialized"))
-    found = disruption.facts(Halves(ready, drifted), queued={"n"}, reboots_s=(5,))
+    found = disruption.facts(NodeAndClaim(ready, drifted), queued={"n"}, reboots_s=(5,))
     assert found.ready
     assert found.queued
     assert found.drifted == Drifted("AMIDrift", NOW_S - HOUR_S)
@@ -68,7 +68,7 @@ def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
 
 def test_a_condition_that_does_not_hold_says_nothing() -> None:
     found = disruption.facts(
-        Halves(node("n"), claim(condition("Drifted", "False"), condition("Rebooting", "Unknown")))
+        NodeAndClaim(node("n"), claim(condition("Drifted", "False"), condition("Rebooting", "Unknown")))
     )
     assert found.drifted is None
     assert not found.rebooting
@@ -79,7 +79,7 @@ def test_a_condition_that_does_not_hold_says_nothing() -> None:
 @pytest.mark.fact("D-6")
 def test_a_veto_counts_on_either_half_and_only_true_is_one(key: str) -> None:
     def vetoed(of_node: str, of_claim: str) -> bool:
-        halves = Halves(node("n", {"annotations": {key: of_node}}), claim(annotations={key: of_claim}))
+        halves = NodeAndClaim(node("n", {"annotations": {key: of_node}}), claim(annotations={key: of_claim}))
         found = disruption.facts(halves)
         return found.do_not_disrupt if key == names.DO_NOT_DISRUPT else found.do_not_repair
 

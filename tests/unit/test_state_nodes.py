@@ -18,7 +18,7 @@ from holdfast.model.selectors import LabelSelector
 from holdfast.model.snapshot import BudgetView, CloudLabels, NodeView
 from holdfast.state import budgets, claims, daemonsets, nodepools, nodes
 from holdfast.state.node_terms import LabelRules
-from holdfast.state.nodes import Halves
+from holdfast.state.nodes import NodeAndClaim
 from holdfast.state.pods import PodConverter
 from objects import (
     AN_HOUR_AGO,
@@ -40,7 +40,7 @@ LABELS = CloudLabels(WELL_KNOWN_LABELS, aws.CAPACITY_RESERVATION_ID)
 
 
 def merged(**halves: Any) -> NodeView:
-    return nodes.view(Halves(halves.get("node"), halves.get("claim")))
+    return nodes.view(NodeAndClaim(halves.get("node"), halves.get("claim")))
 
 
 def condition(type_: str, status: str = "True", at: str = AN_HOUR_AGO) -> dict[str, str]:
@@ -57,7 +57,7 @@ def test_halves_meet_by_provider_id_and_a_launched_claim_alone_is_a_node() -> No
         "two", {"labels": {names.ZONE: "a"}}, {"providerID": "cloud:///x", "allocatable": {"cpu": "2"}}
     )
     unlaunched = nodeclaim("three")
-    found = nodes.pair([node("n"), node("foreign")], [two, unlaunched, one])
+    found = nodes.pairs([node("n"), node("foreign")], [two, unlaunched, one])
     assert [(h.name, h.claim and h.claim.metadata.name) for h in found] == [
         ("n", "one"),
         ("foreign", None),
@@ -71,7 +71,7 @@ def test_halves_meet_by_provider_id_and_a_launched_claim_alone_is_a_node() -> No
 
 def test_a_claim_that_names_its_node_has_that_one() -> None:
     claim = nodeclaim("c", status={"providerID": "cloud:///other", "nodeName": "n"})
-    (halves,) = nodes.pair([node("n", spec={"providerID": ""})], [claim])
+    (halves,) = nodes.pairs([node("n", spec={"providerID": ""})], [claim])
     assert halves.claim is claim
 
 
@@ -154,7 +154,7 @@ def test_a_node_is_deleting_when_any_half_that_counts_says_so() -> None:
     assert merged(node=node(), claim=ending).deleting
     assert merged(node=node("n", gone)).deleting
     assert not merged(node=node("n", gone), claim=nodeclaim()).deleting
-    assert nodes.view(Halves(node(), None), marked=True).deleting
+    assert nodes.view(NodeAndClaim(node(), None), marked=True).deleting
 
 
 def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() -> None:

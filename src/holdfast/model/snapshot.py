@@ -46,7 +46,7 @@ class NodePoolView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node, or a claim that was launched and whose node has not appeared: the two halves merged.
+    """A node, or a claim that was launched and whose node has not appeared: Node and NodeClaim merged.
 
     Not slotted: what is derived from it is computed once and kept, so a node that did not change costs little in the
     next decision.

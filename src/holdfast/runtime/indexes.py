@@ -1,4 +1,4 @@
-"""What objects are looked up by. Callers: whoever adds an index to a cache."""
+"""Keys by which caches index their objects."""
 
 from holdfast import names
 from holdfast.api.meta import Object
@@ -16,19 +16,24 @@ def by_node(pod: Pod) -> tuple[str, ...]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
+def by_node_name(claim: NodeClaim) -> tuple[str, ...]:
+    """The node that a claim names in its status."""
+    return (claim.status.node_name,) if claim.status.node_name else ()
+
+
 def by_owner(obj: Object) -> tuple[str, ...]:
     """The uids of the objects that own it."""
     return tuple(owner.uid for owner in obj.metadata.owner_references)
 
 
-def by_machine(obj: Node | NodeClaim) -> tuple[str, ...]:
-    """The machine that a node runs on, or that was launched for a claim, by its provider id."""
+def by_provider_id(obj: Node | NodeClaim) -> tuple[str, ...]:
+    """The instance that a node runs on, or that was launched for a claim."""
     provider_id = obj.spec.provider_id if isinstance(obj, Node) else obj.status.provider_id
     return (provider_id,) if provider_id else ()
 
 
-def by_machine_id(claim: NodeClaim) -> tuple[str, ...]:
-    """The last part of its provider id, which is how clouds speak of machines."""
+def by_instance_id(claim: NodeClaim) -> tuple[str, ...]:
+    """The last part of its provider id, which is the instance's id in the cloud."""
     return (claim.status.provider_id.rpartition("/")[2],) if claim.status.provider_id else ()
 
 

@@ -15,7 +15,7 @@ from holdfast.api.nodepool import Budget, NodePool
 from holdfast.core.disruption import inputs
 from holdfast.core.disruption.inputs import Drifted, NodeCondition, NodeFacts, Policy, PoolRules
 from holdfast.state import nodes, times
-from holdfast.state.nodes import Halves
+from holdfast.state.nodes import NodeAndClaim
 
 _TRUE: Final = "true"
 _NOTHING_ALLOWED: Final = (inputs.Budget("0"),)
@@ -33,23 +33,23 @@ def rules(pool: NodePool) -> PoolRules:
 
 
 def facts(
-    halves: Halves,
+    pair: NodeAndClaim,
     *,
     queued: Container[str] = (),
     reboots_s: Iterable[int] = (),
     unreadable: bool = False,
 ) -> NodeFacts:
     """`queued` are nodes that a command is being carried out on; `reboots_s` is when this one was rebooted."""
-    node, claim = halves.node, halves.claim
+    node, claim = pair.node, pair.claim
     return NodeFacts(
         ready=node is not None and nodes.is_ready(node),
-        registered=halves.registered,
+        registered=pair.registered,
         rebooting=_holds(claim, REBOOTING),
         ending=_holds(claim, INSTANCE_TERMINATING),
-        queued=halves.name in queued,
+        queued=pair.name in queued,
         unreadable=unreadable,
-        do_not_disrupt=_annotated(halves, names.DO_NOT_DISRUPT),
-        do_not_repair=_annotated(halves, names.DO_NOT_REPAIR),
+        do_not_disrupt=_annotated(pair, names.DO_NOT_DISRUPT),
+        do_not_repair=_annotated(pair, names.DO_NOT_REPAIR),
         created_s=times.epoch_s_or_none(claim.metadata.creation_timestamp) or 0 if claim is not None else 0,
         initialized_s=_since_s(claim, INITIALIZED),
         expire_after_s=_duration_s(claim.spec.expire_after) if claim is not None else None,
@@ -74,10 +74,9 @@ def _budget(wire: Budget) -> inputs.Budget:
     )
 
 
-def _annotated(halves: Halves, key: str) -> bool:
-    """On either half: a claim says it before its node is there."""
-    halves_ = (halves.node, halves.claim)
-    return any(half is not None and half.metadata.annotations.get(key) == _TRUE for half in halves_)
+def _annotated(pair: NodeAndClaim, key: str) -> bool:
+    """On the Node or the NodeClaim: a claim has the annotation before its node exists."""
+    return any(one is not None and one.metadata.annotations.get(key) == _TRUE for one in pair)
 
 
 def _holds(claim: NodeClaim | None, type_: str) -> bool:

@@ -19,7 +19,7 @@ from holdfast.core.disruption.inputs import NodeFacts, World
 from holdfast.model.snapshot import Snapshot
 from holdfast.runtime.cache import Caches
 from holdfast.state import disruption, nodes
-from holdfast.state.nodes import Halves
+from holdfast.state.nodes import NodeAndClaim
 
 K = TypeVar("K", bound=Object)
 
@@ -33,22 +33,22 @@ class Objects:
 
 
 def world(snapshot: Snapshot, objects: Objects, changed: int) -> World:
-    halves = nodes.pair(filter(nodes.is_known, objects.nodes), objects.node_claims)
+    pairs = nodes.pairs(filter(nodes.is_known, objects.nodes), objects.node_claims)
     return World(
         snapshot=snapshot,
         pools={pool.metadata.name: disruption.rules(pool) for pool in objects.node_pools},
-        facts={half.name: _facts(half, objects.unreadable) for half in halves},
+        facts={pair.name: _facts(pair, objects.unreadable) for pair in pairs},
         changed=changed,
     )
 
 
-def _facts(halves: Halves, unreadable: frozenset[str] | None) -> NodeFacts:
-    claim = halves.claim
+def _facts(pair: NodeAndClaim, unreadable: frozenset[str] | None) -> NodeFacts:
+    claim = pair.claim
     if claim is None:
-        return disruption.facts(halves)
-    queued = (halves.name,) if orders.of(claim) is not None else ()
-    hidden = unreadable is None or not unreadable.isdisjoint((halves.name, claim.metadata.name))
-    return disruption.facts(halves, queued=queued, reboots_s=reboots.of(claim), unreadable=hidden)
+        return disruption.facts(pair)
+    queued = (pair.name,) if orders.of(claim) is not None else ()
+    hidden = unreadable is None or not unreadable.isdisjoint((pair.name, claim.metadata.name))
+    return disruption.facts(pair, queued=queued, reboots_s=reboots.of(claim), unreadable=hidden)
 
 
 class Changes:

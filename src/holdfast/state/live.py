@@ -126,7 +126,7 @@ class Live:
             caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
         self._expecting = Expecting(self.nominations, clock=clock)
-        self._by_machine = caches.of(NodeClaim).index(indexes.by_machine)
+        self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
         self._counted = _Counted(NOT_READ)  # the newest that could be read
@@ -309,7 +309,7 @@ class Live:
         """Whether a machine comes to a slot or leaves one, or a claim waits for one to go. What is bought comes and
         goes without a slot's being counted by it."""
         moving = (InstanceState.STARTING, InstanceState.ENDING)
-        owned, coming_or_going = self._by_machine, self._moving.get(_MOVING)
+        owned, coming_or_going = self._by_provider_id, self._moving.get(_MOVING)
         return any(coming_or_going) or any(
             one.reservation_id and (one.state in moving or not owned.get(one.provider_id))
             for one in self._machines

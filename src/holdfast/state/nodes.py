@@ -27,7 +27,7 @@ Limits = tuple[tuple[str, int], ...]
 Wire = Mapping[str, str | int] | Mapping[str, str | int | float]
 
 
-class Halves(NamedTuple):
+class NodeAndClaim(NamedTuple):
     """A node as the API server has it: a Node, a NodeClaim that was launched, or both."""
 
     node: Node | None
@@ -35,16 +35,12 @@ class Halves(NamedTuple):
 
     @property
     def name(self) -> str:
-        half = self.node if self.node is not None else self.claim
-        assert half is not None, "a node has at least one half"
-        return half.metadata.name
+        return self._object.metadata.name
 
     @property
     def instance_type(self) -> str:
         """What it states, or nothing."""
-        half = self.node if self.node is not None else self.claim
-        assert half is not None, "a node has at least one half"
-        return half.metadata.labels.get(names.INSTANCE_TYPE, "")
+        return self._object.metadata.labels.get(names.INSTANCE_TYPE, "")
 
     @property
     def registered(self) -> bool:
@@ -55,41 +51,58 @@ class Halves(NamedTuple):
     def initialized(self) -> bool:
         return self.claim is None or (self.registered and self._label(names.INITIALIZED) == "true")
 
+    @property
+    def _object(self) -> Node | NodeClaim:
+        found = self.node if self.node is not None else self.claim
+        assert found is not None, "a pair has a Node, a NodeClaim or both"
+        return found
+
     def _label(self, key: str) -> str | None:
         return self.node.metadata.labels.get(key) if self.node is not None else None
 
 
 def is_known(node: Node) -> bool:
-    """Whether a Node says which machine and which type it is. One of a pool that does not yet is left out of the
-    world, and its claim speaks for it (ST-5)."""
+    """Whether a Node has its provider id and its instance type. A Node of a pool that lacks one is left out, and its claim
+    is used instead (ST-5)."""
     labels = node.metadata.labels
     typed = names.INSTANCE_TYPE in labels or labels.get(names.INITIALIZED) == "true"
     return names.NODEPOOL not in labels or (bool(node.spec.provider_id) and typed)
 
 
 def waits_for_claim(node: Node) -> bool:
-    """Whether a Node of ours is not registered. Without a claim it is nobody's home: its claim has been ended, and its
-    machine is or will be."""
+    """Whether a Node of ours is not registered. Without a claim no pod is planned on it: its claim was deleted, and its
+    instance is terminated or will be."""
     return any(taint.key == names.UNREGISTERED_TAINT for taint in node.spec.taints)
 
 
-def pair(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[Halves, ...]:
-    """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6).
+def claim_of_node(same_provider_id: Iterable[NodeClaim], names_node: Iterable[NodeClaim]) -> NodeClaim | None:
+    """The launched claim of a node, from the claims with its provider id and those that name it in their status. Of
+    several it is the last by name."""
+    for found in (same_provider_id, names_node):
+        launched = [claim for claim in found if claim.status.provider_id]
+        if launched:
+            return max(launched, key=lambda claim: claim.metadata.name)
+    return None
 
-    They belong together by provider id; a claim that names a node in its status has that one. Of several claims for one
-    node it is the last by name.
-    """
-    nodes = tuple(nodes)
+
+def pairs(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[NodeAndClaim, ...]:
+    """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6)."""
     launched = sorted((c for c in claims if c.status.provider_id), key=lambda c: c.metadata.name)
-    by_id = {claim.status.provider_id: claim for claim in launched}
-    by_name = {claim.status.node_name: claim for claim in launched if claim.status.node_name}
-    paired = [Halves(n, by_id.get(n.spec.provider_id) or by_name.get(n.metadata.name)) for n in nodes]
-    taken = {halves.claim.metadata.name for halves in paired if halves.claim is not None}
-    return (*paired, *(Halves(None, claim) for claim in launched if claim.metadata.name not in taken))
+    by_id: dict[str, list[NodeClaim]] = {}
+    by_name: dict[str, list[NodeClaim]] = {}
+    for claim in launched:
+        by_id.setdefault(claim.status.provider_id or "", []).append(claim)
+        by_name.setdefault(claim.status.node_name or "", []).append(claim)
+    paired = [
+        NodeAndClaim(n, claim_of_node(by_id.get(n.spec.provider_id, ()), by_name.get(n.metadata.name, ())))
+        for n in nodes
+    ]
+    taken = {pair.claim.metadata.name for pair in paired if pair.claim is not None}
+    return (*paired, *(NodeAndClaim(None, claim) for claim in launched if claim.metadata.name not in taken))
 
 
 def view(
-    halves: Halves,
+    pair: NodeAndClaim,
     pods: Iterable[PodView] = (),
     *,
     marked: bool = False,
@@ -99,42 +112,42 @@ def view(
 ) -> NodeView:
     """The node; `marked` when we decided to delete it and the API server does not know yet; `full` when it has pods that
     cannot be read: what they request is not known, so nothing more is planned onto it."""
-    node, claim = halves.node, halves.claim
+    node, claim = pair.node, pair.claim
     has = node.status if node is not None else NodeStatus()
     promised = claim.status if claim is not None else NodeClaimStatus()
-    initialized = halves.initialized
-    labels = _labels(halves)
-    if _is_rebooting(halves):
+    initialized = pair.initialized
+    labels = _labels(pair)
+    if _is_rebooting(pair):
         pods = (pod for pod in pods if not pod.terminating)  # gone before it is back
     return NodeView(
-        name=halves.name,
+        name=pair.name,
         labels=tuple(sorted(labels.items())),
         allocatable=resources.NOTHING
         if full
         else _amounts(has.allocatable, promised.allocatable, initialized=initialized),
         capacity=_amounts(has.capacity, promised.capacity, initialized=initialized),
-        taints=_taints(halves),
+        taints=_taints(pair),
         pods=tuple(sorted(pods, key=lambda pod: pod.full_name)),
         provider_id=(node.spec.provider_id if node is not None else "") or promised.provider_id,
         node_pool=labels.get(names.NODEPOOL),
         claim=claim.metadata.name if claim is not None else None,
         initialized=initialized,
-        deleting=marked or _is_deleting(halves),
+        deleting=marked or _is_deleting(pair),
         nominated=nominated,
         last_pod_event_s=times.epoch_s_or_none(promised.last_pod_event_time),
         volume_limits=volume_limits,
     )
 
 
-def counts_for(halves: Halves) -> tuple[str, Resources] | None:
+def counts_for(pair: NodeAndClaim) -> tuple[str, Resources] | None:
     """The NodePool that the node counts for, and what it has; None: it counts for none, or no longer (ST-14)."""
-    node, claim = halves.node, halves.claim
-    pool = _labels(halves).get(names.NODEPOOL)
-    if not pool or _is_deleting(halves):
+    node, claim = pair.node, pair.claim
+    pool = _labels(pair).get(names.NODEPOOL)
+    if not pool or _is_deleting(pair):
         return None
     has = node.status.capacity if node is not None else {}
     promised = claim.status.capacity if claim is not None else {}
-    return pool, _amounts(has, promised, initialized=halves.initialized)
+    return pool, _amounts(has, promised, initialized=pair.initialized)
 
 
 def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
@@ -158,27 +171,27 @@ def is_ready(node: Node) -> bool:
     return any(c.type == conditions.READY and c.status == conditions.TRUE for c in node.status.conditions)
 
 
-def _labels(halves: Halves) -> dict[str, str]:
-    half = halves.node if halves.node is not None and halves.registered else halves.claim
-    assert half is not None
-    return {names.HOSTNAME: halves.name} | half.metadata.labels
+def _labels(pair: NodeAndClaim) -> dict[str, str]:
+    obj = pair.node if pair.node is not None and pair.registered else pair.claim
+    assert obj is not None
+    return {names.HOSTNAME: pair.name} | obj.metadata.labels
 
 
-def _taints(halves: Halves) -> tuple[taints.Taint, ...]:
+def _taints(pair: NodeAndClaim) -> tuple[taints.Taint, ...]:
     """All that it has or, while it starts or reboots, those that will last (S-52)."""
-    node, claim = halves.node, halves.claim
-    if node is not None and halves.registered:
+    node, claim = pair.node, pair.claim
+    if node is not None and pair.registered:
         found = [taint(t) for t in node.spec.taints]
     else:
         assert claim is not None
         found = [taint(t) for t in claim.spec.taints]
-    if halves.initialized and not _is_rebooting(halves):
+    if pair.initialized and not _is_rebooting(pair):
         return tuple(found)
     return taints.lasting(found, [taint(t) for t in claim.spec.startup_taints] if claim else ())
 
 
-def _is_rebooting(halves: Halves) -> bool:
-    return halves.node is not None and any(t.key == names.REBOOTING_TAINT for t in halves.node.spec.taints)
+def _is_rebooting(pair: NodeAndClaim) -> bool:
+    return pair.node is not None and any(t.key == names.REBOOTING_TAINT for t in pair.node.spec.taints)
 
 
 def taint(wire: Taint | NodeTaint) -> taints.Taint:
@@ -188,16 +201,16 @@ def taint(wire: Taint | NodeTaint) -> taints.Taint:
         return taints.Taint(wire.key, taints.Effect.NO_SCHEDULE, wire.value or "")
 
 
-def check(halves: Halves) -> None:
+def check(pair: NodeAndClaim) -> None:
     """InvalidInput where `view` leaves something out."""
-    for half in (halves.node, halves.claim):
-        if half is not None:
-            resources.parse(half.status.capacity)
-            resources.parse(half.status.allocatable)
-    for wire in halves.node.spec.taints if halves.node is not None else ():
+    for obj in (pair.node, pair.claim):
+        if obj is not None:
+            resources.parse(obj.status.capacity)
+            resources.parse(obj.status.allocatable)
+    for wire in pair.node.spec.taints if pair.node is not None else ():
         nodepools.taint(wire)
-    if halves.claim is not None:
-        claim_taints(halves.claim)
+    if pair.claim is not None:
+        claim_taints(pair.claim)
 
 
 def claim_taints(claim: NodeClaim) -> tuple[taints.Taint, ...]:
@@ -214,14 +227,14 @@ def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
     return resources.parse_readable(of_claim).replace(known)
 
 
-def _is_deleting(halves: Halves) -> bool:
+def _is_deleting(pair: NodeAndClaim) -> bool:
     """ST-13, but for the mark in memory; and no pod is planned on a claim whose Node is missing."""
-    if halves.claim is None:
-        assert halves.node is not None
-        return halves.node.metadata.deletion_timestamp is not None
-    found = halves.claim.status.conditions
+    if pair.claim is None:
+        assert pair.node is not None
+        return pair.node.metadata.deletion_timestamp is not None
+    found = pair.claim.status.conditions
     return (
-        halves.claim.metadata.deletion_timestamp is not None
+        pair.claim.metadata.deletion_timestamp is not None
         or conditions.holds(found, claim_conditions.INSTANCE_TERMINATING)
         or conditions.holds(found, claim_conditions.NODE_NOT_FOUND)
     )

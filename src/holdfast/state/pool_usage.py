@@ -1,10 +1,10 @@
-"""What the nodes of each NodePool have together, kept up to date as objects change.
+"""The sum of what the nodes of each NodePool have, updated as objects change.
 
-Called by the counter of NodePools. The same as `nodepools.used` over all nodes, without going through all nodes: of ten
-thousand, one that changed costs as much as one of ten. A machine is known by its provider id; a Node and a NodeClaim
-with the same one are its two halves (ST-5, ST-6).
+The same as `nodepools.used` over all nodes, without reading all nodes: one changed node of ten thousand costs as much as
+one of ten. A Node and a NodeClaim with the same provider id are one node (ST-5, ST-6).
 """
 
+from itertools import islice
 from typing import Final
 
 from holdfast.api.nodeclaim import NodeClaim
@@ -12,19 +12,19 @@ from holdfast.api.nodes import Node
 from holdfast.model import resources
 from holdfast.model.resources import NOTHING, Resources
 from holdfast.ports import Clock
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache
 from holdfast.state import nodes
-from holdfast.state.nodes import Halves
 
-_SLICE: Final = 100  # machines that are counted before others have their turn
+_SLICE: Final = 100  # nodes that are counted before other tasks run
 _ONE: Final = resources.of({resources.NODES: 1})
 
 
 class PoolUsage:
     def __init__(self, *, nodes: Cache[Node], claims: Cache[NodeClaim], clock: Clock) -> None:
         self._clock = clock
-        self._nodes = nodes.index(_node_ids)
-        self._claims = claims.index(_claim_ids)
+        self._nodes = nodes.index(indexes.by_provider_id)
+        self._claims = claims.index(indexes.by_provider_id)
         self._counted: dict[str, tuple[str, Resources]] = {}  # by provider id: its pool, and what it has
         self._used: dict[str, Resources] = {}  # by pool
         self._changed: dict[str, None] = {}  # provider ids, in the order they changed
@@ -47,9 +47,8 @@ class PoolUsage:
 
     def _count(self, provider_id: str) -> None:
         del self._changed[provider_id]
-        node = next(iter(self._nodes.get(provider_id)), None)
-        claim = next(iter(self._claims.get(provider_id)), None)
-        now = nodes.counts_for(Halves(node, claim)) if node is not None or claim is not None else None
+        found = nodes.pairs(islice(self._nodes.get(provider_id), 1), self._claims.get(provider_id))
+        now = nodes.counts_for(found[0]) if found else None
         before = self._counted.pop(provider_id, None)
         if before is not None:
             pool, amounts = before
@@ -62,17 +61,9 @@ class PoolUsage:
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         for node in (before, after):
             if node is not None:
-                self._changed |= dict.fromkeys(_node_ids(node))
+                self._changed |= dict.fromkeys(indexes.by_provider_id(node))
 
     def _claim_changed(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
         for claim in (before, after):
             if claim is not None:
-                self._changed |= dict.fromkeys(_claim_ids(claim))
-
-
-def _node_ids(node: Node) -> tuple[str, ...]:
-    return (node.spec.provider_id,) if node.spec.provider_id else ()
-
-
-def _claim_ids(claim: NodeClaim) -> tuple[str, ...]:
-    return (claim.status.provider_id,) if claim.status.provider_id else ()
+                self._changed |= dict.fromkeys(indexes.by_provider_id(claim))

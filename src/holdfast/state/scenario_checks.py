@@ -22,7 +22,7 @@ from holdfast.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, State
 from holdfast.model import resources
 from holdfast.state import budgets, claims, nodepools, nodes, workloads
 from holdfast.state.catalog import CloudTerms
-from holdfast.state.nodes import Halves
+from holdfast.state.nodes import NodeAndClaim
 from holdfast.state.pods import PodConverter
 
 K = TypeVar("K", bound=Object)
@@ -82,8 +82,8 @@ def unreadable(reading: Objects, terms: CloudTerms) -> Iterator[Wrong]:
             yield from _tried([pool], ("spec",), lambda p: nodepools.view(p, (), resources.NOTHING))
     yield from _tried(reading.of(NodeClaim), ("spec",), claims.requirements_of)
     yield from _tried(reading.of(NodeClaim), ("spec", "resources", "requests"), claims.check_requests)
-    yield from _tried(reading.of(Node), (), lambda n: nodes.check(Halves(n, None)))
-    yield from _tried(reading.of(NodeClaim), (), lambda c: nodes.check(Halves(None, c)))
+    yield from _tried(reading.of(Node), (), lambda n: nodes.check(NodeAndClaim(n, None)))
+    yield from _tried(reading.of(NodeClaim), (), lambda c: nodes.check(NodeAndClaim(None, c)))
     yield from _tried(reading.of(cluster.PodDisruptionBudget), ("spec", "selector"), budgets.check)
     for workload in reading.workloads():
         if workloads.count(workload) > workloads.PODS_MAX:

@@ -183,12 +183,12 @@ def _nodes(
     """Nodes that are there, and claims that were launched."""
     csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
     limits = nodes.stated_limits(supply.instance_types.values())
-    for halves in nodes.pair(cluster.nodes, cluster.node_claims):
-        name = halves.name
+    for pair in nodes.pairs(cluster.nodes, cluster.node_claims):
+        name = pair.name
         yield nodes.view(
-            halves,
-            bound.get(name, ()) if halves.node is not None else (),
+            pair,
+            bound.get(name, ()) if pair.node is not None else (),
             marked=name in marks.deleting,
             nominated=name in marks.nominated,
-            volume_limits=nodes.volume_limits(csi_nodes.get(name), limits.get(halves.instance_type, ())),
+            volume_limits=nodes.volume_limits(csi_nodes.get(name), limits.get(pair.instance_type, ())),
         )

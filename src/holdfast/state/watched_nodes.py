@@ -2,10 +2,10 @@
 
 Called by `live`. The rule: what a snapshot costs follows from what changed since the last one, not from all there is. So
 a node is seen anew only when something changed that it is made of: its Node, its NodeClaim, its CSINode, its pods, what
-we decided about it, or what its instance type states. `nodes.pair` says of all objects at once which belong together.
+we decided about it, or what its instance type states. `nodes.pairs` pairs all objects at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from holdfast import names
@@ -20,7 +20,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import in_flight, nodepools, nodes, orders
 from holdfast.state.kept import Kept
-from holdfast.state.nodes import Halves, Limits
+from holdfast.state.nodes import Limits, NodeAndClaim
 from holdfast.state.nominations import Nominations
 from holdfast.state.snapshot import Nodes
 from holdfast.state.watched_pods import WatchedPods
@@ -49,9 +49,9 @@ class WatchedNodes:
         self._clock = clock
         self._labels = labels
         self._is_ours = is_ours
-        self._nodes_by_machine = self._nodes.index(indexes.by_machine)
-        self._claims_by_machine = self._claims.index(indexes.by_machine)
-        self._claims_by_node = self._claims.index(_stated_node)
+        self._nodes_by_provider_id = self._nodes.index(indexes.by_provider_id)
+        self._claims_by_provider_id = self._claims.index(indexes.by_provider_id)
+        self._claims_by_node = self._claims.index(indexes.by_node_name)
         self._ordered = self._claims.index(_is_ordered)
         self._limits: Mapping[str, Limits] = {}  # by instance type
         self._types: Mapping[str, Types] = {}  # by name of class
@@ -102,9 +102,9 @@ class WatchedNodes:
     # --- What changed ---------------------------------------------------------------------------------
 
     def _on_node(self, before: Node | CSINode | None, after: Node | CSINode | None) -> None:
-        for half in (before, after):
-            if half is not None:
-                self._changed[half.metadata.name] = None
+        for obj in (before, after):
+            if obj is not None:
+                self._changed[obj.metadata.name] = None
 
     def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
         for claim in (before, after):
@@ -154,19 +154,17 @@ class WatchedNodes:
         self._lone.put(name, self._alone(claim) if claim is not None and ours else None)
 
     def _claim_of(self, node: Node) -> NodeClaim | None:
-        """The claim of the same machine, or one that states the node."""
-        same_machine = self._claims_by_machine.get(node.spec.provider_id)
-        stating = self._claims_by_node.get(node.metadata.name)
-        for found in (same_machine, stating):
-            launched = [c for c in found if c.status.provider_id and self._is_ours(c.spec.node_class_ref)]
-            if launched:
-                return max(launched, key=lambda claim: claim.metadata.name)
-        return None
+        def ours(found: Iterable[NodeClaim]) -> list[NodeClaim]:
+            return [claim for claim in found if self._is_ours(claim.spec.node_class_ref)]
+
+        same_provider_id = self._claims_by_provider_id.get(node.spec.provider_id)
+        names_node = self._claims_by_node.get(node.metadata.name)
+        return nodes.claim_of_node(ours(same_provider_id), ours(names_node))
 
     def _may_be(self, claim: NodeClaim) -> list[str]:
-        """Nodes that may be its other half."""
-        same_machine = self._nodes_by_machine.get(claim.status.provider_id or "")
-        return [*_stated_node(claim), *(node.metadata.name for node in same_machine)]
+        """Names of nodes that may be paired with the claim."""
+        found = self._nodes_by_provider_id.get(claim.status.provider_id or "")
+        return [*indexes.by_node_name(claim), *(node.metadata.name for node in found)]
 
     def _alone(self, claim: NodeClaim) -> NodeView | None:
         """The node of a claim that was launched and has none yet, or that is still to be launched."""
@@ -180,16 +178,16 @@ class WatchedNodes:
         return None if has_node else self._view(None, claim)
 
     def _view(self, node: Node | None, claim: NodeClaim | None) -> NodeView:
-        halves = Halves(node, claim)
-        name = halves.name
+        pair = NodeAndClaim(node, claim)
+        name = pair.name
         return nodes.view(
-            halves,
+            pair,
             self._pods.on_node(name) if node is not None else (),
             marked=name in self._deleting,
             nominated=name in self._nominated,
             full=name in self._full,
             volume_limits=nodes.volume_limits(
-                self._csi_nodes.get(("", name)), self._limits.get(halves.instance_type, ())
+                self._csi_nodes.get(("", name)), self._limits.get(pair.instance_type, ())
             ),
         )
 
@@ -198,10 +196,6 @@ def _taken_out(changed: dict[str, None]) -> str:
     first = next(iter(changed))
     del changed[first]
     return first
-
-
-def _stated_node(claim: NodeClaim) -> tuple[str, ...]:
-    return (claim.status.node_name,) if claim.status.node_name else ()
 
 
 def _is_ordered(claim: NodeClaim) -> tuple[str, ...]:

@@ -43,11 +43,11 @@ class Lifecycle:
     ) -> None:
         self._live = live
         self._claims = caches.of(NodeClaim)
-        self._by_machine = self._claims.index(indexes.by_machine)
+        self._by_provider_id = self._claims.index(indexes.by_provider_id)
         self._of_pool = self._claims.index(indexes.by_node_pool)
         self._of_class = self._claims.index(lambda claim: (claim.spec.node_class_ref.name,))
         self._nodes = caches.of(Node)
-        self._nodes_by_machine = self._nodes.index(indexes.by_machine)
+        self._nodes_by_provider_id = self._nodes.index(indexes.by_provider_id)
         self._pools = caches.of(NodePool)
         self._classes = caches.of(doors.cloud.node_classes.kind)
         self._pods = caches.of(Pod)
@@ -74,7 +74,7 @@ class Lifecycle:
         self._pools.subscribe(pool_changed)
 
     def _claims_on(self, node: Node) -> list[Key]:
-        return [key_of(claim) for claim in self._by_machine.get(node.spec.provider_id)]
+        return [key_of(claim) for claim in self._by_provider_id.get(node.spec.provider_id)]
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)
@@ -104,7 +104,7 @@ class Lifecycle:
         if key in self._claims.unreadable:
             return "the NodeClaim cannot be read"
         provider_id = claim.status.provider_id
-        if not provider_id or any(True for _ in self._nodes_by_machine.get(provider_id)):
+        if not provider_id or any(True for _ in self._nodes_by_provider_id.get(provider_id)):
             return ""
         return "its Node cannot be read" if unreadable.may_be_node_of(self._nodes, provider_id) else ""
 

@@ -12,6 +12,7 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.controllers.doors import Doors
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
@@ -25,7 +26,7 @@ class PodEvents:
 
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._claims = caches.of(NodeClaim)
-        self._by_node = self._claims.index(_node_name)
+        self._by_node = self._claims.index(indexes.by_node_name)
         self._pods = caches.of(Pod)
         self._kube = doors.kube
         self._clock = doors.clock
@@ -60,10 +61,6 @@ class PodEvents:
         if self._happened_s.get(key) == happened_s:
             del self._happened_s[key]
         return Done()
-
-
-def _node_name(claim: NodeClaim) -> tuple[str, ...]:
-    return (claim.status.node_name,) if claim.status.node_name else ()
 
 
 def _is_event(before: Pod | None, after: Pod | None) -> bool:

@@ -39,9 +39,9 @@ class Reboot:
 
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._claims = caches.of(NodeClaim)
-        self._by_machine = self._claims.index(indexes.by_machine)
+        self._by_provider_id = self._claims.index(indexes.by_provider_id)
         self._all_nodes = caches.of(Node)
-        self._nodes: Index[Node] = self._all_nodes.index(indexes.by_machine)
+        self._nodes: Index[Node] = self._all_nodes.index(indexes.by_provider_id)
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
         self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)
@@ -55,7 +55,7 @@ class Reboot:
         controller.watch(self._all_nodes, self._rebooting_on)
 
     def _rebooting_on(self, node: Node) -> list[Key]:
-        return [key_of(one) for one in self._by_machine.get(node.spec.provider_id) if reboots.is_on(one)]
+        return [key_of(one) for one in self._by_provider_id.get(node.spec.provider_id) if reboots.is_on(one)]
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)
