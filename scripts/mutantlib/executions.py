@@ -23,7 +23,7 @@ TESTS: Final = (
     "tests/property",
     "tests/scenario",
     "tests/contract/test_aws_launch_*.py",
-    "tests/contract/test_aws_machines.py",
+    "tests/contract/test_aws_instance_provider.py",
     "tests/contract/test_aws_discovery_reservations.py",
 )
 # Too slow for mutants, or about other code.

@@ -31,7 +31,7 @@ class Clock(Protocol):
     """Time. Nothing else in the program reads a clock or sleeps."""
 
     def now_s(self) -> int:
-        """Seconds since the epoch. May jump when the machine's clock is set; never use it for a duration."""
+        """Seconds since the epoch. May jump when the host's clock is set; never use it for a duration."""
 
     def monotonic_s(self) -> float:
         """Seconds since some beginning; only ever grows."""
@@ -112,7 +112,7 @@ class Kube(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """One machine to launch. The token was written on its NodeClaim before the call."""
+    """One instance to launch. The token was written on its NodeClaim before the call."""
 
     claim: Object
     node_class: Object
@@ -165,10 +165,10 @@ class Cloud(Protocol):
         """What to do about nodes that are ill; it does not change."""
 
     def fingerprint(self, node_class: Object) -> str:
-        """Of what a class says about its machines: with another one, machines that were launched are out of date."""
+        """Of what a class says about its instances: with another one, instances that were launched are out of date."""
 
     def never(self, pool: Object, node_class: Object) -> Sequence[str]:
-        """Why no machine can ever come from a NodePool and its class together; nothing when one may (Q-44)."""
+        """Why no instance can ever come from a NodePool and its class together; nothing when one may (Q-44)."""
 
     async def instance_types(
         self, node_class: Object, counts: ReservationCounts | None = None
@@ -197,21 +197,21 @@ class Cloud(Protocol):
         After any error but Unreachable and NotReady an answer was read: the next try needs a new token."""
 
     async def instance(self, provider_id: str) -> Instance:
-        """One machine, or NotFound when it is gone for good."""
+        """One instance, or NotFound when it is gone for good."""
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        """Every machine that carries this cluster's tags, complete or an error. A list that was read for somebody else
+        """Every instance that carries this cluster's tags, complete or an error. A list that was read for somebody else
         will do, if it is younger than that."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
-        """Why the machine of a claim is no longer what its class would launch; None: it still is."""
+        """Why the instance of a claim is no longer what its class would launch; None: it still is."""
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         """Annotations that the claim lacks for its drift to be judged: it was launched by another version, or
         by another program."""
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
-        """Writes on the machine which claim and node it is; what it says already stays. The annotations that
+        """Writes on the instance which claim and node it is; what it says already stays. The annotations that
         say so, for the claim: one that has them costs nothing. Twice is once."""
 
     async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
@@ -222,7 +222,7 @@ class Cloud(Protocol):
         """Asks for its end; NotFound when it has ended. Twice is once. The slot is free when the counts say so."""
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        """Restarts the machine in place, keeping its slot. Twice with one operation name is once."""
+        """Restarts the instance in place, keeping its slot. Twice with one operation name is once."""
 
     async def notices(self) -> Sequence[Notice]:
         """What the cloud is about to do: what is there, or arrives within some seconds. At least once each, in
@@ -232,7 +232,7 @@ class Cloud(Protocol):
         """It was acted on. Twice is once."""
 
     async def instance_statuses(self) -> Sequence[InstanceStatus]:
-        """Machines that fail, or that the cloud has plans for, ours among them. Where there are very many, each answer
+        """Instances that fail, or that the cloud has plans for, ours among them. Where there are very many, each answer
         is about some of what there is to ask, in turn. Unauthorized where nobody allowed us to ask."""
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:

@@ -70,7 +70,7 @@ class Controller:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_claim_gets_one_machine_and_every_machine_one_claim(seed: int) -> None:
+def test_every_claim_gets_one_instance_and_every_instance_one_claim(seed: int) -> None:
     dice = random.Random(seed)
     world = LaunchWorld()
     reserved = seed % 2 == 0

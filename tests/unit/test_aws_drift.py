@@ -8,7 +8,7 @@ from aws_launches import SELECTS_ALL, STATUS, claim, resolved, selecting, types
 from builders import ec2nodeclass, requirement
 from holdfast import errors
 from holdfast.cloud.aws import class_hash, drift
-from holdfast.cloud.aws.instances import Machine
+from holdfast.cloud.aws.instances import EC2Instance
 from holdfast.model.instances import Instance, InstanceState
 
 
@@ -51,7 +51,7 @@ def test_what_a_class_says_about_instances_changes_its_fingerprint(spec: dict[st
         {"detailedMonitoring": False},
     ],
 )
-def test_what_is_looked_at_machine_by_machine_does_not(spec: dict[str, Any]) -> None:
+def test_what_is_looked_at_instance_by_instance_does_not(spec: dict[str, Any]) -> None:
     assert fingerprint(**spec) == fingerprint()
 
 
@@ -63,7 +63,7 @@ def test_the_order_of_lists_says_nothing() -> None:
     assert fingerprint(blockDeviceMappings=volumes) == fingerprint(blockDeviceMappings=volumes[::-1])
 
 
-def machine(**fields: Any) -> Machine:
+def machine(**fields: Any) -> EC2Instance:
     plain: dict[str, Any] = {
         "image_id": "ami-x86",
         "subnet_id": "subnet-b",
@@ -83,7 +83,7 @@ def machine(**fields: Any) -> Machine:
         image_id=plain["image_id"],
         reservation_id=plain["reservation_id"],
     )
-    return Machine(
+    return EC2Instance(
         "i-1",
         instance,
         plain["subnet_id"],
@@ -93,7 +93,7 @@ def machine(**fields: Any) -> Machine:
     )
 
 
-def reason(found: Machine, **spec: Any) -> str | None:
+def reason(found: EC2Instance, **spec: Any) -> str | None:
     node_class = resolved(spec.pop("status", None), **spec)
     known = {each.name: each for each in types(node_class)}
     return drift.reason(claim(), node_class, found, instance_type=known["m5.large"])

@@ -8,7 +8,7 @@ import pytest
 from aws_launches import CLUSTER, assert_valid
 from holdfast import errors
 from holdfast.cloud.aws import instances
-from holdfast.cloud.aws.instances import Machine
+from holdfast.cloud.aws.instances import EC2Instance
 from holdfast.model.instances import InstanceState
 
 ONLY = {"CapacityReservationPreference": "capacity-reservations-only"}
@@ -33,7 +33,7 @@ def described(**fields: Any) -> dict[str, Any]:
     }
 
 
-def read(selected: frozenset[str] = frozenset(), **fields: Any) -> Machine:
+def read(selected: frozenset[str] = frozenset(), **fields: Any) -> EC2Instance:
     return instances.read(described(**fields), lambda _: selected)
 
 
@@ -50,7 +50,7 @@ def read(selected: frozenset[str] = frozenset(), **fields: Any) -> Machine:
         ({}, {"cr-1"}, "on-demand"),
     ],
 )
-def test_what_a_machine_is_follows_from_what_ec2_says_of_it(
+def test_what_an_instance_is_follows_from_what_ec2_says_of_it(
     fields: dict[str, Any], selected: set[str], kind: str
 ) -> None:
     machine = read(frozenset(selected), **fields)
@@ -103,12 +103,12 @@ def test_ec2s_states_are_four_to_us(word: str, state: InstanceState) -> None:
         (["interface", "efa-only"], ()),
     ],
 )
-def test_a_machine_has_efas_when_its_interfaces_are_such(kinds: list[str], lacks: tuple[str, ...]) -> None:
+def test_an_instance_has_efas_when_its_interfaces_are_such(kinds: list[str], lacks: tuple[str, ...]) -> None:
     interfaces = [{"InterfaceType": kind} for kind in kinds]
     assert read(NetworkInterfaces=interfaces).instance.lacks == lacks
 
 
-def test_a_machine_remembers_who_launched_it() -> None:
+def test_an_instance_remembers_who_launched_it() -> None:
     tags = {"holdfast.dev/launch-token": "token-1", "karpenter.sh/nodeclaim": "claim-1"}
     machine = read(tags=tags)
     assert (machine.instance.launch_token, machine.instance.claim) == ("token-1", "claim-1")

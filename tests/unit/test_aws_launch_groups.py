@@ -8,7 +8,7 @@ import pytest
 from aws_builders import reservation
 from aws_launches import capacity_type, claim, resolved, selecting, types
 from holdfast.cloud.aws import launch_groups
-from holdfast.cloud.aws.instances import Machine
+from holdfast.cloud.aws.instances import EC2Instance
 from holdfast.cloud.aws.launch_groups import Group
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.ports import LaunchRequest
@@ -75,7 +75,7 @@ def test_a_client_token_is_as_short_as_ec2_wants_it() -> None:
         assert 1 <= len(launch_groups.client_token(group, 0)) <= 64
 
 
-def launched(**fields: Any) -> Machine:
+def launched(**fields: Any) -> EC2Instance:
     """An m5.large that an earlier call for `request` launched on demand."""
     plain: dict[str, Any] = {
         "provider_id": "aws:///us-west-2a/i-1",
@@ -86,10 +86,10 @@ def launched(**fields: Any) -> Machine:
         "launched_s": 0,
         "launch_token": "t" * 32,
     }
-    return Machine("i-1", Instance(**(plain | fields)), "subnet-a", frozenset(), {})
+    return EC2Instance("i-1", Instance(**(plain | fields)), "subnet-a", frozenset(), {})
 
 
-def adopters(machine: Machine, *requests: LaunchRequest) -> list[int]:
+def adopters(machine: EC2Instance, *requests: LaunchRequest) -> list[int]:
     members = [launch_groups.member(index, each) for index, each in enumerate(requests)]
     return list(launch_groups.adopted(members, [machine]))
 

@@ -1,4 +1,4 @@
-"""Reboots of a NodeClaim's machine: whether one goes on, and when there were some, as the claim says.
+"""Reboots of a NodeClaim's instance: whether one goes on, and when there were some, as the claim says.
 
 Written by the reboot controller, read by it and by disruption.
 """

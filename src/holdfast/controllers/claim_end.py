@@ -32,7 +32,7 @@ class ClaimEnd:
         self._recorder = recorder
 
     async def end(self, claim: NodeClaim, reason: str, *, until_s: int | None = None) -> bool:
-        """Whether it was not on its way out before. `until_s`: when the cloud takes its machine, whatever runs there."""
+        """Whether it was not on its way out before. `until_s`: when the cloud takes its instance, whatever runs there."""
         try:
             if until_s is not None:
                 claim = await self._limited(claim, until_s)

@@ -1,9 +1,9 @@
-"""interruption.instancestatus: machines that fail, and those that the cloud is going to take down, end with their NodeClaims.
+"""interruption.instancestatus: instances that fail, and those that the cloud is going to take down, end with their NodeClaims.
 
 Run by the engine under one key, each minute. The rules: what has failed for two minutes is not coming back by itself,
 and nothing on it can be drained, so its claim ends at once, whatever disruption budgets say; what is only announced is
-drained in peace; a machine that nobody knows is nobody's business. A slot that such a machine holds is its own until
-the cloud has let it go, like that of any machine on its way out.
+drained in peace; an instance that nobody knows is nobody's business. A slot that such an instance holds is its own until
+the cloud has let it go, like that of any instance on its way out.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from holdfast.state.live import Live
 KEY: Final[Key] = ("", "instancestatus")
 UNHEALTHY: Final = "karpenter_interruption_instance_status_unhealthy_total"
 METRICS: Final = (
-    Metric(UNHEALTHY, "counter", "Machines of ours that the cloud called unhealthy.", ("category",)),
+    Metric(UNHEALTHY, "counter", "Instances of ours that the cloud called unhealthy.", ("category",)),
 )
 _EVERY_S: Final = 60.0
 _PATIENCE_S: Final = 120  # a check may fail for a moment
@@ -43,7 +43,7 @@ class InstanceStatuses:
         self._clock = doors.clock
         self._recorder = doors.recorder
         self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
-        self._counted: set[tuple[str, str]] = set()  # machines that are there, and categories
+        self._counted: set[tuple[str, str]] = set()  # instances that are there, and categories
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
@@ -60,15 +60,15 @@ class InstanceStatuses:
                 failed = error  # it keeps nobody else waiting
         if failed is not None:
             raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
-        did = f"{ended} claims of unhealthy machines deleted" if ended else ""
-        return RequeueAfter(_EVERY_S, "the next look at the health of machines", did)
+        did = f"{ended} claims of unhealthy instances deleted" if ended else ""
+        return RequeueAfter(_EVERY_S, "the next look at the health of instances", did)
 
     def _claims_of(self, status: InstanceStatus) -> Iterator[NodeClaim]:
-        return (c for c in self._claims.get(status.machine) if self._live.is_ours(c.spec.node_class_ref))
+        return (c for c in self._claims.get(status.instance_id) if self._live.is_ours(c.spec.node_class_ref))
 
     def _count(self, ours: list[tuple[InstanceStatus, NodeClaim]]) -> None:
         """Each once."""
-        found = {(status.machine, status.category) for status, _ in ours}
+        found = {(status.instance_id, status.category) for status, _ in ours}
         for _, category in sorted(found - self._counted):
             self._recorder.count(UNHEALTHY, {"category": category})
         self._counted = {one for one in found | self._counted if any(self._claims.get(one[0]))}
@@ -84,6 +84,6 @@ class InstanceStatuses:
         since = f", since {times.text(since_s)}" if since_s is not None else ""
         for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):
             self._recorder.event(obj, "InstanceUnhealthy", f"{status.message}{since}", warning=True)
-            said = "its node is drained, because its machine goes"
+            said = "its node is drained, because its instance goes"
             self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
         return True

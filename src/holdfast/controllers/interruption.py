@@ -1,8 +1,8 @@
-"""interruption: what the cloud says that it is about to do to machines becomes the end of their NodeClaims.
+"""interruption: what the cloud says that it is about to do to instances becomes the end of their NodeClaims.
 
 Run by the engine, a key a notice; `listen` brings the notices, while this replica leads. The rules: a notice is
 acknowledged when the deletion of its claims was accepted, and not before, so that a crash loses none; the same notice
-twice is once; a machine that nobody knows is nobody's business; and where the cloud says by when it takes a machine,
+twice is once; an instance that nobody knows is nobody's business; and where the cloud says by when it takes an instance,
 the drain is over by then, whatever disruption budgets say.
 """
 
@@ -84,8 +84,8 @@ class Interruption:
         return Done(f"{notice.reason}: {ended} claims deleted" if ended else "")
 
     def _about(self, notice: Notice) -> Iterator[NodeClaim]:
-        for machine in notice.machines:
-            for claim in self._claims.get(machine):
+        for instance in notice.instance_ids:
+            for claim in self._claims.get(instance):
                 if self._live.is_ours(claim.spec.node_class_ref):
                     yield claim
 
@@ -95,10 +95,10 @@ class Interruption:
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
         for obj in objects:
             self._recorder.event(obj, notice.event, f"{notice.message}{by}", warning=True)
-        if not notice.ends_machines:
+        if not notice.ends_instances:
             return False
         ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s)
         for obj in objects:
-            said = "its node is drained, because its machine goes"
+            said = "its node is drained, because its instance goes"
             self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
         return ended

@@ -1,8 +1,4 @@
-"""A machine that the cloud runs for us.
-
-Answered by the Cloud door, read by the ledger of slots and by whoever compares what was asked for with what
-is there.
-"""
+"""An instance of this cluster, as the cloud describes it."""
 
 import enum
 from dataclasses import dataclass
@@ -29,6 +25,6 @@ class Instance:
     reservation_id: str | None = None  # the reservation it occupies a slot of, whatever was asked for
     claim: str | None = None  # the NodeClaim it was launched for, by its tags
     launch_token: str | None = None  # the token of the call that launched it, by its tags
-    lacks: tuple[str, ...] = ()  # resources that machines of its type can have, and this one has not
+    lacks: tuple[str, ...] = ()  # resources that instances of its type can have, and this one has not
     labels: tuple[tuple[str, str], ...] = ()  # what its node will be labelled with, sorted by key
     annotations: tuple[tuple[str, str], ...] = ()  # what its NodeClaim is stamped with when it is launched

@@ -12,8 +12,8 @@ class Notice:
     reason: str  # one word for metrics, such as "spot_interrupted"
     event: str = ""  # what an event about it is called, such as "SpotInterrupted"
     message: str = ""  # and what it says
-    ends_machines: bool  # the machines go, and their claims with them; else it is only worth an event
-    machines: tuple[str, ...] = ()  # by the last part of their provider ids
+    ends_instances: bool  # their claims are deleted; else there is only an event
+    instance_ids: tuple[str, ...] = ()  # by the last part of their provider ids
     reservation_ids: tuple[str, ...] = ()
     sent_s: int = 0
     ends_s: int | None = None  # when the cloud takes what it is about, where it says so

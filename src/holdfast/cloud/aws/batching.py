@@ -1,6 +1,6 @@
 """Many questions of one kind, asked of AWS as one.
 
-Called by `machines`. Whoever asks first opens a batch and waits a moment; all that is asked meanwhile goes
+The first request opens a batch and waits a moment; all that is asked meanwhile goes
 along. The rules: a batch has a bound; an error of the whole call reaches everybody who asked.
 """
 

@@ -1,6 +1,6 @@
-"""Whether a machine is still what its class would launch today; pure.
+"""Whether an instance is still what its class would launch today; pure.
 
-Called by `machines`. The order is Karpenter's, the first difference is the reason (aws-6.3.1). The rule:
+The order is Karpenter's, the first difference is the reason (aws-6.3.1). The rule:
 what is not known is never a difference, so an empty status drifts nobody.
 """
 
@@ -11,7 +11,7 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import class_hash, templates
-from holdfast.cloud.aws.instances import Machine
+from holdfast.cloud.aws.instances import EC2Instance
 from holdfast.model.offerings import InstanceType
 
 CLASS: Final = "NodeClassDrift"
@@ -25,7 +25,7 @@ PLACEMENT_GROUP: Final = "PlacementGroupDrift"
 def reason(
     claim: NodeClaim,
     node_class: EC2NodeClass,
-    machine: Machine,
+    ec2_instance: EC2Instance,
     *,
     instance_type: InstanceType | None,
 ) -> str | None:
@@ -35,15 +35,15 @@ def reason(
         raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} is not resolved")
     if _class_changed(claim, node_class):
         return CLASS
-    if _image_changed(machine, node_class, instance_type):
+    if _image_changed(ec2_instance, node_class, instance_type):
         return IMAGE
-    if machine.security_groups != {group.id for group in status.security_groups}:
+    if ec2_instance.security_groups != {group.id for group in status.security_groups}:
         return SECURITY_GROUPS
-    if machine.subnet_id not in {subnet.id for subnet in status.subnets}:
+    if ec2_instance.subnet_id not in {subnet.id for subnet in status.subnets}:
         return SUBNET
-    if _reservation_left(machine, node_class):
+    if _reservation_left(ec2_instance, node_class):
         return RESERVATION
-    if _placement_group_left(machine, node_class):
+    if _placement_group_left(ec2_instance, node_class):
         return PLACEMENT_GROUP
     return None
 
@@ -57,10 +57,12 @@ def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
     return before is not None and before != class_hash.of(node_class)
 
 
-def _image_changed(machine: Machine, node_class: EC2NodeClass, instance_type: InstanceType | None) -> bool:
+def _image_changed(
+    ec2_instance: EC2Instance, node_class: EC2NodeClass, instance_type: InstanceType | None
+) -> bool:
     """Against the image that its type would be launched from; of a type that is not known, any will do."""
     amis = node_class.status.amis
-    image_id = machine.instance.image_id
+    image_id = ec2_instance.instance.image_id
     if not image_id:
         return False
     if instance_type is None:
@@ -68,20 +70,20 @@ def _image_changed(machine: Machine, node_class: EC2NodeClass, instance_type: In
     return image_id != templates.image(instance_type, amis)
 
 
-def _reservation_left(machine: Machine, node_class: EC2NodeClass) -> bool:
+def _reservation_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bool:
     """A reserved node whose reservation the class no longer selects (Q-30). One that EC2 says is in none any
     more is on its way to being on-demand, and is left alone."""
-    instance = machine.instance
+    instance = ec2_instance.instance
     if instance.capacity_type != names.RESERVED or node_class.spec.capacity_reservation_spec:
         return False
     selected = {entry.id for entry in node_class.status.capacity_reservations}
     return instance.reservation_id is not None and instance.reservation_id not in selected
 
 
-def _placement_group_left(machine: Machine, node_class: EC2NodeClass) -> bool:
+def _placement_group_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bool:
     """An instance outside the placement group that the class selects, or in one that it does not. EC2 may leave out the
     id or the name: what it leaves out is no difference."""
-    selector, found = node_class.spec.placement_group_selector, machine.placement_group
+    selector, found = node_class.spec.placement_group_selector, ec2_instance.placement_group
     if selector is None or found is None:
         return (selector is None) != (found is None)
     pairs = zip((selector.id, selector.name), found, strict=True)

@@ -1,8 +1,8 @@
-"""What DescribeInstanceStatus says of machines: checks that fail, and what AWS is going to do to them.
+"""What DescribeInstanceStatus says of instances: checks that fail, and what AWS is going to do to them.
 
 Called by `provider`, once a minute. The rules: how often EC2 is asked depends neither on our nodes nor on what else
 runs in the account; an event that is over is no news, though EC2 tells of it for a week; volumes that do not answer
-are no reason to end a machine (aws-6.5.2).
+are no reason to end an instance (aws-6.5.2).
 
 EC2 joins filters by "and", so Karpenter's three questions cannot be one. While everything that runs in the account is
 one page, one call without a filter answers all three. In an account that turned out to be larger they take turns, one a
@@ -47,11 +47,11 @@ class Statuses:
         self._turns = itertools.cycle(_TURNS)
 
     async def read(self) -> tuple[InstanceStatus, ...]:
-        """Of the account's machines those that are not well, each once, by id."""
+        """Of the account's instances those that are not well, each once, by id."""
         found = await self._everything() if self._one_page else None
         if found is None:
             found = await self._asked(*next(self._turns))
-        by_id = {status.machine: status for status in found if status is not None}
+        by_id = {status.instance_id: status for status in found if status is not None}
         return tuple(by_id[key] for key in sorted(by_id))
 
     async def _everything(self) -> Sequence[InstanceStatus | None] | None:

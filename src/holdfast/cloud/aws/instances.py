@@ -1,6 +1,6 @@
-"""What DescribeInstances says of our machines, as values; pure.
+"""What DescribeInstances says of our instances, as values; pure.
 
-Called by `machines` and `launching`. The rules: what a machine is follows from what EC2 says of it today, not
+The rules: what an instance is follows from what EC2 says of it today, not
 from what was asked for (decision 25); an id that nobody knows is missing from an answer and never an error,
 so ids are asked for by a filter.
 """
@@ -23,7 +23,7 @@ REBOOT_TAG: Final = "holdfast.dev/reboot"  # the last operation that rebooted it
 
 _PREFIX: Final = "aws:///"
 _NOT_GONE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
-# A machine of ours that is stopped never comes back: its claim goes, and it with it.
+# An instance of ours that is stopped never comes back: its claim goes, and it with it.
 _STATES: Final = {
     "pending": InstanceState.STARTING,
     "running": InstanceState.RUNNING,
@@ -42,7 +42,7 @@ Selected = Callable[[str], AbstractSet[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class EC2Instance:
     """An instance, and what only EC2 knows of it: what drift looks at."""
 
     id: str
@@ -71,7 +71,7 @@ def instance_id(provider: str) -> str:
 
 
 def all_of(cluster: Cluster) -> dict[str, Any]:
-    """Every machine of a cluster that is not gone."""
+    """Every instance of a cluster that is not gone."""
     return _request(
         ("tag-key", [names.NODEPOOL]),
         ("tag-key", [aws.EC2NODECLASS]),
@@ -103,14 +103,14 @@ def _request(*filters: tuple[str, Collection[str]]) -> dict[str, Any]:
 # --- Answers ----------------------------------------------------------------------------------------
 
 
-def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> Machine:
+def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> EC2Instance:
     """`ec2_ahead_s`: what EC2's clock is ahead of the program's time by."""
     tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
     kind = capacity_type(raw, selected(tags.get(aws.EC2NODECLASS, "")))
     zone = raw["Placement"]["AvailabilityZone"]
     reservation_id = raw.get("CapacityReservationId")
     id_ = answers.instance_id(raw["InstanceId"])
-    return Machine(
+    return EC2Instance(
         id=id_,
         instance=Instance(
             provider_id=provider_id(zone, id_),
@@ -152,7 +152,7 @@ def capacity_type(raw: Mapping[str, Any], selected: AbstractSet[str]) -> str:
 
 
 def lacks(interfaces: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What a machine with these interfaces has not, whatever its type could have: EFAs are there where they were asked
+    """What an instance with these interfaces lacks, whatever its type could have: EFAs are there where they were asked
     for (aws-5.10.4)."""
     return () if any(one.get("InterfaceType") in _EFAS for one in interfaces) else (capacity.EFA,)
 

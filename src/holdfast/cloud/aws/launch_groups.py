@@ -1,8 +1,8 @@
-"""Which launches can be one fleet, what names its call, and which machine of an earlier call is whose. Pure.
+"""Which launches can be one fleet, what names its call, and which instance of an earlier call is whose. Pure.
 
 Called by `launching`. The rules (decision 24): claims that ask for the same share a call; its client token
 follows from the token on the claims and from what they ask for, so a call that is made again after a crash
-is the same call; a machine that an earlier call launched is taken by a claim it suits, before anything is
+is the same call; an instance that an earlier call launched is taken by a claim it suits, before anything is
 launched.
 """
 
@@ -20,7 +20,7 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import fleets, type_labels
-from holdfast.cloud.aws.instances import Machine
+from holdfast.cloud.aws.instances import EC2Instance
 from holdfast.cloud.aws.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
 from holdfast.model.instances import InstanceState
 from holdfast.model.offerings import InstanceType
@@ -30,8 +30,8 @@ from holdfast.ports import LaunchRequest
 from holdfast.state import claims
 
 CLIENT_TOKEN_MAX: Final = 64
-OF_MACHINES: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
-"""Labels that a claim has from its machine; where a plan gives one of them, its requirements say the same."""
+INSTANCE_LABELS: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
+"""Labels that a claim has from its instance; where a plan gives one of them, its requirements say the same."""
 
 _DIGITS: Final = 12
 
@@ -85,16 +85,16 @@ def client_token(group: Group, attempt: int) -> str:
     return named if len(named) <= CLIENT_TOKEN_MAX else _digest(named)
 
 
-def adopted(members: Sequence[Member], machines: Iterable[Machine]) -> dict[int, Machine]:
-    """By place in the answer, the machine of an earlier call that each member takes. Whoever asks for the same
+def adopted(members: Sequence[Member], ec2_instances: Iterable[EC2Instance]) -> dict[int, EC2Instance]:
+    """By place in the answer, the instance of an earlier call that each member takes. Whoever asks for the same
     is suited by the same, so members are looked at group by group."""
     waiting = [(group.first, deque(group.members)) for group in groups(members)]
-    found: dict[int, Machine] = {}
-    for machine in machines:
-        takes = (members for first, members in waiting if members and _suits(first, machine))
+    found: dict[int, EC2Instance] = {}
+    for ec2_instance in ec2_instances:
+        takes = (members for first, members in waiting if members and _suits(first, ec2_instance))
         takers = next(takes, None)
         if takers:
-            found[takers.popleft().index] = machine
+            found[takers.popleft().index] = ec2_instance
     return found
 
 
@@ -102,9 +102,9 @@ def type_of(request: LaunchRequest, name: str) -> InstanceType | None:
     return next((known for known in request.instance_types if known.name == name), None)
 
 
-def _suits(one: Member, machine: Machine) -> bool:
+def _suits(one: Member, ec2_instance: EC2Instance) -> bool:
     """Launched with its token, as one of the ways it can be had, and not on its way out."""
-    instance, known = machine.instance, type_of(one.request, machine.instance.instance_type)
+    instance, known = ec2_instance.instance, type_of(one.request, ec2_instance.instance.instance_type)
     if instance.launch_token != one.request.token or known is None:
         return False
     if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
@@ -121,9 +121,9 @@ def _suits(one: Member, machine: Machine) -> bool:
 
 def _key(one: Member) -> str:
     """Of all that decides what is launched, and of nothing that changes by itself: prices, counts, subnets; nor of the
-    labels of a machine, which a claim may have got before a crash."""
+    labels of an instance, which a claim may have got before a crash."""
     claim = one.claim
-    labels = {key: value for key, value in claim.metadata.labels.items() if key not in OF_MACHINES}
+    labels = {key: value for key, value in claim.metadata.labels.items() if key not in INSTANCE_LABELS}
     return _digest(
         one.request.token,
         one.node_class.metadata.name,

@@ -1,6 +1,6 @@
-"""A machine that was just launched, as the Cloud door answers it; pure.
+"""An instance that was just launched, as the Cloud door answers it; pure.
 
-Called by `launching`. Right after a launch DescribeInstances may not know the machine yet, so what it is
+Called by `launching`. Right after a launch DescribeInstances may not know the instance yet, so what it is
 follows from what was asked for and what the fleet answered; later readings follow EC2 (`instances`).
 """
 
@@ -70,7 +70,7 @@ def completed(found: Instance, member: Member, stamps: Stamps) -> Instance:
 
 
 def _of_type(known: InstanceType) -> dict[str, str]:
-    """Labels that every node of a type has. Those of reservations are the machine's own (aws-4.4.3)."""
+    """Labels that every node of a type has. Those of reservations are the instance's own (aws-4.4.3)."""
     return {
         r.key: next(iter(r.values))
         for r in known.requirements

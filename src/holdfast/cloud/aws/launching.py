@@ -1,9 +1,9 @@
-"""Launching: from NodeClaims to machines, so that every claim gets one machine or one reason, and never two.
+"""Launching: from NodeClaims to instances, so that every claim gets one instance or one reason, and never two.
 
 The other half of the Cloud door. It looks (what earlier calls launched), decides (`choice`, `templates`,
 `fleets`), acts (templates, then CreateFleet) and writes down what it learned (`bookkeeping`). The rules:
 
-- A machine that an earlier call with the same token launched is adopted before anything is launched, and a
+- An instance that an earlier call with the same token launched is adopted before anything is launched, and a
   call that is made again has the same client token (decision 24). A token is spent once an answer was read:
   after any error but Unreachable and NotReady. So what cannot be asked now is Unreachable, whatever the reason.
 - When EC2 calls a reservation full, its count is read again at once. While the count says that there is
@@ -38,9 +38,9 @@ from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.choice import Choice
 from holdfast.cloud.aws.fleets import Answer, Launched, Order
+from holdfast.cloud.aws.instance_provider import InstanceProvider
 from holdfast.cloud.aws.labels import one_of
 from holdfast.cloud.aws.launch_groups import Group, Member
-from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.template_store import TemplateStore
 from holdfast.cloud.aws.templates import Surroundings, Template
 from holdfast.model.instances import Instance
@@ -90,14 +90,14 @@ class Launcher:
         around: Surroundings,
         clock: ports.Clock,
         ids: ports.Ids,
-        machines: Machines,
+        provider: InstanceProvider,
         books: Bookkeeping,
         counts: Counts,
     ) -> None:
         self._aws = aws
         self._around = around
         self._clock = clock
-        self._machines = machines
+        self._provider = provider
         self._books = books
         self._counts = counts
         self.templates = TemplateStore(aws, around.cluster, ids)
@@ -119,7 +119,7 @@ class Launcher:
     # --- What was launched before ---------------------------------------------------------------------
 
     async def _adopt(self, members: Sequence[Member], owned: Collection[str]) -> dict[int, Outcome]:
-        """The machines of earlier calls: what a claim was told in this life, whether anybody can see it yet or not;
+        """The instances of earlier calls: what a claim was told in this life, whether anybody can see it yet or not;
         else one that nobody owns and that suits it."""
         by_name = {member.claim.metadata.name: member for member in members}
         outcomes: dict[int, Outcome] = {
@@ -130,14 +130,14 @@ class Launcher:
         left = {member.index: member for member in members if member.index not in outcomes}
         tokens = sorted({member.request.token for member in left.values()})
         found = (
-            machine
-            for machine in await self._machines.launched_with(tokens)
-            if machine.instance.provider_id not in owned and machine.id not in self._dealt
+            ec2_instance
+            for ec2_instance in await self._provider.launched_with(tokens)
+            if ec2_instance.instance.provider_id not in owned and ec2_instance.id not in self._dealt
         )
-        for index, machine in launch_groups.adopted(tuple(left.values()), found).items():
+        for index, ec2_instance in launch_groups.adopted(tuple(left.values()), found).items():
             stamps = class_hash.annotations(left[index].node_class)
-            adopted = launched.completed(machine.instance, left[index], stamps)
-            outcomes[index] = self._deal(machine.id, adopted)
+            adopted = launched.completed(ec2_instance.instance, left[index], stamps)
+            outcomes[index] = self._deal(ec2_instance.id, adopted)
         return outcomes
 
     def _deal(self, instance_id: str, told: Instance) -> Instance:
@@ -238,13 +238,13 @@ class Launcher:
         return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
 
     def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> bool:
-        """Deals the machines out, one a claim; those above what was asked for are found by their tags and ended.
-        Whether the answer was an earlier one, told again: some of its machines are other claims' already."""
+        """Deals the instances out, one a claim; those above what was asked for are found by their tags and ended.
+        Whether the answer was an earlier one, told again: some of its instances are other claims' already."""
         now_s = self._clock.now_s()
         outcomes: dict[int, Outcome] = {}
         new = [found for found in answer.launched if not self._is_taken(found, launch)]
         for found, member in zip(new, launch.left, strict=False):
-            self._machines.launched(found.instance_id)
+            self._provider.launched(found.instance_id)
             stamps = class_hash.annotations(member.node_class)
             new_one = launched.instance(found, member, picked, made, stamps=stamps, now_s=now_s)
             outcomes[member.index] = self._deal(found.instance_id, new_one)

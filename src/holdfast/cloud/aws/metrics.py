@@ -6,7 +6,7 @@ from holdfast.cloud.aws import (
     batching,
     bookkeeping,
     calls,
-    machines,
+    instance_provider,
     offering_gauges,
     queue,
     reservation_reading,
@@ -37,7 +37,9 @@ METRICS: Final = (
         "Launches that EC2 refused.",
         ("zone", "zone_id", "capacity_type", "reason"),
     ),
-    Metric(machines.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."),
+    Metric(
+        instance_provider.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."
+    ),
     Metric(
         template_store.USER_DATA_BYTES,
         "gauge",

@@ -1,7 +1,7 @@
 """Interruption notices as the Cloud door has them, and what this room itself makes of them.
 
 Called by `provider`. The rules: a notice is handed on whatever came of our own use of it; the pool that a spot
-machine is taken from is not bought from for a while (aws-6.4.2); news about reservations makes them be counted
+instance is taken from is not bought from for a while (aws-6.4.2); news about reservations makes them be counted
 again, and counts nothing down by itself (Karpenter takes one warning for an empty reservation, aws-6.4.7).
 """
 
@@ -12,8 +12,8 @@ from holdfast import errors, names, ports
 from holdfast.cloud.aws import queue
 from holdfast.cloud.aws.discovery import Discovery
 from holdfast.cloud.aws.ec2_clock import Ec2Clock
+from holdfast.cloud.aws.instance_provider import InstanceProvider
 from holdfast.cloud.aws.interruption import Kind
-from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.queue import Queue, Received
 from holdfast.model.notices import Notice
 
@@ -47,13 +47,13 @@ class Notices:
         self,
         from_queue: Queue | None,
         *,
-        machines: Machines,
+        provider: InstanceProvider,
         discovery: Discovery,
         clock: ports.Clock,
         ec2_clock: Ec2Clock,
     ) -> None:
         self._queue = from_queue
-        self._machines = machines
+        self._provider = provider
         self._discovery = discovery
         self._clock = clock
         self._ec2_clock = ec2_clock
@@ -75,7 +75,7 @@ class Notices:
         spot = [one.notice for one in received if one.notice.kind is Kind.SPOT_INTERRUPTED]
         for instance_id in sorted({key for notice in spot for key in notice.instance_ids}):
             with contextlib.suppress(errors.HoldfastError):
-                found = (await self._machines.described(instance_id)).instance
+                found = (await self._provider.described(instance_id)).instance
                 pool = (found.instance_type, found.zone, names.SPOT)
                 self._discovery.unavailable.pools.mark(pool, self._clock.monotonic_s())
         if self._discovery.demand.is_selected and any(
@@ -92,8 +92,8 @@ def _ours(received: Received, ec2_clock: Ec2Clock) -> Notice:
         reason=said.kind.value,
         event=event,
         message=message,
-        ends_machines=said.kind in _ENDING,
-        machines=said.instance_ids,
+        ends_instances=said.kind in _ENDING,
+        instance_ids=said.instance_ids,
         reservation_ids=said.reservation_ids,
         sent_s=ec2_clock.to_program_s(said.sent_s),
         ends_s=None if said.ends_s is None else ec2_clock.to_program_s(said.ends_s),

@@ -16,9 +16,9 @@ from holdfast.cloud.aws import class_hash, labels, preflight, repair
 from holdfast.cloud.aws.bookkeeping import Bookkeeping
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
+from holdfast.cloud.aws.instance_provider import InstanceProvider
 from holdfast.cloud.aws.instance_status import Statuses
 from holdfast.cloud.aws.launching import Launcher
-from holdfast.cloud.aws.machines import Machines
 from holdfast.cloud.aws.notices import Notices
 from holdfast.cloud.aws.probes import Probes
 from holdfast.cloud.aws.queue import Queue
@@ -59,7 +59,7 @@ class Aws:
         queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
-        self._machines = Machines(
+        self._instances = InstanceProvider(
             aws,
             cluster=around.cluster,
             clock=clock,
@@ -71,7 +71,7 @@ class Aws:
             around=around,
             clock=clock,
             ids=ids,
-            machines=self._machines,
+            provider=self._instances,
             books=Bookkeeping(
                 discovery.unavailable,
                 discovery.hold_downs,
@@ -87,7 +87,7 @@ class Aws:
         )
         self._statuses = Statuses(aws)
         self._notices = Notices(
-            queue, machines=self._machines, discovery=discovery, clock=clock, ec2_clock=aws.ec2_clock
+            queue, provider=self._instances, discovery=discovery, clock=clock, ec2_clock=aws.ec2_clock
         )
 
     @property
@@ -132,10 +132,10 @@ class Aws:
         return await self._launcher.launch(requests, owned)
 
     async def instance(self, provider_id: str) -> Instance:
-        return await self._machines.instance(provider_id)
+        return await self._instances.instance(provider_id)
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        return tuple(machine.instance for machine in await self._machines.all(max_age_s))
+        return tuple(one.instance for one in await self._instances.all(max_age_s))
 
     async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
@@ -145,7 +145,7 @@ class Aws:
     async def tag(self, claim: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
         if not _TAGGED.items() <= claim.metadata.annotations.items():
-            await self._machines.tag(claim)
+            await self._instances.tag(claim)
         return _TAGGED
 
     async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
@@ -157,13 +157,13 @@ class Aws:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
         types = await self.discovery.last_types(node_class)
-        return await self._machines.drifted(claim, node_class, types)
+        return await self._instances.drifted(claim, node_class, types)
 
     async def terminate(self, provider_id: str) -> None:
-        await self._machines.terminate(provider_id)
+        await self._instances.terminate(provider_id)
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        await self._machines.reboot(provider_id, operation)
+        await self._instances.reboot(provider_id, operation)
 
     async def notices(self) -> Sequence[Notice]:
         return await self._notices.next()
@@ -175,12 +175,12 @@ class Aws:
         return await self._statuses.read()
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
-        machines = await self._machines.all(_LISTED_S)
+        listed = await self._instances.all(_LISTED_S)
         used = {claim.metadata.annotations.get(aws_names.INSTANCE_PROFILE_NAME, "") for claim in claims}
-        used |= {machine.profile for machine in machines}
+        used |= {one.profile for one in listed}
         for node_class in node_classes:
             assert isinstance(node_class, EC2NodeClass)
             used.add(node_class.status.instance_profile or "")
-        launched_from = {machine.tags.get(aws_names.LAUNCH_TEMPLATE_TAG, "") for machine in machines}
+        launched_from = {one.tags.get(aws_names.LAUNCH_TEMPLATE_TAG, "") for one in listed}
         await self._launcher.templates.collect(launched_from)
         await self.discovery.collect_profiles(used)

@@ -1,4 +1,4 @@
-"""The end of a node: tainted, drained, its volumes detached, its machine ended, its finalizer removed.
+"""The end of a node: tainted, drained, its volumes detached, its instance ended, its finalizer removed.
 
 Run by the engine, a key a node, while a node that carries our finalizer is being deleted; woken by its pods. The rule
 (NC-28): each step is over before the next begins, and what is over is written on the claim, so a restart goes on
@@ -222,7 +222,7 @@ class NodeTermination:
             for one in self._attachments
         )
 
-    # --- The machine ----------------------------------------------------------------------------------
+    # --- The instance ----------------------------------------------------------------------------------
 
     async def _end(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
         if not node.spec.provider_id:
@@ -234,7 +234,7 @@ class NodeTermination:
         if draft is not None:
             draft.conditions.put(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
             draft.moved()
-        return RequeueAfter(_CHECK_S, "its machine is ending")
+        return RequeueAfter(_CHECK_S, "its instance is ending")
 
     async def _release(self, node: Node) -> Done:
         left = [one for one in node.metadata.finalizers if one != names.TERMINATION_FINALIZER]

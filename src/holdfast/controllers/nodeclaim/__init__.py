@@ -1,1 +1,1 @@
-"""NodeClaims: from a machine that is asked for to a node that is ready, and to its end."""
+"""NodeClaims: from an instance that is asked for to a node that is ready, and to its end."""

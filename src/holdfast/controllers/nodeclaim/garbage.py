@@ -1,6 +1,6 @@
-"""Garbage collection, both ways: machines without a NodeClaim are ended with their nodes, claims without a machine are deleted.
+"""Garbage collection, both ways: instances without a NodeClaim are ended with their nodes, claims without an instance are deleted.
 
-Run by the engine under one key, every two minutes, from one list of all machines. The rules: a machine that a claim
+Run by the engine under one key, every two minutes, from one list of all instances. The rules: an instance that a claim
 may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
 everybody, and a claim whose node still says that it is Ready (NC-20). Before an instance is terminated, the NodeClaims
 are listed from the API server: a cache that stalled lacks the claims that another leader wrote. While a NodeClaim cannot
@@ -43,24 +43,26 @@ class Garbage:
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
-        claims = tuple(self._claims)  # before the machines: one that is launched meanwhile has no claim here
-        machines = await self._cloud.instances(max_age_s=_MAX_AGE_S)
-        lost = self._without_claim(machines, claims)
+        claims = tuple(self._claims)  # before the instances: one that is launched meanwhile has no claim here
+        instances = await self._cloud.instances(max_age_s=_MAX_AGE_S)
+        lost = self._without_claim(instances, claims)
         if lost:
             lost = self._without_claim(tuple(lost), (await self._kube.list(NodeClaim)).items)
-        for machine in lost:
+        for instance in lost:
             with contextlib.suppress(errors.NotFound):
-                await self._cloud.terminate(machine.provider_id)
-            for node in tuple(self._nodes.get(machine.provider_id)):
+                await self._cloud.terminate(instance.provider_id)
+            for node in tuple(self._nodes.get(instance.provider_id)):
                 with contextlib.suppress(errors.NotFound):
                     await self._kube.delete(node)
-        dead = [one for one in self._without_machine(claims, machines) if await self._is_gone(one)]
+        dead = [one for one in self._without_instance(claims, instances) if await self._is_gone(one)]
         for claim in dead:
             await self._end.end(claim, "garbage_collected")
-        did = f"{len(lost)} machines ended, {len(dead)} claims deleted" if lost or dead else ""
+        did = f"{len(lost)} instances ended, {len(dead)} claims deleted" if lost or dead else ""
         return RequeueAfter(_EVERY_S, "looking for garbage", did)
 
-    def _without_claim(self, machines: tuple[Instance, ...], claims: tuple[NodeClaim, ...]) -> list[Instance]:
+    def _without_claim(
+        self, instances: tuple[Instance, ...], claims: tuple[NodeClaim, ...]
+    ) -> list[Instance]:
         if self._claims.unreadable:
             return []  # any instance may belong to a NodeClaim that cannot be read
         owned = {claim.status.provider_id for claim in claims}
@@ -68,19 +70,19 @@ class Garbage:
         tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}
         unlaunched_names = {claim.metadata.name for claim in unlaunched}
         return [
-            machine
-            for machine in machines
-            if machine.state in (InstanceState.STARTING, InstanceState.RUNNING)
-            and machine.provider_id not in owned
-            and (machine.launch_token is None or machine.launch_token not in tokens)
-            and machine.claim not in unlaunched_names
-            and self._clock.now_s() - machine.launched_s > _YOUNG_S
+            instance
+            for instance in instances
+            if instance.state in (InstanceState.STARTING, InstanceState.RUNNING)
+            and instance.provider_id not in owned
+            and (instance.launch_token is None or instance.launch_token not in tokens)
+            and instance.claim not in unlaunched_names
+            and self._clock.now_s() - instance.launched_s > _YOUNG_S
         ]
 
-    def _without_machine(
-        self, claims: tuple[NodeClaim, ...], machines: tuple[Instance, ...]
+    def _without_instance(
+        self, claims: tuple[NodeClaim, ...], instances: tuple[Instance, ...]
     ) -> list[NodeClaim]:
-        there = {machine.provider_id for machine in machines if machine.state is not InstanceState.GONE}
+        there = {instance.provider_id for instance in instances if instance.state is not InstanceState.GONE}
         return [
             claim
             for claim in claims
@@ -93,7 +95,7 @@ class Garbage:
         ]
 
     async def _is_gone(self, claim: NodeClaim) -> bool:
-        """Asked of the machine alone: a list may be from before its launch."""
+        """Asked of the instance alone: a list may be from before its launch."""
         try:
             await self._cloud.instance(claim.status.provider_id or "")
         except (errors.NotFound, errors.NotReady) as error:

@@ -1,4 +1,4 @@
-"""The launch stage: a claim gets its machine, or a reason why not.
+"""The launch stage: a claim gets its instance, or a reason why not.
 
 Run by `lifecycle` while the claim is not Launched. The rules: a claim that holds a slot is launched into it; when that
 reservation turns out to be full, another one that the claim lists and the ledger calls free is taken at once, by
@@ -36,7 +36,7 @@ _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
 _COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
 _REMEMBERED: Final = 10_000  # claims that failed
-_PLACE: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # nobody but a machine's cloud can say
+_PLACE: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # only the cloud sets these
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Launch:
         draft.refresh(await self._kube.patch(draft.claim, change, only_if_unchanged=True))
 
     async def _is_its_turn(self, draft: Draft) -> bool:
-        """Once its machine is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
+        """Once its instance is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
         gone = any(one.name == draft.name for one in holds.freed(await self._live.slots()))
         await self._write_instance_gone(draft, gone=gone)
         return gone and holds.goes_now(await self._live.slots(max_age_s=_COUNT_AGE_S), draft.name)
@@ -235,12 +235,12 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
 def _fill(
     draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
 ) -> None:
-    """Labels of the claim win over those of the machine, annotations of the machine over those of the claim (NC-9). A
-    claim that was told of another machine before, which it could not be written whole for, forgets what that one was."""
-    of_machine, own = dict(instance.labels), draft.labels
-    if any(key in own and own[key] != of_machine.get(key) for key in _PLACE):
+    """Labels of the claim win over those of the instance, annotations of the instance over those of the claim (NC-9). A
+    claim that was told of another instance before, which it could not be written whole for, forgets what that one was."""
+    of_instance, own = dict(instance.labels), draft.labels
+    if any(key in own and own[key] != of_instance.get(key) for key in _PLACE):
         own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}
-    draft.labels = of_machine | own
+    draft.labels = of_instance | own
     draft.annotations |= dict(instance.annotations)
     if claims.held_reservation(draft.annotations) is not None and instance.reservation_id is not None:
         draft.annotations[names.RESERVATION_ID] = instance.reservation_id

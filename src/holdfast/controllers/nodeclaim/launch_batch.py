@@ -37,7 +37,7 @@ class LaunchBatcher:
         self._waiting: list[_Asked] = []
 
     async def launch(self, request: LaunchRequest) -> tuple[NodeClaim, Instance | Exception]:
-        """The claim as it is now, with its token, and its machine or why there is none."""
+        """The claim as it is now, with its token, and its instance or why there is none."""
         asked = _Asked(request, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if len(self._waiting) == 1:

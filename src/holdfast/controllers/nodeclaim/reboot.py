@@ -1,4 +1,4 @@
-"""nodeclaim.reboot: a node that is ill is restarted in place, which keeps its machine and the slot it is in.
+"""nodeclaim.reboot: a node that is ill is restarted in place, which keeps its instance and the slot it is in.
 
 Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. The rules (NC-39a): the
 node is tainted, and emptied by eviction alone; who may not be evicted by the bound rides along. What the node was before
@@ -97,13 +97,13 @@ class Reboot:
         try:
             await self._cloud.reboot(claim.status.provider_id or "", operation)
         except (errors.NotFound, errors.Terminal) as error:
-            return await self._failed(claim, node, f"its machine could not be rebooted: {error}")
+            return await self._failed(claim, node, f"its instance could not be rebooted: {error}")
         await self._say(claim, conditions.TRUE, "RebootIssued")
         return RequeueAfter(_CHECK_S, "whether it is back")
 
     async def _back(self, claim: NodeClaim, node: Node) -> Done:
         await self._over(claim, node, "RebootSucceeded")
-        self._recorder.event(claim, "RebootObserved", "its node is back, on the same machine")
+        self._recorder.event(claim, "RebootObserved", "its node is back, on the same instance")
         return Done("rebooted")
 
     async def _failed(self, claim: NodeClaim, node: Node | None, why: str) -> Done:
@@ -133,7 +133,7 @@ class Reboot:
 
 
 def _drained_by_s(claim: NodeClaim) -> int:
-    """When the machine is rebooted, whoever is still on it."""
+    """When the instance is rebooted, whoever is still on it."""
     found = conditions.find(claim.status.conditions, claim_conditions.REBOOTING)
     assert found is not None, "it is rebooting"
     bound_s = times.duration_s(claim.metadata.annotations.get(names.REBOOT_TERMINATION_GRACE_PERIOD, ""))

@@ -1,4 +1,4 @@
-"""The registration stage: the node that a machine became is made ours.
+"""The registration stage: the node that an instance became is made ours.
 
 Run by `lifecycle` while the claim is Launched and not Registered; it runs once, so taints that somebody removes later
 are not put back (NC-13). The rule: the node gets everything in one write, under an optimistic lock, and only then does
@@ -42,7 +42,7 @@ class Registration:
                 claim_conditions.REGISTERED,
                 conditions.UNKNOWN,
                 "NodeNotFound",
-                "its machine has not joined the cluster",
+                "its instance has not joined the cluster",
             )
             return
         if len(found) > 1:

@@ -1,7 +1,7 @@
-"""The tagging stage: the machine of a registered claim says which claim and node it is.
+"""The tagging stage: the instance of a registered claim says which claim and node it is.
 
 Run by `lifecycle` once the node's name is on the claim, and the node is up or late: tags wait in line, and a node that
-comes up should not. Claims of one launch share a call, so a machine cannot carry its claim's name from the start. What a
+comes up should not. Claims of one launch share a call, so an instance cannot carry its claim's name from the start. What a
 node really came up with is told to the cloud as well: later catalogs go by it.
 """
 
@@ -26,7 +26,7 @@ class Tagging:
         if not claim.status.node_name:
             return None
         if draft.hurries_s:
-            return Wait(draft.hurries_s, "its machine is tagged once its node is up, or late")
+            return Wait(draft.hurries_s, "its instance is tagged once its node is up, or late")
         draft.annotations |= await self._cloud.tag(claim)
         node_class = self._live.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)

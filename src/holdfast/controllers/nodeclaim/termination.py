@@ -1,7 +1,7 @@
-"""The end of a NodeClaim: its nodes go first, then its machine, then the claim itself.
+"""The end of a NodeClaim: its nodes go first, then its instance, then the claim itself.
 
 Called by `lifecycle` for claims that are being deleted. The rule: our finalizer stays until the cloud says that the
-machine is gone, so a slot that it held is `releasing` and never forgotten. A machine that a lost launch may have left
+instance is gone, so a slot that it held is `releasing` and never forgotten. An instance that a lost launch may have left
 behind is found by its token, by garbage collection.
 """
 
@@ -43,7 +43,7 @@ class Termination:
         if draft.conditions.holds(claim_conditions.REGISTERED) and await self._nodes_are_there(draft):
             return RequeueAfter(_CHECK_S, "its node is still there")
         if draft.status.provider_id and not await self._instance_is_gone(draft):
-            return RequeueAfter(_CHECK_S, "its machine is still there")
+            return RequeueAfter(_CHECK_S, "its instance is still there")
         await self._release(draft)
         return Done("gone")
 

@@ -167,7 +167,7 @@ class Provisioner:
             self._add(after.metadata.uid)
 
     def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
-        """Pods of a node that goes need another; those of a claim that never got a machine, at once."""
+        """Pods of a node that goes need another; those of a claim that never got an instance, at once."""
         if before is None or before.metadata.deletion_timestamp is not None:
             return
         if after is None or after.metadata.deletion_timestamp is not None:

@@ -1,4 +1,4 @@
-"""Whether the machines of a NodePool become nodes: its last few launches, and what they say.
+"""Whether the instances of a NodePool become nodes: its last few launches, and what they say.
 
 Called by `controllers/nodepool`. Pure. Two failures among the last four make a pool unhealthy; one alone says nothing
 (P-17).

@@ -1,8 +1,7 @@
-"""Our machines as EC2 sees them now: described, ended, rebooted, compared with their class.
+"""Describes, tags, reboots and terminates instances, and compares them with their class.
 
-Half of the Cloud door. The rules: describing and ending are batched, so that calls do not grow with nodes;
-doing something twice does it once; a machine that was launched moments ago and is not described yet is not
-gone.
+The rules: DescribeInstances and TerminateInstances are batched, so calls do not grow with nodes; each operation is
+idempotent; an instance that was launched moments ago and that EC2 does not describe yet is not gone.
 """
 
 import contextlib
@@ -19,14 +18,14 @@ from holdfast.cloud.aws import calls, drift, instances, template_data
 from holdfast.cloud.aws.batching import Batcher
 from holdfast.cloud.aws.calls import Calls
 from holdfast.cloud.aws.cluster import Cluster
-from holdfast.cloud.aws.instances import Machine, Selected
+from holdfast.cloud.aws.instances import EC2Instance, Selected
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 
 V = TypeVar("V")
 
 TERMINATION_FAILURES: Final = "karpenter_cloudprovider_instance_termination_failures_total"
-JUST_S: Final = 5.0  # how long a listing is good enough to say that a machine is ending
+JUST_S: Final = 5.0  # how long a listing is good enough to say that an instance is ending
 LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
 A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
 LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
@@ -34,7 +33,7 @@ _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
 
 
-class Machines:
+class InstanceProvider:
     def __init__(
         self,
         api: Calls,
@@ -53,7 +52,7 @@ class Machines:
         self._selected = selected
         self._recorder = recorder
         self._new: dict[str, float] = {}  # by instance id, when it was launched
-        self._listed: dict[str, Machine] = {}  # by id, all of them, as they were last listed, in order
+        self._listed: dict[str, EC2Instance] = {}  # by id, all of them, as they were last listed, in order
         self._listed_s = -math.inf
         self._described = batcher("describe_instances", self._describe)
         self._ended = batcher("terminate_instances", self._terminate)
@@ -64,11 +63,11 @@ class Machines:
         self._new = {known: at_s for known, at_s in self._new.items() if now_s - at_s < LAG_S}
         self._new[instance_id] = now_s
 
-    async def machine(self, provider_id: str) -> Machine:
+    async def by_provider_id(self, provider_id: str) -> EC2Instance:
         """NotFound when it is gone for good."""
         return await self.described(instances.instance_id(provider_id))
 
-    async def described(self, instance_id: str) -> Machine:
+    async def described(self, instance_id: str) -> EC2Instance:
         try:
             found = await self._described.get(instance_id)
         except errors.NotFound:
@@ -80,25 +79,25 @@ class Machines:
         return found
 
     async def instance(self, provider_id: str) -> Instance:
-        return (await self.machine(provider_id)).instance
+        return (await self.by_provider_id(provider_id)).instance
 
-    async def all(self, max_age_s: float = 0) -> tuple[Machine, ...]:
-        """Every machine of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
+    async def all(self, max_age_s: float = 0) -> tuple[EC2Instance, ...]:
+        """Every instance of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
         so that calls do not grow with nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / instances.PAGE)
         if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
             found = await self._read(instances.all_of(self._cluster))
-            found.sort(key=lambda machine: machine.instance.provider_id)
-            self._listed, self._listed_s = {machine.id: machine for machine in found}, now_s
+            found.sort(key=lambda one: one.instance.provider_id)
+            self._listed, self._listed_s = {one.id: one for one in found}, now_s
         return tuple(self._listed.values())
 
-    async def launched_with(self, tokens: Sequence[str]) -> list[Machine]:
+    async def launched_with(self, tokens: Sequence[str]) -> list[EC2Instance]:
         """What calls with these tokens launched, oldest first."""
-        found: list[Machine] = []
+        found: list[EC2Instance] = []
         for start in range(0, len(tokens), instances.IDS_MAX):
             some = tokens[start : start + instances.IDS_MAX]
             found += await self._read(instances.launched_with(some, self._cluster))
-        return sorted(found, key=lambda machine: (machine.instance.launched_s, machine.id))
+        return sorted(found, key=lambda one: (one.instance.launched_s, one.id))
 
     async def terminate(self, provider_id: str) -> None:
         """NotFound when it has ended. One that is ending is only looked at (aws-6.7.1)."""
@@ -116,9 +115,9 @@ class Machines:
         return (listed or await self.described(id_)).instance.state
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        """The operation is written on the machine first: after a crash between the two it is not rebooted,
+        """The operation is written on the instance first: after a crash between the two it is not rebooted,
         which whoever waits for the reboot finds out, rather than rebooted twice, which nobody would."""
-        found = await self.machine(provider_id)
+        found = await self.by_provider_id(provider_id)
         if found.tags.get(instances.REBOOT_TAG) == operation:
             return
         tags = template_data.tag_list({instances.REBOOT_TAG: operation})
@@ -126,10 +125,10 @@ class Machines:
         await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
 
     async def tag(self, claim: NodeClaim) -> None:
-        """Writes on a machine which claim and node it is: a call of its own each, since no two say the same.
+        """Writes on an instance which claim and node it is: a call of its own each, since no two say the same.
         What it says already is left as it is (aws-6.6.1)."""
         assert claim.status.provider_id is not None, "only what was launched can be tagged"
-        found = await self.machine(claim.status.provider_id)
+        found = await self.by_provider_id(claim.status.provider_id)
         wanted = {
             aws.NAME_TAG: claim.status.node_name,
             aws.NODECLAIM_TAG: claim.metadata.name,
@@ -143,7 +142,7 @@ class Machines:
     async def drifted(
         self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
     ) -> str | None:
-        """Why a claim's machine is no longer what its class would launch; None: it still is. The last listing
+        """Why a claim's instance is no longer what its class would launch; None: it still is. The last listing
         is good enough to say that it is, so that many nodes cost no calls; that it is not is looked at anew
         (aws-6.3.3)."""
         assert claim.status.provider_id is not None, "only what was launched can drift"
@@ -152,32 +151,32 @@ class Machines:
             listed = self._listed.get(instances.instance_id(claim.status.provider_id))
             if listed is not None and reason(listed) is None:
                 return None
-        return reason(await self.machine(claim.status.provider_id))
+        return reason(await self.by_provider_id(claim.status.provider_id))
 
     def _reason(
         self,
         claim: NodeClaim,
         node_class: EC2NodeClass,
         types: Mapping[str, InstanceType],
-        found: Machine,
+        found: EC2Instance,
     ) -> str | None:
         known = types.get(found.instance.instance_type)
         return drift.reason(claim, node_class, found, instance_type=known)
 
-    async def _describe(self, ids: Sequence[str]) -> Mapping[str, Machine]:
-        return {machine.id: machine for machine in await self._read(instances.by_id(ids))}
+    async def _describe(self, ids: Sequence[str]) -> Mapping[str, EC2Instance]:
+        return {one.id: one for one in await self._read(instances.by_id(ids))}
 
-    async def _read(self, request: Mapping[str, Any]) -> list[Machine]:
+    async def _read(self, request: Mapping[str, Any]) -> list[EC2Instance]:
         ahead_s = self._aws.ec2_clock.ahead_s
 
-        def machines(group: Mapping[str, Any]) -> list[Machine]:
+        def parse(group: Mapping[str, Any]) -> list[EC2Instance]:
             return [
                 instances.read(raw, selected=self._selected, ec2_ahead_s=ahead_s)
                 for raw in group["Instances"]
             ]
 
-        found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", parse=machines, **request)
-        return [machine for group in found for machine in group]
+        found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", parse=parse, **request)
+        return [one for group in found for one in group]
 
     async def _terminate(self, ids: Sequence[str]) -> Mapping[str, str]:
         """The state each was in before. EC2 refuses a call that names one it does not know: then each alone. An answer

@@ -34,7 +34,7 @@ def launched(world: LaunchWorld, count: int = 1) -> list[Instance]:
 
 
 @pytest.mark.fact("aws-15.1")
-def test_a_machine_is_described_as_it_is(world: LaunchWorld) -> None:
+def test_an_instance_is_described_as_it_is(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     assert run(world.cloud.instance(instance.provider_id)).state is InstanceState.STARTING
     world.clock.advance(60)
@@ -50,7 +50,7 @@ def test_a_machine_is_described_as_it_is(world: LaunchWorld) -> None:
     assert set(labels) <= set(dict(instance.labels))
 
 
-def test_machines_of_other_clusters_are_not_ours(world: LaunchWorld) -> None:
+def test_instances_of_other_clusters_are_not_ours(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     (raw,) = world.ec2.world.instances
     world.ec2.world.put_instance(raw, tags={**raw.tags, "eks:eks-cluster-name": "another"})
@@ -142,7 +142,7 @@ def test_what_was_just_launched_and_cannot_be_seen_yet_is_not_gone(world: Launch
     assert run(world.cloud.instance(instance.provider_id)).provider_id == instance.provider_id
 
 
-def test_a_reboot_keeps_the_machine_and_twice_is_once(world: LaunchWorld) -> None:
+def test_a_reboot_keeps_the_instance_and_twice_is_once(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     world.clock.advance(60)
     for _ in range(2):
@@ -154,7 +154,7 @@ def test_a_reboot_keeps_the_machine_and_twice_is_once(world: LaunchWorld) -> Non
 
 
 @pytest.mark.fact("aws-3.8", "aws-3.5", "AW-23", "aws-14.7")
-def test_a_slot_is_free_when_ec2_says_so_however_often_its_machine_is_ended(world: LaunchWorld) -> None:
+def test_a_slot_is_free_when_ec2_says_so_however_often_its_instance_is_ended(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     instance = world.one(world.selecting(MINE), capacity_type("reserved"))
 
@@ -175,7 +175,7 @@ def test_a_slot_is_free_when_ec2_says_so_however_often_its_machine_is_ended(worl
 
 
 @pytest.mark.fact("aws-4.5.1", "aws-5.6.3", "aws-5.10.1")
-def test_ec2_deals_machines_out_over_the_partitions_of_a_group_and_labels_say_which() -> None:
+def test_ec2_deals_instances_out_over_the_partitions_of_a_group_and_labels_say_which() -> None:
     group = ec2_setup.PlacementGroup(
         id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="wide", strategy="partition", partitions=2
     )
@@ -193,7 +193,7 @@ def test_ec2_deals_machines_out_over_the_partitions_of_a_group_and_labels_say_wh
 
 
 @pytest.mark.fact("Q-26", "aws-14.4")
-def test_a_machine_whose_reservation_was_cancelled_is_on_demand(world: LaunchWorld) -> None:
+def test_an_instance_whose_reservation_was_cancelled_is_on_demand(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     world.one(world.selecting(MINE), capacity_type("reserved"))
     world.calls_ec2("CancelCapacityReservation", CapacityReservationId=slots.id)
@@ -203,7 +203,7 @@ def test_a_machine_whose_reservation_was_cancelled_is_on_demand(world: LaunchWor
 
 
 @pytest.mark.fact("aws-5.10.3")
-def test_a_machine_in_an_open_reservation_is_promoted_when_its_class_selects_it(world: LaunchWorld) -> None:
+def test_an_instance_in_an_open_reservation_is_promoted_when_its_class_selects_it(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="open", tags=TAGS)
     world.one(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
     assert [each.capacity_type for each in world.described()] == ["on-demand"]
@@ -233,7 +233,7 @@ def drift(world: LaunchWorld, instance: Instance, node_class: EC2NodeClass) -> s
 
 
 @pytest.mark.fact("aws-6.3.1")
-def test_a_new_machine_has_not_drifted_and_each_difference_has_its_name(world: LaunchWorld) -> None:
+def test_a_new_instance_has_not_drifted_and_each_difference_has_its_name(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     instance = world.one(node_class, ON_DEMAND)
     assert drift(world, instance, node_class) is None
@@ -266,7 +266,7 @@ def test_instance_in_the_placement_group_of_its_class_has_not_drifted() -> None:
 
 
 @pytest.mark.fact("aws-6.3.3")
-def test_many_machines_that_have_not_drifted_cost_no_call_and_one_that_has_is_looked_at_anew(
+def test_many_instances_that_have_not_drifted_cost_no_call_and_one_that_has_is_looked_at_anew(
     world: LaunchWorld,
 ) -> None:
     slots = world.reserve(total=2, tags=TAGS)
@@ -308,7 +308,7 @@ def test_a_claim_that_karpenter_stamped_is_stamped_anew_and_not_replaced(world: 
 
 
 @pytest.mark.fact("Q-30", "aws-6.3.2")
-def test_a_reserved_machine_drifts_when_its_reservation_is_no_longer_selected(world: LaunchWorld) -> None:
+def test_a_reserved_instance_drifts_when_its_reservation_is_no_longer_selected(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     node_class = world.selecting(MINE)
     instance = world.one(node_class, capacity_type("reserved"))
@@ -320,7 +320,7 @@ def test_a_reserved_machine_drifts_when_its_reservation_is_no_longer_selected(wo
 
 
 @pytest.mark.fact("Q-41")
-def test_in_direct_mode_a_machine_never_drifts_out_of_its_reservation(world: LaunchWorld) -> None:
+def test_in_direct_mode_an_instance_never_drifts_out_of_its_reservation(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="targeted")
     target = {"capacityReservationTarget": {"capacityReservationId": slots.id}}
     node_class = world.resolve(world.node_class(capacityReservationSpec=target))
