@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import app_world
 import cluster_world
@@ -46,6 +47,27 @@ def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_othe
         held = [names.TERMINATION_FINALIZER in one for one in versions]
         stamped = [names.LAUNCH_TOKEN in one for one in versions]
         assert held.index(True) < stamped.index(True)
+
+    app_world.run(program)
+
+
+def test_a_launch_logs_instance_type_zone_capacity_type_reservation_and_price() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])
+        await world.sleep(10)
+        with capture_logs() as logs:
+            await world.deploy("web", 1, **ONE_PER_NODE)
+            await world.sleep(60)
+        (made,), (machine,) = await world.claims(), world.machines
+        (line,) = [one for one in logs if one["event"] == "launched nodeclaim"]
+        assert (line["nodeclaim"], line["instance_id"]) == (made.metadata.name, machine.id)
+        assert (line["instance_type"], line["zone"]) == ("m5.large", made.metadata.labels[names.ZONE])
+        assert line["capacity_type"] in (names.ON_DEMAND, names.SPOT)
+        assert line["reservation"] is None
+        assert float(line["price_usd_per_hour"]) > 0
+        events = [one["event"] for one in logs if one.get("nodeclaim") == made.metadata.name]
+        assert events == ["launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"]
 
     app_world.run(program)
 
@@ -247,7 +269,9 @@ def test_a_claim_that_is_written_is_counted_its_pods_are_told_and_they_are_not_p
         assert world.app.metrics.value("karpenter_nodeclaims_created_total", about) == len(claims) == 2
         told = await world.events("Nominated")
         assert {event.involved_object.kind for event in told} == {"Pod"}
-        assert sorted(event.message.rpartition(" ")[2] for event in told) == sorted(claims)
+        assert sorted(event.message for event in told) == [
+            f"Pod should schedule on: nodeclaim/{name}" for name in sorted(claims)
+        ]
 
     app_world.run(program)
 

@@ -262,7 +262,10 @@ def test_a_class_ends_after_its_claims_and_takes_with_it_what_was_made_for_it() 
         await world.settle(20 * MINUTE)
         assert not await world.is_gone(made)
         ((reason, message), *_) = await world.events(made)
-        assert (reason, message) == ("WaitingOnNodeClaimTermination", "NodeClaims use this class: user")
+        assert (reason, message) == (
+            "WaitingOnNodeClaimTermination",
+            "Waiting on NodeClaim termination for user",
+        )
         assert profile in world.profiles()
         await world.kube.delete(claim)
         await world.settle()

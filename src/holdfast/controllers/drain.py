@@ -95,8 +95,11 @@ class Evictions:
         for pod, grace_s in decided.delete:
             with contextlib.suppress(errors.NotFound):
                 await self._kube.delete(pod, grace_period_s=grace_s)
-            said = f"node {node.metadata.name} ends at {times.text(until_s or 0)}"
-            self._recorder.event(pod, "Disrupted", said)
+            message = (
+                f"Deleting the pod to accommodate the terminationTime {times.text(until_s or 0)} of the node. The pod was "
+                f"granted {grace_s} seconds of grace-period. This bypasses the PDB of the pod and the do-not-disrupt annotation."
+            )
+            self._recorder.event(pod, "Disrupted", message)
         for pod in decided.evict:
             await self._evict(node, pod, reason)
         return decided
@@ -109,13 +112,15 @@ class Evictions:
             code = "404"
         except (errors.Throttled, errors.Rejected) as error:
             code = "429"
-            said = f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be evicted: {error}"
-            self._recorder.event(node, "FailedDraining", said, warning=True)
+            message = (
+                f"Failed to drain node, evicting pod {pod.metadata.namespace}/{pod.metadata.name}: {error}"
+            )
+            self._recorder.event(node, "FailedDraining", message, warning=True)
         except errors.Conflict:
             code = "409"
         else:
             code = "200"
-            self._recorder.event(pod, "Evicted", f"node {node.metadata.name} is being emptied")
+            self._recorder.event(pod, "Evicted", f"Evicted pod: {reason}")
             self._recorder.count(DRAINED, {"reason": reason})
         self._recorder.count(EVICTIONS, {"code": code})
 

@@ -204,7 +204,7 @@ class NodeTermination:
             draft.conditions.put(
                 claim_conditions.VOLUMES_DETACHED, conditions.UNKNOWN, "AwaitingVolumeDetachment"
             )
-        self._recorder.event(node, "AwaitingVolumeDetachment", "volumes are still attached to it")
+        self._recorder.event(node, "AwaitingVolumeDetachment", "Awaiting deletion of bound volumeattachments")
         return RequeueAfter(_SOON_S, "volumes are still attached")
 
     def _attached(self, node: Node) -> bool:

@@ -43,5 +43,7 @@ def too_little(node: Node, draft: Draft) -> str | None:
     for name, _ in claims.requests(draft.claim).amounts:
         if has[name] * of < expected[name] * enough:
             there, promised = resources.text(name, has[name]), resources.text(name, expected[name])
-            return f"node {node.metadata.name} has {there} of {name}, and {promised} was expected"
+            return (
+                f'expected "{promised}" of resource {name}, but found "{there}" on node/{node.metadata.name}'
+            )
     return None

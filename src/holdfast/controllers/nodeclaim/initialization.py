@@ -1,11 +1,13 @@
-"""The initialization stage: a registered node is ready for the pods it was made for.
+"""Initializes a registered node: it is ready for the pods that its NodeClaim was created for.
 
-Run by `lifecycle` while the claim is Registered and not Initialized. What is missing is said in the condition, in the
-order in which it usually arrives (NC-16): with the registration, and then, so that an API server does not hear of every
-step of every new node, only if it takes long. Once it is all there, that is never taken back (NC-17).
+Runs while the claim is Registered and not Initialized. The condition names what is missing, in the order in which it
+usually arrives (NC-16): with the registration, and after that only if it takes long, so that new nodes cost the API
+server few writes. Initialized is never set back (NC-17).
 """
 
 from typing import Final
+
+import structlog
 
 from holdfast import names
 from holdfast.api import claim_conditions, conditions
@@ -25,6 +27,7 @@ class Initialization:
     def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
         self._nodes = nodes  # by provider id
         self._kube = doors.kube
+        self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def run(self, draft: Draft) -> Wait | None:
         if not draft.conditions.holds(claim_conditions.REGISTERED) or draft.conditions.holds(
@@ -43,24 +46,25 @@ class Initialization:
         assert node is not None
         await self._kube.patch(node, {"metadata": {"labels": {names.INITIALIZED: "true"}}})
         draft.conditions.put(claim_conditions.INITIALIZED, conditions.TRUE)
+        self._log.info("initialized nodeclaim", nodeclaim=draft.name, node=node.metadata.name)
         return None
 
 
 def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
     """Why a node is not ready for its pods: a reason and words; None: it is."""
     if node is None:
-        return "NodeNotFound", "its node is not there"
+        return "NodeNotFound", "Node not registered with cluster"
     if not node_states.is_ready(node):
-        return "NodeNotReady", f"node {node.metadata.name} is not Ready"
+        return "NodeNotReady", "Node status is NotReady"
     startup = {(t.key, t.effect) for t in draft.claim.spec.startup_taints}
     left = [t for t in node.spec.taints if (t.key, t.effect) in startup]
     if left:
-        return "StartupTaintsExist", f"taint {left[0].key} is still there"
+        return "StartupTaintsExist", f'StartupTaint "{left[0].key}" still exists'
     passing = [t for t in node.spec.taints if taints.is_ephemeral(node_states.taint(t))]
     if passing:
-        return "KnownEphemeralTaintsExist", f"taint {passing[0].key} is still there"
+        return "KnownEphemeralTaintsExist", f'KnownEphemeralTaint "{passing[0].key}" still exists'
     has = resources.parse_readable(node.status.allocatable)
     for name, amount in claims.requests(draft.claim).amounts:
         if amount and not has[name]:
-            return "ResourceNotRegistered", f"node {node.metadata.name} has no {name} yet"
+            return "ResourceNotRegistered", f'Resource "{name}" was requested but not registered'
     return None

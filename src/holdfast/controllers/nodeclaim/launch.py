@@ -12,6 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
@@ -21,9 +23,9 @@ from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.stage import End, Wait
 from holdfast.core.disruption import holds
-from holdfast.model import resources
+from holdfast.model import prices, resources
 from holdfast.model.instances import Instance
-from holdfast.model.offerings import InstanceType
+from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest
@@ -63,6 +65,7 @@ class Launch:
         self._moving = asyncio.Lock()  # two claims must not move to one slot
         self._failures: dict[str, _Failures] = {}  # by uid
         self._suitable = _Suitable(doors.cloud.labels)
+        self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def run(self, draft: Draft) -> Wait | End | None:
         if draft.conditions.holds(claim_conditions.LAUNCHED):
@@ -126,7 +129,7 @@ class Launch:
     ) -> Wait | End | None:
         match outcome:
             case Instance():
-                _fill(draft, outcome, types, self._cloud.labels.well_known)
+                self._launched_with(draft, outcome, types)
                 return None
             case Wait() | End():
                 return outcome
@@ -135,6 +138,23 @@ class Launch:
                     claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error)
                 )
                 return Wait(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
+
+    def _launched_with(self, draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
+        known = next((one for one in types if one.name == instance.instance_type), None)
+        offering = _offering(instance, known)
+        _fill(draft, instance, known, offering, self._cloud.labels.well_known)
+        price = offering.price_nano_usd_per_hour if offering is not None else None
+        self._log.info(
+            "launched nodeclaim",
+            nodeclaim=draft.name,
+            provider_id=instance.provider_id,
+            instance_id=instance.provider_id.rpartition("/")[2],
+            instance_type=instance.instance_type,
+            zone=instance.zone,
+            capacity_type=instance.capacity_type,
+            reservation=instance.reservation_id,
+            price_usd_per_hour=prices.text(price) if price is not None else None,
+        )
 
     def _failed(self, uid: str) -> float:
         """How long to wait."""
@@ -233,7 +253,11 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
 
 
 def _fill(
-    draft: Draft, instance: Instance, types: tuple[InstanceType, ...], well_known: AbstractSet[str]
+    draft: Draft,
+    instance: Instance,
+    known: InstanceType | None,
+    offering: Offering | None,
+    well_known: AbstractSet[str],
 ) -> None:
     """Labels of the claim win over those of the instance, annotations of the instance over those of the claim (NC-9). A
     claim that was told of another instance before, which it could not be written whole for, forgets what that one was."""
@@ -249,7 +273,7 @@ def _fill(
     draft.annotations.pop(names.INSTANCE_GONE, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
         draft.conditions.restart(claim_conditions.REGISTERED)  # it was not late while it waited
-    capacity, allocatable = _amounts(instance, types)
+    capacity, allocatable = _amounts(known, offering)
     draft.fill(
         provider_id=instance.provider_id,
         image_id=instance.image_id or None,
@@ -261,16 +285,20 @@ def _fill(
         draft.conditions.put(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
 
 
-def _amounts(instance: Instance, types: tuple[InstanceType, ...]) -> tuple[Resources, Resources]:
-    known = next((one for one in types if one.name == instance.instance_type), None)
+def _offering(instance: Instance, known: InstanceType | None) -> Offering | None:
+    """The offering that the instance was launched as."""
+    reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
+    key = (instance.zone, instance.capacity_type, reserved)
+    offerings = known.offerings if known is not None else ()
+    return next((o for o in offerings if (o.zone, o.capacity_type, o.reservation_id) == key), None)
+
+
+def _amounts(known: InstanceType | None, offering: Offering | None) -> tuple[Resources, Resources]:
     if known is None:
         return resources.NOTHING, resources.NOTHING
-    reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
-    where = (instance.zone, instance.capacity_type, reserved)
-    for offering in known.offerings:
-        if (offering.zone, offering.capacity_type, offering.reservation_id) == where:
-            return known.capacity.replace(offering.capacity_override), known.allocatable_of(offering)
-    return known.capacity, known.allocatable
+    if offering is None:
+        return known.capacity, known.allocatable
+    return known.capacity.replace(offering.capacity_override), known.allocatable_of(offering)
 
 
 def _wire(amounts: Resources) -> dict[str, str | int]:

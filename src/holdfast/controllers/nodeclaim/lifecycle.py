@@ -136,12 +136,12 @@ class Lifecycle:
     async def _end(self, draft: Draft, end: End) -> None:
         claim = draft.claim
         if end.reason == "insufficient_capacity":
-            self._recorder.event(claim, "InsufficientCapacityError", end.message, warning=True)
+            message = f"NodeClaim {draft.name} event: {end.message}"
+            self._recorder.event(claim, "InsufficientCapacityError", message, warning=True)
             promised = frozenset(self._live.nominations.pods_of(draft.name))
             for pod in self._pods:
                 if pod.metadata.uid in promised:
-                    said = f"{end.message}; it is planned again"
-                    self._recorder.event(pod, "InsufficientCapacityError", said, warning=True)
+                    self._recorder.event(pod, "InsufficientCapacityError", message, warning=True)
         await self._claim_end.end(claim, end.reason)
         if end.reason in _REPLANNED:
             self._hurry()

@@ -1,14 +1,14 @@
-"""The registration stage: the node that an instance became is made ours.
+"""Registers the Node of a launched NodeClaim: labels, annotations, taints, finalizer and owner.
 
-Run by `lifecycle` while the claim is Launched and not Registered; it runs once, so taints that somebody removes later
-are not put back (NC-13). The rule: the node gets everything in one write, under an optimistic lock, and only then does
-the claim say that it is registered. Half a dozen others write to a node that is new, and a cache is behind them, so
-the node is read again just before.
+Runs while the claim is Launched and not Registered, and only once, so taints that a user removes later stay removed
+(NC-13). The rule: the node gets everything in one write, under an optimistic lock, and the condition Registered is set
+after it. Several controllers write to a new node and the cache is behind them, so the node is read again just before.
 """
 
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
@@ -30,6 +30,7 @@ class Registration:
         self._nodes = nodes  # by provider id
         self._kube = doors.kube
         self._recorder = doors.recorder
+        self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def run(self, draft: Draft) -> None:
         if not draft.conditions.holds(claim_conditions.LAUNCHED) or draft.conditions.holds(
@@ -42,16 +43,24 @@ class Registration:
                 claim_conditions.REGISTERED,
                 conditions.UNKNOWN,
                 "NodeNotFound",
-                "its instance has not joined the cluster",
+                "Node not registered with cluster",
             )
             return
         if len(found) > 1:
-            said = ", ".join(sorted(node.metadata.name for node in found))
-            draft.conditions.put(claim_conditions.REGISTERED, conditions.FALSE, "MultipleNodesFound", said)
+            message = "Invariant violated, matched multiple nodes: " + ", ".join(
+                sorted(node.metadata.name for node in found)
+            )
+            draft.conditions.put(claim_conditions.REGISTERED, conditions.FALSE, "MultipleNodesFound", message)
             return
         node = await self._registered(found[0], draft)
         draft.conditions.put(claim_conditions.REGISTERED, conditions.TRUE)
         draft.fill(node_name=node.metadata.name)
+        self._log.info(
+            "registered nodeclaim",
+            nodeclaim=draft.name,
+            node=node.metadata.name,
+            provider_id=draft.status.provider_id,
+        )
         zone = draft.labels.get(names.ZONE, "")
         about = {"nodepool": draft.labels.get(names.NODEPOOL, ""), "zone": zone}
         self._recorder.count(CREATED, about)
@@ -62,8 +71,8 @@ class Registration:
             raise errors.Conflict(f"node {node.metadata.name} is another one by now")
         has_taint = any((t.key, t.effect) == _UNREGISTERED for t in node.spec.taints)
         if not has_taint and node.metadata.labels.get(names.REGISTERED) != "true":
-            said = f"node {node.metadata.name} joined without the taint {names.UNREGISTERED_TAINT}"
-            self._recorder.event(draft.claim, "UnregisteredTaintMissing", said, warning=True)
+            message = f"Missing {names.UNREGISTERED_TAINT} taint on node/{node.metadata.name}, which prevents registration races"
+            self._recorder.event(draft.claim, "UnregisteredTaintMissing", message, warning=True)
         change = registered(node, draft)
         return await self._kube.patch(node, change, only_if_unchanged=True)
 

@@ -1,12 +1,14 @@
-"""The end of a NodeClaim: its nodes go first, then its instance, then the claim itself.
+"""Finalizes a NodeClaim that is being deleted: deletes its nodes, then terminates its instance.
 
-Called by `lifecycle` for claims that are being deleted. The rule: our finalizer stays until the cloud says that the
-instance is gone, so a slot that it held is `releasing` and never forgotten. An instance that a lost launch may have left
+The rule: the finalizer stays until the cloud reports that the instance is gone, so a slot that it held counts as
+`releasing` until then. An instance that a lost launch may have left
 behind is found by its token, by garbage collection.
 """
 
 import contextlib
 from typing import Final
+
+import structlog
 
 from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
@@ -33,6 +35,7 @@ class Termination:
         self._cloud = doors.cloud
         self._clock = doors.clock
         self._recorder = doors.recorder
+        self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def finalize(self, claim: NodeClaim) -> Done | RequeueAfter:
         if names.TERMINATION_FINALIZER not in claim.metadata.finalizers:
@@ -56,8 +59,8 @@ class Termination:
             return
         until = times.text(times.epoch_s(ends) + grace_s)
         draft.annotations[names.TERMINATION_TIMESTAMP] = until
-        said = f"its pods are deleted at {until}, whatever their disruption budgets say"
-        self._recorder.event(claim, "TerminationGracePeriodExpiring", said, warning=True)
+        message = f"All pods will be deleted by {until}"
+        self._recorder.event(claim, "TerminationGracePeriodExpiring", message, warning=True)
 
     async def _nodes_are_there(self, draft: Draft) -> bool:
         found = list(self._nodes.get(draft.status.provider_id or "")) or await self._node_listed(draft)
@@ -99,3 +102,4 @@ class Termination:
             "zone": draft.labels.get(names.ZONE, ""),
         }
         self._recorder.count(TERMINATED, about)
+        self._log.info("deleted nodeclaim", nodeclaim=draft.name, provider_id=draft.status.provider_id)

@@ -35,7 +35,7 @@ class Termination:
         users = sorted(claim.metadata.name for claim in self._of_class.get(node_class.metadata.name))
         if users:
             shown = ", ".join(users[:_NAMED]) + (f" and {len(users) - _NAMED} more" if users[_NAMED:] else "")
-            self._recorder.event(node_class, WAITING, f"NodeClaims use this class: {shown}")
+            self._recorder.event(node_class, WAITING, f"Waiting on NodeClaim termination for {shown}")
             return RequeueAfter(_PERIOD_S, f"{len(users)} NodeClaims use the class")
         if self._claims.unreadable:
             return RequeueAfter(_UNREADABLE_S, "a NodeClaim that may use the class cannot be read")

@@ -75,10 +75,10 @@ class Status:
 
 def _judge_class(found: ConditionSet, name: str, node_class: Object | None) -> None:
     if node_class is None:
-        found.put(NODE_CLASS, FALSE, "NodeClassNotFound", f"there is no node class {name}")
+        found.put(NODE_CLASS, FALSE, "NodeClassNotFound", f"NodeClass not found on cluster: {name}")
         return
     if node_class.metadata.deletion_timestamp is not None:
-        found.put(NODE_CLASS, FALSE, "NodeClassTerminating", f"node class {name} is being deleted")
+        found.put(NODE_CLASS, FALSE, "NodeClassTerminating", f"NodeClass is Terminating: {name}")
         return
     ready = conditions.find(conditions.of(node_class), conditions.READY)
     current = ready is not None and ready.observed_generation == node_class.metadata.generation
