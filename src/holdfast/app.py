@@ -35,18 +35,15 @@ from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
-from holdfast.controllers.nodeclaim.consistency import Consistency
 from holdfast.controllers.nodeclaim.garbage import Garbage
-from holdfast.controllers.nodeclaim.initialization import Initialization
+from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.lifecycle import Lifecycle
-from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness
-from holdfast.controllers.nodeclaim.missing_node import MissingNode
+from holdfast.controllers.nodeclaim.liveness import Expiration, Liveness, MissingNode
 from holdfast.controllers.nodeclaim.pod_events import PodEvents
 from holdfast.controllers.nodeclaim.reboot import Reboot
-from holdfast.controllers.nodeclaim.registration import Registration
-from holdfast.controllers.nodeclaim.tagging import Tagging
+from holdfast.controllers.nodeclaim.registration import Registration, Tagging
 from holdfast.controllers.nodeclass import garbage as nodeclass_garbage
 from holdfast.controllers.nodeclass import hash as nodeclass_hash
 from holdfast.controllers.nodeclass import status as nodeclass_status
@@ -378,7 +375,7 @@ class App:
             live=self.live,
             caches=caches,
             doors=doors,
-            stages=(
+            sub_reconcilers=(
                 Launch(live=self.live, launching=launching, doors=doors),
                 Registration(nodes=nodes, doors=doors),
                 Initialization(nodes=nodes, doors=doors),

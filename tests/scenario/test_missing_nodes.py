@@ -11,7 +11,7 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.controllers.nodeclaim.missing_node import BOUND_S
+from holdfast.controllers.nodeclaim.liveness import BOUND_S
 from holdfast.ports import Change
 from holdfast.sim.api.faults import Refuse
 from holdfast.sim.aws.service import Caller

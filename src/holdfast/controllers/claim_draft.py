@@ -1,7 +1,7 @@
-"""A NodeClaim while its stages run: what each adds is kept, and written as one patch at the end.
+"""A NodeClaim during one reconcile: changes are collected here and written as one patch of metadata and one of status.
 
-Called by the controllers that move a claim on: its own stages, and the drain of its node. The rule: the state follows from what would be written, and a stage that makes
-a move the table does not know raises before anything is (core/lifecycle).
+The rule: the state follows from what would be written, and a sub-reconciler that makes a transition which is not in the
+table raises before anything is written (core/lifecycle).
 """
 
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ class Draft:
         return times.epoch_s(self.now) - times.epoch_s(found.last_transition_time) if found is not None else 0
 
     def refresh(self, claim: NodeClaim) -> None:
-        """The claim as it was just written; what stages added to its metadata before is in it."""
+        """Takes the claim as it was just written; it includes the metadata that the draft had."""
         self.claim = claim
         self.labels = dict(claim.metadata.labels)
         self.annotations = dict(claim.metadata.annotations)
@@ -66,7 +66,7 @@ class Draft:
         return max(0.0, _ON_ITS_WAY_S - self.age_s(LAUNCHED))
 
     def moved(self) -> None:
-        """A stage has ended: was that a legal move?"""
+        """Checks, after a sub-reconciler ran, that the transition is in the table."""
         after = states.state(self._marks())
         states.check(self._state, after)
         self._state = after
@@ -98,7 +98,7 @@ class Draft:
         return bool(meta or status)
 
     def _unset(self, *types: str) -> None:
-        """Drops conditions that cannot be True yet: stages run in order, so no stage wrote these."""
+        """Drops conditions that cannot be True yet: sub-reconcilers run in order, so none of them wrote these."""
         for type_ in types:
             if self.conditions.holds(type_):
                 self.conditions.drop(type_)

@@ -1,8 +1,8 @@
-"""The disruption stage: whether a claim's node drifted, and whether it may be consolidated, as conditions on the claim.
+"""Sets the conditions Drifted and Consolidatable of a NodeClaim.
 
-Run by `lifecycle`, last, so that a claim that is initialized and consolidatable at once is written once. The rules are
-Karpenter's (NC-40 to NC-42): what no longer holds is removed, not set to False; what the cloud cannot say now, and a
-NodePool that cannot be read, change nothing.
+Runs last, so that a claim that is initialized and consolidatable at once is written once. The rules are Karpenter's (NC-40
+to NC-42): a condition that no longer holds is removed, not set to False; a cloud that does not answer and a NodePool that
+cannot be read change nothing.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
-from holdfast.controllers.nodeclaim.stage import Wait
 from holdfast.core.disruption import drift
 from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.model.offerings import InstanceType
 from holdfast.runtime.cache import Caches
+from holdfast.runtime.results import RequeueAfter
 from holdfast.state import nodepools, times
 from holdfast.state.live import Live
 
@@ -44,12 +44,12 @@ class Disruption:
         self._clock = doors.clock
         self._looked: dict[str, _Looked] = {}  # by uid
 
-    async def run(self, draft: Draft) -> Wait | None:
+    async def run(self, draft: Draft) -> RequeueAfter | None:
         pool = self._pools.get(("", draft.labels.get(names.NODEPOOL, "")))
         if pool is None:
             return None
         left_s = min(self._consolidatable(draft, pool), await self._drift(draft, pool))
-        return Wait(left_s, "whether it drifts, or is left in peace")
+        return RequeueAfter(left_s, "until drift and consolidation are checked again")
 
     # --- Drift ----------------------------------------------------------------------------------------
 

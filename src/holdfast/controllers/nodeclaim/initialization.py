@@ -1,8 +1,11 @@
-"""Initializes a registered node: it is ready for the pods that its NodeClaim was created for.
+"""Initializes a registered node, and checks that it has the capacity that its NodeClaim was launched for.
 
-Runs while the claim is Registered and not Initialized. The condition names what is missing, in the order in which it
-usually arrives (NC-16): with the registration, and after that only if it takes long, so that new nodes cost the API
-server few writes. Initialized is never set back (NC-17).
+Initialization runs while the claim is Registered and not Initialized. The condition names what is missing, in the order in
+which it usually arrives (NC-16): with the registration, and after that only if it takes long, so that new nodes cost the
+API server few writes. Initialized is never set back (NC-17).
+
+Consistency runs once the claim is Initialized. Of each resource that the claim requests, the node has to have nine tenths
+of what its instance type should have (NC-22). Less is reported, and nothing else is done.
 """
 
 from typing import Final
@@ -14,13 +17,15 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
-from holdfast.controllers.nodeclaim.stage import Wait
 from holdfast.model import resources, taints
 from holdfast.runtime.cache import Index
+from holdfast.runtime.results import RequeueAfter
 from holdfast.state import claims
 from holdfast.state import nodes as node_states
 
 _LONG_S: Final = 15.0
+FAILED: Final = "ConsistencyCheckFailed"
+_ENOUGH: Final = (9, 10)
 
 
 class Initialization:
@@ -29,7 +34,7 @@ class Initialization:
         self._kube = doors.kube
         self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
-    async def run(self, draft: Draft) -> Wait | None:
+    async def run(self, draft: Draft) -> RequeueAfter | None:
         if not draft.conditions.holds(claim_conditions.REGISTERED) or draft.conditions.holds(
             claim_conditions.INITIALIZED
         ):
@@ -40,7 +45,7 @@ class Initialization:
             left_s = _LONG_S - draft.age_s(claim_conditions.REGISTERED)
             was_registered = conditions.holds(draft.claim.status.conditions, claim_conditions.REGISTERED)
             if was_registered and left_s > 0:
-                return Wait(left_s, "what is missing is said again if it takes long")
+                return RequeueAfter(left_s, "what is missing is said again if it takes long")
             draft.conditions.put(claim_conditions.INITIALIZED, conditions.UNKNOWN, *missing)
             return None
         assert node is not None
@@ -67,4 +72,35 @@ def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
     for name, amount in claims.requests(draft.claim).amounts:
         if amount and not has[name]:
             return "ResourceNotRegistered", f'Resource "{name}" was requested but not registered'
+    return None
+
+
+class Consistency:
+    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+        self._nodes = nodes  # by provider id
+        self._recorder = doors.recorder
+
+    async def run(self, draft: Draft) -> None:
+        node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
+        if node is None or not draft.conditions.holds(claim_conditions.INITIALIZED):
+            return
+        short = too_little(node, draft)
+        if short is None:
+            draft.conditions.put(claim_conditions.CONSISTENT, conditions.TRUE)
+            return
+        self._recorder.event(draft.claim, "FailedConsistencyCheck", short, warning=True)
+        draft.conditions.put(claim_conditions.CONSISTENT, conditions.FALSE, FAILED, short)
+
+
+def too_little(node: Node, draft: Draft) -> str | None:
+    """What the node has much less of than its claim says."""
+    has = resources.parse_readable(node.status.capacity)
+    expected = resources.parse_readable(draft.status.capacity)
+    enough, of = _ENOUGH
+    for name, _ in claims.requests(draft.claim).amounts:
+        if has[name] * of < expected[name] * enough:
+            there, promised = resources.text(name, has[name]), resources.text(name, expected[name])
+            return (
+                f'expected "{promised}" of resource {name}, but found "{there}" on node/{node.metadata.name}'
+            )
     return None

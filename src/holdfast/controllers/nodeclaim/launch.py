@@ -1,10 +1,10 @@
-"""The launch stage: a claim gets its instance, or a reason why not.
+"""Launches the instance of a NodeClaim.
 
-Run by `lifecycle` while the claim is not Launched. The rules: a claim that holds a slot is launched into it; when that
-reservation turns out to be full, another one that the claim lists and the ledger calls free is taken at once, by
-moving the annotation first (decision 13); when there is none the claim ends, and its pods are planned again. A claim
-that waits for an instance to leave its slot is not launched before the count says that it has, and one whose slot
-somebody else was quicker to take goes on waiting: it is the hold (decision 22).
+Runs while the claim is not Launched. The rules: a claim that holds a slot is launched into it. When the cloud reports that
+reservation as full, the claim takes a free slot of another reservation that it lists, and its annotation is changed before
+the launch (decision 13); when there is none, the claim is deleted and its pods are planned again. A claim that waits for
+an instance to leave its slot is not launched before the count shows the slot as free, and it keeps waiting if another
+instance took the slot, since the claim is what holds it (decision 22).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
-from holdfast.controllers.nodeclaim.stage import End, Wait
+from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.core.disruption import holds
 from holdfast.model import prices, resources
 from holdfast.model.instances import Instance
@@ -30,6 +30,7 @@ from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.backoff import Backoff
+from holdfast.runtime.results import RequeueAfter
 from holdfast.state import claims, nodes, reservation_condition, times
 from holdfast.state.live import Live
 
@@ -67,24 +68,24 @@ class Launch:
         self._suitable = _Suitable(doors.cloud.labels)
         self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
-    async def run(self, draft: Draft) -> Wait | End | None:
+    async def run(self, draft: Draft) -> RequeueAfter | Delete | None:
         if draft.conditions.holds(claim_conditions.LAUNCHED):
             self._failures.pop(draft.claim.metadata.uid, None)
             return None
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
-            return Wait(left_s, "its launch failed a moment ago")
+            return RequeueAfter(left_s, "its launch failed a moment ago")
         if names.LAUNCH_TOKEN not in draft.annotations and self._live.nominations.is_void(draft.name):
-            return End("not_needed", "the pods that it was written for run on other nodes, or are deleted")
+            return Delete("not_needed", "the pods that it was written for run on other nodes, or are deleted")
         if _waits(draft) and not await self._is_its_turn(draft):
             return _waiting(draft, "its slot is not free yet")
         node_class = self._live.node_class(draft.claim.spec.node_class_ref)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
-            return End("nodeclass_not_ready", "its node class is not there, or is being deleted")
+            return Delete("nodeclass_not_ready", "its node class is not there, or is being deleted")
         try:
             known = await self._cloud.instance_types(node_class)
         except (errors.NotReady, errors.InvalidInput) as error:
-            return End("nodeclass_not_ready", str(error))
+            return Delete("nodeclass_not_ready", str(error))
         try:
             nodes.claim_taints(draft.claim)
             types = self._suitable.types(draft.claim, known)
@@ -96,7 +97,7 @@ class Launch:
 
     async def _launched(
         self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
-    ) -> Instance | _Failed | Wait | End:
+    ) -> Instance | _Failed | RequeueAfter | Delete:
         for _ in range(_MOVES_MAX):
             reservation_id = claims.held_reservation(draft.annotations)
             request = LaunchRequest(draft.claim, node_class, "", reservation_id, types)
@@ -114,7 +115,7 @@ class Launch:
                 case errors.ReservationExhausted():
                     return _full(draft, outcome)
                 case errors.InsufficientCapacity():
-                    return End("insufficient_capacity", str(outcome))
+                    return Delete("insufficient_capacity", str(outcome))
                 case errors.Unreachable() | errors.Conflict() | errors.NotReady():
                     return _Failed(outcome)  # nobody knows what happened before: the token stays
                 case errors.HoldfastError():
@@ -122,22 +123,25 @@ class Launch:
                     return _Failed(outcome)
                 case _:
                     raise outcome
-        return End("insufficient_capacity", "every slot it moved to was taken meanwhile")
+        return Delete("insufficient_capacity", "every slot it moved to was taken meanwhile")
 
     def _answered(
-        self, draft: Draft, types: tuple[InstanceType, ...], outcome: Instance | _Failed | Wait | End
-    ) -> Wait | End | None:
+        self,
+        draft: Draft,
+        types: tuple[InstanceType, ...],
+        outcome: Instance | _Failed | RequeueAfter | Delete,
+    ) -> RequeueAfter | Delete | None:
         match outcome:
             case Instance():
                 self._launched_with(draft, outcome, types)
                 return None
-            case Wait() | End():
+            case RequeueAfter() | Delete():
                 return outcome
             case _Failed(error):
                 draft.conditions.put(
                     claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error)
                 )
-                return Wait(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
+                return RequeueAfter(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
 
     def _launched_with(self, draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
         known = next((one for one in types if one.name == instance.instance_type), None)
@@ -216,9 +220,9 @@ def _waits(draft: Draft) -> bool:
     return names.WAITS_FOR_INSTANCE in draft.annotations and names.LAUNCH_TOKEN not in draft.annotations
 
 
-def _waiting(draft: Draft, why: str) -> Wait:
+def _waiting(draft: Draft, why: str) -> RequeueAfter:
     draft.conditions.put(claim_conditions.LAUNCHED, conditions.UNKNOWN, "WaitsForSlot", why)
-    return Wait(_SLOT_CHECK_S, why)
+    return RequeueAfter(_SLOT_CHECK_S, why)
 
 
 class _Suitable:
@@ -245,11 +249,11 @@ class _Suitable:
         return tuple(sorted(filter(wanted.suits_type, known), key=lambda one: one.name))
 
 
-def _full(draft: Draft, error: errors.ReservationExhausted) -> End:
+def _full(draft: Draft, error: errors.ReservationExhausted) -> Delete:
     draft.conditions.put(
         reservation_condition.TYPE, conditions.FALSE, reservation_condition.LIMIT_EXCEEDED, str(error)
     )
-    return End("insufficient_capacity", str(error))
+    return Delete("insufficient_capacity", str(error))
 
 
 def _fill(

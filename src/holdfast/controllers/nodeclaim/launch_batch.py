@@ -1,7 +1,6 @@
-"""Launches that are asked for at the same time, as one call of the Cloud door.
+"""Batches the launches of NodeClaims: claims that come within a moment share one call of the Cloud port.
 
-Called by the launch stage, one claim at a time; claims that come within a moment go together, so that a plan of a
-hundred nodes is a few calls. The rule (decision 24): before the call each claim of it carries the same token, and one
+A plan of a hundred nodes is a few calls. The rule (decision 24): before the call each claim of it carries the same token, and one
 that carries a token already keeps it, because what an earlier call launched is found by it.
 """
 

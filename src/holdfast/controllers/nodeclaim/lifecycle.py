@@ -1,8 +1,8 @@
-"""The life of a NodeClaim: stages run in order, one patch at the end.
+"""nodeclaim.lifecycle: runs the sub-reconcilers of a NodeClaim in order, and writes one patch at the end.
 
-Run by the engine, a key a claim, woken by the claim, its node, its pool and its class. The rules: a stage that fails
-keeps the others from nothing (NC-2); every move is in the table of `core.lifecycle`; a claim that ends because it could
-not be launched wakes provisioning at once, so its pods are planned again in the same second.
+One key for each claim; a change of the claim, its node, its pool or its class triggers it. The rules: a sub-reconciler
+that fails does not stop the others (NC-2); every transition is in the table of `core.lifecycle`; a claim that is deleted
+because it could not be launched triggers provisioning at once, so its pods are planned again in the same second.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from holdfast.api.pods import Pod
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.doors import Doors
-from holdfast.controllers.nodeclaim.stage import End, Stage, Wait
+from holdfast.controllers.nodeclaim.subreconciler import Delete, SubReconciler
 from holdfast.controllers.nodeclaim.termination import Termination
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
@@ -37,7 +37,7 @@ class Lifecycle:
         live: Live,
         caches: Caches,
         doors: Doors,
-        stages: Sequence[Stage],
+        sub_reconcilers: Sequence[SubReconciler],
         termination: Termination,
         hurry: Callable[[], None],
     ) -> None:
@@ -55,7 +55,7 @@ class Lifecycle:
         self._clock = doors.clock
         self._recorder = doors.recorder
         self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
-        self._stages = stages
+        self._sub_reconcilers = sub_reconcilers
         self._termination = termination
         self._hurry = hurry
 
@@ -108,20 +108,22 @@ class Lifecycle:
             return ""
         return "its Node cannot be read" if unreadable.may_be_node_of(self._nodes, provider_id) else ""
 
-    async def _run(self, draft: Draft) -> tuple[End | None, list[Wait], errors.HoldfastError | None]:
-        waits: list[Wait] = []
+    async def _run(
+        self, draft: Draft
+    ) -> tuple[Delete | None, list[RequeueAfter], errors.HoldfastError | None]:
+        waits: list[RequeueAfter] = []
         failed: errors.HoldfastError | None = None
-        for stage in self._stages:
+        for sub_reconciler in self._sub_reconcilers:
             try:
-                verdict = await stage.run(draft)
+                verdict = await sub_reconciler.run(draft)
             except errors.HoldfastError as error:
                 failed = failed or error
                 continue
             draft.moved()
             match verdict:
-                case End():
+                case Delete():
                     return verdict, waits, failed
-                case Wait():
+                case RequeueAfter():
                     waits.append(verdict)
         return None, waits, failed
 
@@ -133,7 +135,7 @@ class Lifecycle:
         change = {"metadata": {"finalizers": [*finalizers, names.TERMINATION_FINALIZER]}}
         return await self._kube.patch(claim, change, only_if_unchanged=True)
 
-    async def _end(self, draft: Draft, end: End) -> None:
+    async def _end(self, draft: Draft, end: Delete) -> None:
         claim = draft.claim
         if end.reason == "insufficient_capacity":
             message = f"NodeClaim {draft.name} event: {end.message}"

@@ -1,24 +1,36 @@
-"""The liveness and expiration stages: claims that never become nodes end, and so do nodes that are old enough.
+"""Deletes NodeClaims that do not become nodes in time, whose Node is gone, or that are older than `expireAfter`.
 
-Run by `lifecycle`. A claim that waits for its slot is not late (decision 22). There is no limit on how long a node
-that has registered may take to be ready (NC-18). The rule about clocks: a claim is late only when the program's time
-and this process's monotonic clock agree on it. The claim had some age when this process first read it; from then on it
-grows older by the monotonic clock. So no step of any clock makes claims late, and a restart does not begin the time
-limit anew (docs/adr/0036).
+Liveness: a claim that waits for its slot is not late (decision 22). There is no limit on how long a registered node may
+take to be ready (NC-18). A claim is late only when the program's time and the monotonic clock of this process agree on it.
+The claim had some age when this process first read it; from then on it ages by the monotonic clock. So no step of any
+clock makes claims late, and a restart does not begin the time limit anew (docs/adr/0036).
+
+MissingNode: a kubelet creates its Node only when it starts, so a Node that a user or a controller deletes by force stays
+gone, and one that a restarted kubelet creates keeps the taint that only registration removes. The cache only raises the
+question and a read from the API server answers it, so a stale cache deletes nothing. A read that fails changes nothing.
+The bound counts from the transition of the condition NodeNotFound, so a restart does not extend it. While the condition
+is True, no pod is planned on the claim (state/nodes.py).
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from holdfast import names
-from holdfast.api import claim_conditions
+from holdfast import errors, names
+from holdfast.api import claim_conditions, conditions
+from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.nodeclaim.stage import End, Wait
+from holdfast.controllers.doors import Doors
+from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.ports import Clock
+from holdfast.runtime.cache import Index
+from holdfast.runtime.results import RequeueAfter
+from holdfast.state import nodes as node_states
 from holdfast.state import registrations, times
 
 _FIRST_READS_MAX: Final = 10_000
+BOUND_S: Final = 300.0
+_CHECK_S: Final = 60.0  # between two reads while the cache lacks a Node that the API server has
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,7 @@ class Liveness:
         self._clock = clock
         self._first_reads: dict[tuple[str, str], _FirstRead] = {}  # by uid and condition
 
-    async def run(self, draft: Draft) -> Wait | End | None:
+    async def run(self, draft: Draft) -> RequeueAfter | Delete | None:
         if names.WAITS_FOR_INSTANCE in draft.annotations:
             return None
         if not draft.conditions.holds(claim_conditions.LAUNCHED):
@@ -53,18 +65,15 @@ class Liveness:
             self._first_reads.pop((draft.claim.metadata.uid, condition), None)
         return None
 
-    def _late(self, draft: Draft, condition: str, limit_s: int, reason: str) -> Wait | End:
+    def _late(self, draft: Draft, condition: str, limit_s: int, reason: str) -> RequeueAfter | Delete:
         left_s = limit_s - self._age_s(draft, condition)
         if left_s > 0:
-            return Wait(left_s, f"until {condition} is late")
-        return End(reason, f"{condition} was not True within {limit_s} s")
+            return RequeueAfter(left_s, f"until {condition} is late")
+        return Delete(reason, f"{condition} was not True within {limit_s} s")
 
     def _age_s(self, draft: Draft, condition: str) -> float:
-        found, age_s, now_s = (
-            draft.conditions.find(condition),
-            draft.age_s(condition),
-            self._clock.monotonic_s(),
-        )
+        found = draft.conditions.find(condition)
+        age_s, now_s = draft.age_s(condition), self._clock.monotonic_s()
         assert found is not None, "a draft has every condition that its claim must meet"
         key = (draft.claim.metadata.uid, condition)
         first = self._first_reads.get(key)
@@ -77,11 +86,52 @@ class Liveness:
 
 
 class Expiration:
-    async def run(self, draft: Draft) -> Wait | End | None:
+    async def run(self, draft: Draft) -> RequeueAfter | Delete | None:
         after = draft.claim.spec.expire_after
         created = draft.claim.metadata.creation_timestamp
         lasts_s = None if after == times.NEVER else times.duration_s(after)
         if lasts_s is None or created is None:
             return None
         left_s = times.epoch_s(created) + lasts_s - times.epoch_s(draft.now)
-        return Wait(left_s, "until it expires") if left_s > 0 else End("expired", f"it is older than {after}")
+        if left_s > 0:
+            return RequeueAfter(left_s, "until it expires")
+        return Delete("expired", f"it is older than {after}")
+
+
+class MissingNode:
+    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+        self._nodes = nodes  # by provider id
+        self._kube = doors.kube
+        self._recorder = doors.recorder
+
+    async def run(self, draft: Draft) -> RequeueAfter | Delete | None:
+        if not draft.conditions.holds(claim_conditions.REGISTERED) or not draft.status.node_name:
+            return None
+        if any(map(_is_registered, self._nodes.get(draft.status.provider_id or ""))):
+            draft.conditions.drop(claim_conditions.NODE_NOT_FOUND)
+            return None
+        if await self._exists(draft):
+            draft.conditions.drop(claim_conditions.NODE_NOT_FOUND)
+            return RequeueAfter(_CHECK_S, "the cache lacks its Node")
+        message = (
+            f"node {draft.status.node_name} does not exist; the NodeClaim is deleted after {BOUND_S:.0f} s"
+        )
+        if not draft.conditions.holds(claim_conditions.NODE_NOT_FOUND):
+            self._recorder.event(draft.claim, claim_conditions.NODE_NOT_FOUND, message, warning=True)
+        draft.conditions.put(claim_conditions.NODE_NOT_FOUND, conditions.TRUE, message=message)
+        left_s = BOUND_S - draft.age_s(claim_conditions.NODE_NOT_FOUND)
+        if left_s > 0:
+            return RequeueAfter(left_s, message)
+        return Delete("node_not_found", message)
+
+    async def _exists(self, draft: Draft) -> bool:
+        """Another instance may have the name by now: clouds reuse addresses, and names of nodes follow from them."""
+        try:
+            node = await self._kube.get(Node, draft.status.node_name or "")
+        except errors.NotFound:
+            return False
+        return node.spec.provider_id == draft.status.provider_id and _is_registered(node)
+
+
+def _is_registered(node: Node) -> bool:
+    return not node_states.waits_for_claim(node)

@@ -1,8 +1,13 @@
-"""Registers the Node of a launched NodeClaim: labels, annotations, taints, finalizer and owner.
+"""Registers the Node of a launched NodeClaim, and tags its instance with the names of both.
 
-Runs while the claim is Launched and not Registered, and only once, so taints that a user removes later stay removed
-(NC-13). The rule: the node gets everything in one write, under an optimistic lock, and the condition Registered is set
-after it. Several controllers write to a new node and the cache is behind them, so the node is read again just before.
+Registration runs while the claim is Launched and not Registered, and only once, so taints that a user removes later stay
+removed (NC-13). The rule: the node gets labels, annotations, taints, finalizer and owner in one write, under an optimistic
+lock, and the condition Registered is set after it. Several controllers write to a new node and the cache is behind them,
+so the node is read again just before.
+
+Tagging runs once the claim names its node and the node is initialized or late: calls that tag are rate limited, and a new
+node should not wait for them. Claims of one launch share a call, so an instance cannot have its claim's name from the
+start. The capacity that the node reports is passed to the cloud as well, which corrects later catalogs with it.
 """
 
 from typing import Any, Final
@@ -17,8 +22,11 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
+from holdfast.model import resources
 from holdfast.runtime.cache import Index
 from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import RequeueAfter
+from holdfast.state.live import Live
 
 CREATED: Final = "karpenter_nodes_created_total"
 METRICS: Final = (Metric(CREATED, "counter", "Nodes that joined.", ("nodepool", "zone")),)
@@ -111,3 +119,27 @@ def _taints(node: Node, claim: NodeClaim, labels: dict[str, str]) -> list[NodeTa
         for t in ours
         if (t.key, t.effect) not in there
     ]
+
+
+class Tagging:
+    def __init__(self, *, live: Live, nodes: Index[Node], doors: Doors) -> None:
+        self._live = live
+        self._nodes = nodes  # by provider id
+        self._cloud = doors.cloud
+
+    async def run(self, draft: Draft) -> RequeueAfter | None:
+        claim = draft.claim
+        if not claim.status.node_name:
+            return None
+        if draft.hurries_s:
+            return RequeueAfter(draft.hurries_s, "its instance is tagged once its node is up, or late")
+        draft.annotations |= await self._cloud.tag(claim)
+        node_class = self._live.node_class(claim.spec.node_class_ref)
+        node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
+        if (
+            node is not None
+            and node_class is not None
+            and draft.conditions.holds(claim_conditions.INITIALIZED)
+        ):
+            await self._cloud.learn(claim, node_class, resources.parse_readable(node.status.capacity))
+        return None
