@@ -23,7 +23,7 @@ from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.identity import Given, Identity
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
 from holdfast.cloud.aws.queue import Queue
-from holdfast.cloud.aws.templates import Surroundings
+from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import telling as disruption_telling
@@ -279,7 +279,7 @@ class App:
             identity=identity,
         )
         discovery = Discovery(calls, setup, caches=self.caches, clock=clock, recorder=recorder)
-        around = Surroundings(
+        context = LaunchContext(
             cluster=cluster,
             identity=identity,
             region=world.aws.region,
@@ -289,7 +289,7 @@ class App:
         )
         name = settings.interruption_queue
         queue = Queue(calls, name, recorder=recorder) if name else None
-        aws = Aws(calls, discovery, around, clock=clock, ids=ids, recorder=recorder, queue=queue)
+        aws = Aws(calls, discovery, context, clock=clock, ids=ids, recorder=recorder, queue=queue)
         return discovery, aws
 
     def refresh_gauges(self) -> None:

@@ -206,10 +206,6 @@ class Cloud(Protocol):
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the instance of a claim is no longer what its class would launch; None: it still is."""
 
-    async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
-        """Annotations that the claim lacks for its drift to be judged: it was launched by another version, or
-        by another program."""
-
     async def tag(self, claim: Object) -> Mapping[str, str]:
         """Writes on the instance which claim and node it is; what it says already stays. The annotations that
         say so, for the claim: one that has them costs nothing. Twice is once."""

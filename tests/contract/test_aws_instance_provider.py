@@ -285,26 +285,21 @@ def test_many_instances_that_have_not_drifted_cost_no_call_and_one_that_has_is_l
     assert world.asked("DescribeInstances") == asked + 2
 
 
-@pytest.mark.fact("aws-1.6.2", "aws-1.6.3a", "X-1")
-def test_a_claim_that_karpenter_stamped_is_stamped_anew_and_not_replaced(world: LaunchWorld) -> None:
+@pytest.mark.fact("aws-6.3.5")
+def test_hash_of_another_version_causes_no_drift(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
-    instance = world.one(node_class, ON_DEMAND)
-    ours = claim_of(instance)
-    version = "karpenter.k8s.aws/ec2nodeclass-hash-version"
-    stamped = ours.metadata.annotations | {"karpenter.k8s.aws/ec2nodeclass-hash": "123", version: "v6"}
-    theirs = msgspec.structs.replace(
-        ours, metadata=msgspec.structs.replace(ours.metadata, annotations=stamped)
-    )
-    assert run(world.cloud.stamps(ours, node_class)) == {}
-    assert run(world.cloud.drift(theirs, node_class)) is None
-    fresh = run(world.cloud.stamps(theirs, node_class))
-    assert {**stamped, **fresh} == ours.metadata.annotations
-    drifted = nodeclaim(
-        theirs.metadata.name,
-        {"annotations": stamped},
-        {"conditions": [{"type": "Drifted", "status": "True", "lastTransitionTime": "2026-11-15T10:00:00Z"}]},
-    )
-    assert set(run(world.cloud.stamps(drifted, node_class))) == {version}
+    ours = claim_of(world.one(node_class, ON_DEMAND))
+    hashes = {"karpenter.k8s.aws/ec2nodeclass-hash": "123"}
+    version = {"karpenter.k8s.aws/ec2nodeclass-hash-version": "v6"}
+
+    def with_annotations(more: dict[str, str]) -> NodeClaim:
+        annotations = ours.metadata.annotations | more
+        return msgspec.structs.replace(
+            ours, metadata=msgspec.structs.replace(ours.metadata, annotations=annotations)
+        )
+
+    assert run(world.cloud.drift(with_annotations(hashes | version), node_class)) is None
+    assert run(world.cloud.drift(with_annotations(hashes), node_class)) == "NodeClassDrift"
 
 
 @pytest.mark.fact("Q-30", "aws-6.3.2")

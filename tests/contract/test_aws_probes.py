@@ -8,7 +8,7 @@ from aws_launch_world import JOINED, LaunchWorld, resolve
 from aws_world import REGION, condition, run
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws.resolve import VALIDATION
-from holdfast.cloud.aws.templates import Surroundings
+from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import faults
 
@@ -101,7 +101,7 @@ def test_a_class_that_was_changed_is_tried_out_again(world: LaunchWorld) -> None
 
 @pytest.mark.fact("aws-1.5.8")
 def test_dry_runs_can_be_switched_off(world: LaunchWorld) -> None:
-    world.new_process(around=Surroundings(cluster=JOINED, region=REGION, dry_runs=False))
+    world.new_process(around=LaunchContext(cluster=JOINED, region=REGION, dry_runs=False))
     deny(world, "RunInstances")
     assert verdict(resolve(world, world.node_class()))[0] == "True"
     assert world.asked("CreateFleet") == world.asked("CreateLaunchTemplate") == 0

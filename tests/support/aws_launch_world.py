@@ -14,7 +14,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import type_listing
 from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.provider import Aws
-from holdfast.cloud.aws.templates import Surroundings
+from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
@@ -53,14 +53,14 @@ class LaunchWorld(World):
         self._numbers = itertools.count(1)
         self.cloud: ports.Cloud = self.new_process()
 
-    def new_process(self, around: Surroundings | None = None, **more: Any) -> Aws:
+    def new_process(self, around: LaunchContext | None = None, **more: Any) -> Aws:
         """The product with an empty memory, after a crash."""
         self.discovery = self.restarted()
         self.discovery._types._read = self._listing
         self.cloud = Aws(
             self.calls,
             self.discovery,
-            around or Surroundings(cluster=JOINED, region=REGION),
+            around or LaunchContext(cluster=JOINED, region=REGION),
             clock=self.clock,
             ids=self.ids,
             recorder=self.recorder,

@@ -19,7 +19,7 @@ from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.fleets import Order
 from holdfast.cloud.aws.labels import CLOUD_LABELS
 from holdfast.cloud.aws.reservations import CapacityReservation
-from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.cloud.aws.templates import LaunchContext, Template
 from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import NOTHING
 from holdfast.state import claims
@@ -34,7 +34,7 @@ CLUSTER = Cluster(
     service_cidr="10.96.0.0/16",
     dns_ip="10.96.0.10",
 )
-AROUND = Surroundings(cluster=CLUSTER, region="us-west-2")
+AROUND = LaunchContext(cluster=CLUSTER, region="us-west-2")
 SELECTS_ALL = [{"ownerID": "111122223333"}]
 STATUS: dict[str, Any] = {
     "subnets": [
@@ -93,7 +93,7 @@ def made(
     wants: NodeClaim,
     node_class: EC2NodeClass,
     *seen: CapacityReservation,
-    around: Surroundings = AROUND,
+    around: LaunchContext = AROUND,
     slot: str | None = None,
 ) -> tuple[Template, ...]:
     """The templates of a launch; each is a request that EC2's own model accepts."""

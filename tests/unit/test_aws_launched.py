@@ -23,7 +23,6 @@ def test_an_instance_has_the_image_of_the_template_that_names_its_type(name: str
         member,
         picked,
         made,
-        stamps={},
         now_s=1000,
     )
     assert (found.instance_type, found.image_id) == (name, image)

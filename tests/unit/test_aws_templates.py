@@ -20,7 +20,7 @@ from aws_launches import (
 from builders import requirement
 from holdfast import errors
 from holdfast.cloud.aws import template_data
-from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.cloud.aws.templates import LaunchContext, Template
 
 ON_DEMAND = capacity_type("on-demand")
 RESERVED = capacity_type("reserved")
@@ -126,7 +126,7 @@ def test_a_class_without_selector_terms_says_nothing_about_reservations() -> Non
 
 @pytest.mark.fact("Q-33")
 def test_with_the_gate_off_templates_say_nothing_about_reservations() -> None:
-    off = Surroundings(cluster=CLUSTER, region="us-west-2", reserved_capacity=False)
+    off = LaunchContext(cluster=CLUSTER, region="us-west-2", reserved_capacity=False)
     assert spec_of(one(claim(ON_DEMAND), selecting(), around=off)) is None
 
 
@@ -253,14 +253,14 @@ def test_each_efa_that_is_wanted_is_an_interface() -> None:
 @pytest.mark.fact("aws-8.2.4")
 def test_an_ipv6_cluster_gives_nodes_an_ipv6_address() -> None:
     cluster = dataclasses.replace(CLUSTER, service_cidr="fd00::/108", ipv6=True)
-    template = one(claim(ON_DEMAND), resolved(), around=Surroundings(cluster=cluster, region="us-west-2"))
+    template = one(claim(ON_DEMAND), resolved(), around=LaunchContext(cluster=cluster, region="us-west-2"))
     (interface,) = template.data["NetworkInterfaces"]
     assert (interface["PrimaryIpv6"], interface["Ipv6AddressCount"]) == (True, 1)
 
 
 @pytest.mark.fact("aws-5.6.4")
 def test_isolated_regions_have_no_ipv6_metadata_to_switch() -> None:
-    around = Surroundings(cluster=CLUSTER, region="us-iso-east-1")
+    around = LaunchContext(cluster=CLUSTER, region="us-iso-east-1")
     options = one(claim(ON_DEMAND), resolved(), around=around).data["MetadataOptions"]
     assert "HttpProtocolIpv6" not in options
     assert "HttpProtocolIpv6" in one(claim(ON_DEMAND), resolved(), around=AROUND).data["MetadataOptions"]

@@ -10,15 +10,13 @@ from typing import Final
 
 import msgspec
 
-from holdfast.api import aws, conditions
-from holdfast.api.claim_conditions import DRIFTED
+from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws import families
 from holdfast.state import fingerprint
 
 VERSION: Final = "holdfast-v2"  # v1 had the CA bundle in it
-# What these select is compared with each machine, one by one; prefixes do not need a new node (aws-1.1).
+# What these select is compared with each instance, one by one; prefixes do not need a new node (aws-1.1).
 _NOT_HASHED: Final = frozenset(
     {
         "subnetSelectorTerms",
@@ -38,20 +36,10 @@ def of(node_class: EC2NodeClass) -> str:
 
 
 def annotations(node_class: EC2NodeClass) -> dict[str, str]:
-    """What a claim is stamped with when it is launched."""
+    """The annotations that a claim gets when it is launched."""
     profile = node_class.status.instance_profile
     return {
         aws.EC2NODECLASS_HASH: of(node_class),
         aws.EC2NODECLASS_HASH_VERSION: VERSION,
         **({aws.INSTANCE_PROFILE_NAME: profile} if profile else {}),
     }
-
-
-def restamped(claim: NodeClaim, node_class: EC2NodeClass) -> dict[str, str]:
-    """What a claim has to be stamped with anew, so that its class can be compared: one that another version
-    stamped, Karpenter's for one, takes the class as it is now, unless it has drifted already (aws-1.6.2)."""
-    if claim.metadata.annotations.get(aws.EC2NODECLASS_HASH_VERSION) == VERSION:
-        return {}
-    if conditions.holds(claim.status.conditions, DRIFTED):
-        return {aws.EC2NODECLASS_HASH_VERSION: VERSION}
-    return {aws.EC2NODECLASS_HASH: of(node_class), aws.EC2NODECLASS_HASH_VERSION: VERSION}

@@ -1,15 +1,14 @@
-"""An instance that was just launched, as the Cloud door answers it; pure.
+"""Builds an Instance right after its launch. Pure.
 
-Called by `launching`. Right after a launch DescribeInstances may not know the instance yet, so what it is
-follows from what was asked for and what the fleet answered; later readings follow EC2 (`instances`).
+DescribeInstances may not list the instance yet, so it is built from the request and the fleet's answer. Later readings are
+EC2's (`instances`).
 """
 
 import dataclasses
-from collections.abc import Mapping
 
 from holdfast import names
 from holdfast.api import aws
-from holdfast.cloud.aws import choice, instances, reservations, templates
+from holdfast.cloud.aws import choice, class_hash, instances, reservations, templates
 from holdfast.cloud.aws.choice import Choice, Market, Pick
 from holdfast.cloud.aws.fleets import Launched
 from holdfast.cloud.aws.launch_groups import Member, type_of
@@ -17,11 +16,9 @@ from holdfast.cloud.aws.templates import Template
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 
-Stamps = Mapping[str, str]
-
 
 def instance(
-    found: Launched, member: Member, picked: Choice, made: tuple[Template, ...], *, stamps: Stamps, now_s: int
+    found: Launched, member: Member, picked: Choice, made: tuple[Template, ...], *, now_s: int
 ) -> Instance:
     pick = picked.pick(found.instance_type, found.zone)
     template = next((t for t in made if pick is not None and pick in t.picks), None)
@@ -49,11 +46,11 @@ def instance(
         lacks=instances.lacks(template.data["NetworkInterfaces"]) if template else (),
         labels=tuple(labels.items()),
     )
-    return completed(bare, member, stamps)
+    return completed(bare, member)
 
 
-def completed(found: Instance, member: Member, stamps: Stamps) -> Instance:
-    """With what its type says of its node, and what its claim is stamped with."""
+def completed(found: Instance, member: Member) -> Instance:
+    """With the labels of its instance type, and the annotations that its claim gets."""
     known = type_of(member.request, found.instance_type)
     pool = member.claim.metadata.labels.get(names.NODEPOOL)
     labels = {
@@ -65,7 +62,7 @@ def completed(found: Instance, member: Member, stamps: Stamps) -> Instance:
         found,
         claim=member.claim.metadata.name,
         labels=tuple(sorted(labels.items())),
-        annotations=tuple(sorted(stamps.items())),
+        annotations=tuple(sorted(class_hash.annotations(member.node_class).items())),
     )
 
 

@@ -25,7 +25,6 @@ from holdfast.cloud.aws import (
     addresses,
     calls,
     choice,
-    class_hash,
     error_codes,
     fleets,
     instances,
@@ -42,7 +41,7 @@ from holdfast.cloud.aws.instance_provider import InstanceProvider
 from holdfast.cloud.aws.labels import one_of
 from holdfast.cloud.aws.launch_groups import Group, Member
 from holdfast.cloud.aws.template_store import TemplateStore
-from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.cloud.aws.templates import LaunchContext, Template
 from holdfast.model.instances import Instance
 from holdfast.model.reservations import launches_into
 from holdfast.model.snapshot import ClaimView
@@ -72,7 +71,7 @@ class _Launch:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()  # what the last answer called full
-    around: Surroundings
+    context: LaunchContext
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
         self.outcomes |= outcomes
@@ -87,7 +86,7 @@ class Launcher:
         self,
         aws: Calls,
         *,
-        around: Surroundings,
+        context: LaunchContext,
         clock: ports.Clock,
         ids: ports.Ids,
         provider: InstanceProvider,
@@ -95,12 +94,12 @@ class Launcher:
         counts: Counts,
     ) -> None:
         self._aws = aws
-        self._around = around
+        self._context = context
         self._clock = clock
         self._provider = provider
         self._books = books
         self._counts = counts
-        self.templates = TemplateStore(aws, around.cluster, ids)
+        self.templates = TemplateStore(aws, context.cluster, ids)
         self._dealt: dict[str, Instance] = {}  # by id, what claims were told
 
     async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
@@ -135,8 +134,7 @@ class Launcher:
             if ec2_instance.instance.provider_id not in owned and ec2_instance.id not in self._dealt
         )
         for index, ec2_instance in launch_groups.adopted(tuple(left.values()), found).items():
-            stamps = class_hash.annotations(left[index].node_class)
-            adopted = launched.completed(ec2_instance.instance, left[index], stamps)
+            adopted = launched.completed(ec2_instance.instance, left[index])
             outcomes[index] = self._deal(ec2_instance.id, adopted)
         return outcomes
 
@@ -154,7 +152,7 @@ class Launcher:
             owned=owned,
             left=list(group.members),
             wanted=group.first.wanted,
-            around=await self._around.now(),
+            context=await self._context.now(),
         )
         for attempt in range(ATTEMPTS):
             try:
@@ -185,7 +183,7 @@ class Launcher:
             count=len(launch.left),
             client_token=launch_groups.client_token(launch.group, attempt),
             tags={
-                **templates.object_tags(first.claim, first.node_class, self._around.cluster),
+                **templates.object_tags(first.claim, first.node_class, self._context.cluster),
                 names.LAUNCH_TOKEN: first.request.token,
             },
             context=fleets.context(first.claim, first.node_class),
@@ -205,9 +203,9 @@ class Launcher:
             launch.wanted,
             free=launch.free,
             spot=not _targets(first),
-            best_effort=self._around.min_values_best_effort,
+            best_effort=self._context.min_values_best_effort,
         )
-        return picked, templates.templates(picked, first.claim, first.node_class, launch.around)
+        return picked, templates.templates(picked, first.claim, first.node_class, launch.context)
 
     async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
         room = self._books.room
@@ -245,8 +243,7 @@ class Launcher:
         new = [found for found in answer.launched if not self._is_taken(found, launch)]
         for found, member in zip(new, launch.left, strict=False):
             self._provider.launched(found.instance_id)
-            stamps = class_hash.annotations(member.node_class)
-            new_one = launched.instance(found, member, picked, made, stamps=stamps, now_s=now_s)
+            new_one = launched.instance(found, member, picked, made, now_s=now_s)
             outcomes[member.index] = self._deal(found.instance_id, new_one)
         launch.settle(outcomes)
         return len(new) < len(answer.launched)

@@ -24,7 +24,7 @@ from holdfast.cloud.aws.class_checks import Problem
 from holdfast.cloud.aws.fleets import Order
 from holdfast.cloud.aws.sources import Answers
 from holdfast.cloud.aws.template_store import TemplateStore
-from holdfast.cloud.aws.templates import Surroundings, Template
+from holdfast.cloud.aws.templates import LaunchContext, Template
 from holdfast.model import requirements
 from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import ClaimView
@@ -39,16 +39,16 @@ Types = Callable[[EC2NodeClass], Awaitable[tuple[InstanceType, ...]]]
 
 
 class Probes:
-    def __init__(self, aws: Calls, *, around: Surroundings, store: TemplateStore, types: Types) -> None:
+    def __init__(self, aws: Calls, *, context: LaunchContext, store: TemplateStore, types: Types) -> None:
         self._aws = aws
-        self._around = around
+        self._context = context
         self._store = store
         self._types = types
         self._verdicts = Answers[str, Problem | None](aws.clock)
 
     async def problem(self, node_class: EC2NodeClass) -> Problem | None:
         """None: all is allowed, or may not be tried out. An error of ours: there is no verdict yet."""
-        if not self._around.dry_runs:
+        if not self._context.dry_runs:
             return None
         return await self._verdicts.get(
             _identity(node_class),
@@ -57,14 +57,14 @@ class Probes:
         )
 
     async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
-        types, around = await self._types(node_class), await self._around.now()
+        types, context = await self._types(node_class), await self._context.now()
         for capacity_type in (names.ON_DEMAND, names.RESERVED):
             one_type = requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
             wanted = ClaimView("probe", None, one_type)
             choose = functools.partial(choice.choose, types, wanted)
             try:
                 picked = await self._aws.executor.run(choose)
-                template = templates.templates(picked, _claim(node_class), node_class, around)[0]
+                template = templates.templates(picked, _claim(node_class), node_class, context)[0]
             except errors.InsufficientCapacity:
                 continue  # there is nothing to try it out with
             except errors.InvalidInput as error:

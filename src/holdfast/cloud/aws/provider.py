@@ -22,7 +22,7 @@ from holdfast.cloud.aws.launching import Launcher
 from holdfast.cloud.aws.notices import Notices
 from holdfast.cloud.aws.probes import Probes
 from holdfast.cloud.aws.queue import Queue
-from holdfast.cloud.aws.templates import Surroundings
+from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.core.disruption.repair import Treatment
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
@@ -51,7 +51,7 @@ class Aws:
         self,
         aws: Calls,
         discovery: Discovery,
-        around: Surroundings,
+        context: LaunchContext,
         *,
         clock: ports.Clock,
         ids: ports.Ids,
@@ -61,14 +61,14 @@ class Aws:
         self.discovery = discovery
         self._instances = InstanceProvider(
             aws,
-            cluster=around.cluster,
+            cluster=context.cluster,
             clock=clock,
             recorder=recorder,
             selected=discovery.demand.selected_by,
         )
         self._launcher = Launcher(
             aws,
-            around=around,
+            context=context,
             clock=clock,
             ids=ids,
             provider=self._instances,
@@ -83,7 +83,7 @@ class Aws:
         )
 
         self._probes = Probes(
-            aws, around=around, store=self._launcher.templates, types=discovery.instance_types
+            aws, context=context, store=self._launcher.templates, types=discovery.instance_types
         )
         self._statuses = Statuses(aws)
         self._notices = Notices(
@@ -136,11 +136,6 @@ class Aws:
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
         return tuple(one.instance for one in await self._instances.all(max_age_s))
-
-    async def stamps(self, claim: Object, node_class: Object) -> Mapping[str, str]:
-        assert isinstance(claim, NodeClaim)
-        assert isinstance(node_class, EC2NodeClass)
-        return class_hash.restamped(claim, node_class)
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)

@@ -42,8 +42,8 @@ _TEMPLATES_MAX: Final = 50  # as many as one fleet takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What every launch of this program has in common."""
+class LaunchContext:
+    """The cluster, the region and the settings that every launch uses."""
 
     cluster: Cluster
     identity: Identity | None = None  # what `cluster` is read from; None: it does not change
@@ -52,7 +52,7 @@ class Surroundings:
     min_values_best_effort: bool = False  # whether a launch may offer fewer values than minValues asks for
     dry_runs: bool = True  # whether a class is tried out before it is Ready; DISABLE_DRY_RUN says no
 
-    async def now(self) -> "Surroundings":
+    async def now(self) -> "LaunchContext":
         """With the cluster as it is known now."""
         return replace(self, cluster=await self.identity.read()) if self.identity else self
 
@@ -90,13 +90,13 @@ class _Group:
 
 
 def templates(
-    choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, around: Surroundings
+    choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, context: LaunchContext
 ) -> tuple[Template, ...]:
     """The templates of a launch, the one with the cheapest offering first. NotReady while the class lacks
     what they need, or while no instance could join the cluster; InsufficientCapacity when no image starts any
     of the types."""
     _ready(node_class)
-    problem = around.cluster.problem(families.of(node_class).name)
+    problem = context.cluster.problem(families.of(node_class).name)
     if problem:
         raise errors.NotReady(problem.message)
     wanted = claims.view(claim, CLOUD_LABELS)
@@ -119,7 +119,7 @@ def templates(
             f"EC2NodeClass/{node_class.metadata.name} has no image for any of the instance types that will do"
         )
     return tuple(
-        _template(group, tuple(picks), choice, claim, node_class, around)
+        _template(group, tuple(picks), choice, claim, node_class, context)
         for group, picks in list(groups.items())[:_TEMPLATES_MAX]
     )
 
@@ -172,10 +172,10 @@ def _template(
     choice: Choice,
     claim: NodeClaim,
     node_class: EC2NodeClass,
-    around: Surroundings,
+    context: LaunchContext,
 ) -> Template:
-    tags = object_tags(claim, node_class, around.cluster)
-    data = _data(group, choice, claim, node_class, around) | {
+    tags = object_tags(claim, node_class, context.cluster)
+    data = _data(group, choice, claim, node_class, context) | {
         "TagSpecifications": template_data.tag_specifications(
             ["network-interface", *(["spot-instances-request"] if choice.market is Market.SPOT else [])], tags
         )
@@ -186,7 +186,7 @@ def _template(
 
 
 def _data(
-    group: _Group, choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, around: Surroundings
+    group: _Group, choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, context: LaunchContext
 ) -> dict[str, Any]:
     spec, family = node_class.spec, families.of(node_class)
     groups = sorted(group.id for group in node_class.status.security_groups)
@@ -194,27 +194,27 @@ def _data(
         "ImageId": group.image_id,
         "IamInstanceProfile": {"Name": node_class.status.instance_profile},
         "BlockDeviceMappings": template_data.block_devices(spec, family),
-        "MetadataOptions": template_data.metadata_options(spec, around.region),
+        "MetadataOptions": template_data.metadata_options(spec, context.region),
         "Monitoring": {"Enabled": bool(spec.detailed_monitoring)},
         "EnclaveOptions": {"Enabled": group.enclave},
         "NetworkInterfaces": template_data.network_interfaces(
-            spec, groups, group.efas, ipv6=around.cluster.ipv6
+            spec, groups, group.efas, ipv6=context.cluster.ipv6
         ),
         "Placement": _placement(group.tenancy, node_class),
-        "UserData": _user_data(group, choice, claim, node_class, around.cluster),
+        "UserData": _user_data(group, choice, claim, node_class, context.cluster),
     }
     if spec.cpu_options and spec.cpu_options.nested_virtualization:
         data["CpuOptions"] = {"NestedVirtualization": spec.cpu_options.nested_virtualization}
     if choice.market in _MARKET_TYPES:
         data["InstanceMarketOptions"] = {"MarketType": choice.market.value}
-    reservation = _reservation(group.reservation_id, node_class, around)
+    reservation = _reservation(group.reservation_id, node_class, context)
     if reservation:
         data["CapacityReservationSpecification"] = reservation
     return {key: value for key, value in data.items() if value not in ("", [])}
 
 
 def _reservation(
-    reservation_id: str | None, node_class: EC2NodeClass, around: Surroundings
+    reservation_id: str | None, node_class: EC2NodeClass, context: LaunchContext
 ) -> dict[str, Any] | None:
     """A reserved launch goes into its reservation or fails. Any other launch of a class with selector terms
     stays out of every reservation; of a class without, EC2 decides as it always did."""
@@ -226,7 +226,7 @@ def _reservation(
     direct = node_class.spec.capacity_reservation_spec
     if direct:
         return _direct(direct)
-    if around.reserved_capacity and node_class.spec.capacity_reservation_selector_terms:
+    if context.reserved_capacity and node_class.spec.capacity_reservation_selector_terms:
         return {"CapacityReservationPreference": NONE}
     return None
 

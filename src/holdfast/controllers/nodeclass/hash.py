@@ -1,14 +1,13 @@
-"""nodeclass.hash: the fingerprint of a class, on the class, and its version on the NodeClaims of the class.
+"""nodeclass.hash: writes the hash of a node class on the class, and its version on the NodeClaims of the class.
 
-Run by the engine, a key a class. A fleet that another autoscaler stamped is stamped anew when we take it over, instead
-of being replaced.
+NodeClaims that another autoscaler launched get our hash when Holdfast takes over, so they are not replaced.
 """
 
 from typing import Final
 
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.controllers import stamps
-from holdfast.controllers.stamps import Stamp
+from holdfast.controllers import hash_annotations
+from holdfast.controllers.hash_annotations import HashAnnotations
 from holdfast.ports import Cloud, Kube
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -32,11 +31,11 @@ class Hash:
         node_class = self._classes.get(key)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return Done()
-        stamp = Stamp(
+        hashes = HashAnnotations(
             hash_key=self._terms.hash_key,
             version_key=self._terms.hash_version_key,
             hash=self._cloud.fingerprint(node_class),
             version=self._terms.hash_version,
         )
         claims = tuple(self._of_class.get(node_class.metadata.name))
-        return Done(await stamps.put(self._kube, node_class, claims, stamp))
+        return Done(await hash_annotations.write(self._kube, node_class, claims, hashes))

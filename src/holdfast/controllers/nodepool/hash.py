@@ -1,7 +1,7 @@
-"""nodepool.hash: the fingerprint of a NodePool's template, on the pool, and its version on the NodeClaims of the pool.
+"""nodepool.hash: writes the hash of a NodePool's template on the pool, and its version on the NodeClaims of the pool.
 
-Run by the engine, a key a pool. Claims are stamped when they are written; those of another version are moved to ours
-before the pool is, so that taking over from Karpenter drifts nobody (P-14, P-15).
+A claim has its hash from the start. Claims with another hash version get ours before the pool does, so taking over from
+Karpenter drifts no node (P-14, P-15).
 """
 
 from typing import Final
@@ -9,8 +9,8 @@ from typing import Final
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.controllers import stamps
-from holdfast.controllers.stamps import Stamp
+from holdfast.controllers import hash_annotations
+from holdfast.controllers.hash_annotations import HashAnnotations
 from holdfast.ports import Cloud, Kube
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
@@ -35,11 +35,11 @@ class Hash:
         pool = self._pools.get(key)
         if pool is None or not self._terms.names(pool.spec.template.spec.node_class_ref):
             return Done()
-        stamp = Stamp(
+        hashes = HashAnnotations(
             hash_key=names.NODEPOOL_HASH,
             version_key=names.NODEPOOL_HASH_VERSION,
             hash=nodepools.template_hash(pool),
             version=nodepools.HASH_VERSION,
         )
         claims = tuple(self._of_pool.get(pool.metadata.name))
-        return Done(await stamps.put(self._kube, pool, claims, stamp))
+        return Done(await hash_annotations.write(self._kube, pool, claims, hashes))
