@@ -1,6 +1,6 @@
 """How we end a NodeClaim: when its drain has to be over is written first, then it is deleted, then it is counted.
 
-Called by every controller that ends claims before their time. The rules: a deadline is on the claim before the claim
+The rules: a deadline is on the claim before the claim
 is on its way out, so a crash between the two leaves a claim that the next look ends; a deadline only ever moves
 nearer; and a claim that is on its way already is counted by whoever sent it.
 """

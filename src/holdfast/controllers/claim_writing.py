@@ -1,6 +1,6 @@
 """A planned claim as the NodeClaim that is written.
 
-Called by provisioning and by disruption. The rule: the claim says exactly what the plan decided. With a slot it asks for `reserved` and
+The rule: the claim says exactly what the plan decided. With a slot it asks for `reserved` and
 the reservations that would do, and names the slot it holds; without one it does not list `reserved`.
 """
 

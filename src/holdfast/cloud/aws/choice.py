@@ -1,6 +1,6 @@
 """Which offerings one launch goes for: pure, from what a claim asks for and what can be had.
 
-Called by `launching`. The rules: a claim that allows `reserved` goes into reservations before anything else,
+The rules: a claim that allows `reserved` goes into reservations before anything else,
 and then into nothing but reservations (Q-20, Q-21); ordinary reservations, capacity blocks and interruptible
 reservations never share a request, the set with the cheapest offering is taken and on a tie the capacity
 block (Q-36); a request has each pair of type and zone once, with the reservation that has most room (Q-22).

@@ -1,6 +1,6 @@
 """CreateFleet: its request from a choice and its templates, and what its answer means. Pure.
 
-Called by `launching`. The rules: an `instant` fleet and never a usage strategy, so that EC2 never falls back behind our
+The rules: an `instant` fleet and never a usage strategy, so that EC2 never falls back behind our
 back (Q-23); reservations by `lowest-price`, on demand in the order of the choice, since EC2 knows list prices only; only
 templates of one market (Q-36); an answer with fewer instances than asked for and no error is survived, and tried again.
 """

@@ -1,6 +1,6 @@
 """Which launches can be one fleet, what names its call, and which instance of an earlier call is whose. Pure.
 
-Called by `launching`. The rules (decision 24): claims that ask for the same share a call; its client token
+The rules (decision 24): claims that ask for the same share a call; its client token
 follows from the token on the claims and from what they ask for, so a call that is made again after a crash
 is the same call; an instance that an earlier call launched is taken by a claim it suits, before anything is
 launched.

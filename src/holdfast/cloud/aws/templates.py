@@ -1,6 +1,6 @@
 """Launch templates: one for each image, size of node and reservation that a launch may end in. Pure.
 
-Called by `launching`. The rules: a template's name is derived from all it says, so equal launches share it
+The rules: a template's name is derived from all it says, so equal launches share it
 and a changed class makes a new one; each reservation has a template of its own (Q-21); what a template says
 about reservations follows decisions 7, 10 and 26, in `_reservation`.
 """
