@@ -8,7 +8,7 @@ import pytest
 from disruption_builders import at_most, machine, world
 from holdfast import errors
 from holdfast.core.disruption import budgets, cron
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.inputs import Budget, NodeFacts, PoolRules, Reason
 
 NINE = int(dt.datetime(2026, 11, 16, 9, tzinfo=dt.UTC).timestamp())  # a Monday
@@ -106,12 +106,12 @@ def test_a_budget_that_cannot_be_read_allows_nothing(schedule: str) -> None:
     assert budgets.limit((Budget("9" * 5000 + "%"),), Reason.EMPTY, 10, NINE) == 0
 
 
-def test_a_purse_is_spent_once_a_node_and_a_pool_that_is_not_there_has_none() -> None:
+def test_each_node_uses_one_disruption_and_an_unknown_pool_has_none() -> None:
     found = budgets.allowances(world(machine("n0"), rules=at_most("2")), Reason.EMPTY)
-    purse = Purse(found)
-    assert [purse.spend("default") for _ in range(3)] == [True, True, False]
-    assert not purse.spend("gone")
-    endless = Purse({"default": replace(found["default"], limit=None)})
+    remaining = RemainingBudget(found)
+    assert [remaining.spend("default") for _ in range(3)] == [True, True, False]
+    assert not remaining.spend("gone")
+    endless = RemainingBudget({"default": replace(found["default"], limit=None)})
     assert all(endless.spend("default") for _ in range(100))
 
 

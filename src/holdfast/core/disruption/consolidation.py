@@ -16,9 +16,9 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.disruption import candidates as candidates_
-from holdfast.core.disruption import commands, costs, hopes, prices_of
+from holdfast.core.disruption import commands, costs, prefilter, replacement_prices
 from holdfast.core.disruption.balanced import Balance
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
 from holdfast.core.disruption.costs import FREE, Cost
@@ -61,9 +61,9 @@ class Consolidating:
                 self.whys.add(one.name, why)
         return sorted(found, key=lambda one: one.order)
 
-    def within(self, found: Sequence[Candidate], purse: Purse) -> list[Candidate]:
+    def within(self, found: Sequence[Candidate], remaining: RemainingBudget) -> list[Candidate]:
         """Those that are looked at together."""
-        return [one for one in found if purse.spend(one.pool)][: self.settings.together_max]
+        return [one for one in found if remaining.spend(one.pool)][: self.settings.together_max]
 
     def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Why:
         question = self.release.question(found)
@@ -84,7 +84,7 @@ def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
-    slots = hopes.Slots(c.survey, c.settings)
+    slots = prefilter.FreeSlots(c.survey, c.settings)
     into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
     if into_slots:
         command = largest(into_slots, attempt)
@@ -120,14 +120,18 @@ def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
 
 
 def one_by_one(
-    c: Consolidating, found: Sequence[Candidate], purse: Purse, tried: frozenset[str], first: Sequence[str]
+    c: Consolidating,
+    found: Sequence[Candidate],
+    remaining: RemainingBudget,
+    tried: frozenset[str],
+    first: Sequence[str],
 ) -> tuple[Command | None, frozenset[str], tuple[str, ...]]:
     """The first node that alone gives a command; with the nodes that were tried, and the pools that were not reached."""
-    hope = hopes.Hope(c.survey, c.simulator.targets, c.settings)
+    filter_ = prefilter.Prefilter(c.survey, c.simulator.targets, c.settings)
     seen = set(tried)
     waiting: list[str] = []
     for one in interleaved(found, first):
-        if purse.left(one.pool) == 0:
+        if remaining.left(one.pool) == 0:
             text = f"the budgets of NodePool {one.pool} allow no more"
             c.whys.add(one.name, Why(Code.BUDGET, text, Method.SINGLE_NODE, one.pool))
             continue
@@ -137,7 +141,7 @@ def one_by_one(
                 Why(Code.UNCHANGED, "nothing changed since it was last looked at", Method.SINGLE_NODE),
             )
             continue
-        why: Command | Why | None = hope.why_not(one)
+        why: Command | Why | None = filter_.why_not(one)
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
             why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.SINGLE_NODE)
@@ -227,7 +231,9 @@ class Judge:
             return [narrowed if claim is bought[0] else claim for claim in claims]
         if claims and not before.paid_nano:
             # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
-            claims = [prices_of.pinned(claim, self.survey.world.snapshot.cloud_labels) for claim in claims]
+            claims = [
+                replacement_prices.pinned(claim, self.survey.world.snapshot.cloud_labels) for claim in claims
+            ]
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
             return Why(Code.NOT_CHEAPER, "the free slots that would hold its pods are worth no less")
         return list(claims)
@@ -262,21 +268,21 @@ class Judge:
         if all_spot and admits_spot:
             if not self.settings.spot_to_spot:
                 return Why(Code.SPOT_TO_SPOT, "spot nodes are not replaced by spot nodes: the gate is off")
-            claim = prices_of.only_spot(claim)
-        limit_nano = prices_of.limit_nano(found, claim, before)
-        narrowed = prices_of.cheaper(claim, pool, well_known, limit_nano)
+            claim = replacement_prices.only_spot(claim)
+        limit_nano = replacement_prices.limit_nano(found, claim, before)
+        narrowed = replacement_prices.cheaper(claim, pool, well_known, limit_nano)
         if narrowed is None:
             return Why(Code.NOT_CHEAPER, "it cannot be replaced by a cheaper node")
-        if prices_of.breaks_min_values(narrowed, pool):
+        if replacement_prices.breaks_min_values(narrowed, pool):
             return Why(Code.MIN_VALUES, "the cheaper instance types are fewer than minValues asks for")
         if all_spot and admits_spot:
-            return narrowed if method is Method.MULTI_NODE else prices_of.flexible(narrowed, pool)
-        return prices_of.spot_rather_than_on_demand(narrowed, pool, well_known)
+            return narrowed if method is Method.MULTI_NODE else replacement_prices.flexible(narrowed, pool)
+        return replacement_prices.spot_rather_than_on_demand(narrowed, pool, well_known)
 
     def _cost(self, claim: PlannedClaim) -> Cost:
         if claim.reservation_id is None:
             return Cost(claim.price_nano_usd_per_hour or 0)
-        return Cost(0, prices_of.slot_nano(claim, self.survey.pools[claim.node_pool]))
+        return Cost(0, replacement_prices.slot_nano(claim, self.survey.pools[claim.node_pool]))
 
 
 def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Why | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.disruption import budgets, consolidation, emptiness, targets
 from holdfast.core.disruption.balanced import Balance
-from holdfast.core.disruption.budgets import Allowance, Purse
+from holdfast.core.disruption.budgets import Allowance, RemainingBudget
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Code, Command, Decision, Kept, Memo, Memory, Method, Why, Whys
 from holdfast.core.disruption.consolidation import Consolidating, Recently
@@ -65,12 +65,12 @@ class _Pass:
             treatments = ()
         if treatments or begun:
             repair = Repair(self.survey, rolling, self.settings, treatments)
-            command = repair.command(self._purse(Reason.UNHEALTHY), self.whys)
+            command = repair.command(self._remaining(Reason.UNHEALTHY), self.whys)
             if command is not None:
                 return command
         return (
-            emptiness.command(self.survey, self._purse(Reason.EMPTY), self.whys)
-            or rolling.drifted(self._purse(Reason.DRIFTED), self.whys)
+            emptiness.command(self.survey, self._remaining(Reason.EMPTY), self.whys)
+            or rolling.drifted(self._remaining(Reason.DRIFTED), self.whys)
             or self._consolidated()
         )
 
@@ -87,7 +87,7 @@ class _Pass:
         )
         found = c.eligible()
         allowed = self._allowed(Reason.UNDERUTILIZED)
-        command, some = None, c.within(found, Purse(allowed))
+        command, some = None, c.within(found, RemainingBudget(allowed))
         these, memo = frozenset(one.name for one in some), self._memo(Method.MULTI_NODE)
         if not memo.done or memo.tried != these:  # time or a budget may let others in
             command = consolidation.together(c, some)
@@ -95,7 +95,7 @@ class _Pass:
         if command is None:
             tried = self._memo(Method.SINGLE_NODE).tried
             command, tried, unreached = consolidation.one_by_one(
-                c, found, Purse(allowed), tried, self.memory.unreached
+                c, found, RemainingBudget(allowed), tried, self.memory.unreached
             )
             self._remember(Method.SINGLE_NODE, tried, done=False)
             self.memory = replace(self.memory, unreached=unreached)
@@ -126,8 +126,8 @@ class _Pass:
         self.allowances += found.values()
         return found
 
-    def _purse(self, reason: Reason) -> Purse:
-        return Purse(self._allowed(reason))
+    def _remaining(self, reason: Reason) -> RemainingBudget:
+        return RemainingBudget(self._allowed(reason))
 
     def _memo(self, method: Method) -> Memo:
         """What a method left for a world like this one; nothing when it changed, or when that is too long ago (D-28)."""

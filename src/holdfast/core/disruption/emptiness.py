@@ -5,18 +5,18 @@ replaces them; what they cost does not matter, so an empty slot is given back li
 """
 
 from holdfast.core.disruption import candidates, commands
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Why
 from holdfast.core.disruption.inputs import Reason
 from holdfast.model import prices
 
 
-def command(survey: Survey, purse: Purse, whys: commands.Whys) -> Command | None:
+def command(survey: Survey, remaining: RemainingBudget, whys: commands.Whys) -> Command | None:
     found = []
     for one in sorted(survey.candidates.values(), key=lambda one: one.order):
         why = why_not(survey, one)
-        if why is None and not purse.spend(one.pool):
+        if why is None and not remaining.spend(one.pool):
             why = Why(
                 Code.BUDGET, f"the budgets of NodePool {one.pool} allow no more", Method.EMPTINESS, one.pool
             )

@@ -16,7 +16,7 @@ from typing import Final
 
 from holdfast import errors, names
 from holdfast.core.disruption import costs
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Why, Whys
 from holdfast.core.disruption.inputs import NodeCondition, Reason, Settings
@@ -118,7 +118,7 @@ class Repair:
     settings: Settings
     treatments: tuple[Treatment, ...]
 
-    def command(self, purse: Purse, whys: Whys) -> Command | None:
+    def command(self, remaining: RemainingBudget, whys: Whys) -> Command | None:
         snapshot = self.survey.world.snapshot
         ill = {node.name: found for node in snapshot.nodes if (found := self._illnesses(node))}
         if not ill:
@@ -128,7 +128,7 @@ class Repair:
         for node in snapshot.nodes:
             if node.name in ill:
                 due = self._due(node, ill[node.name])
-                why = self._why_not(node, due, broken, purse)
+                why = self._why_not(node, due, broken, remaining)
                 if why is None:
                     ready.append((self.survey.candidate(node), due))
                 else:
@@ -164,7 +164,9 @@ class Repair:
                 found.add(pool)
         return found
 
-    def _why_not(self, node: NodeView, due: list[Illness], broken: set[str], purse: Purse) -> Why | None:
+    def _why_not(
+        self, node: NodeView, due: list[Illness], broken: set[str], remaining: RemainingBudget
+    ) -> Why | None:
         if not due:
             return Why(Code.TOLERATED, "it is ill, and that is tolerated for a while", Method.REPAIR)
         why = self.survey.why_never(node, repair=True)
@@ -179,7 +181,7 @@ class Repair:
         blocked = self.survey.candidate(node).pods_block
         if blocked is not None and drain_bound_s(due, facts.grace_period_s) is None:
             return blocked
-        if node.initialized and purse.left(node.node_pool or "") == 0:
+        if node.initialized and remaining.left(node.node_pool or "") == 0:
             text = f"the budgets of NodePool {node.node_pool} allow no more"
             return Why(Code.BUDGET, text, Method.REPAIR, node.node_pool or "")
         return None

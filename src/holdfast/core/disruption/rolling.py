@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, holds, prices_of
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption import budgets, holds, replacement_prices
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
 from holdfast.core.disruption.inputs import MixedPools, Reason, Settings
@@ -44,11 +44,11 @@ class Rolling:
     simulator: Simulator
     settings: Settings
 
-    def drifted(self, purse: Purse, whys: Whys) -> Command | None:
+    def drifted(self, remaining: RemainingBudget, whys: Whys) -> Command | None:
         """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
         found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
         for one in sorted(found, key=_drift_order):
-            why: Command | Why | None = self._why_no_drift(one, purse)
+            why: Command | Why | None = self._why_no_drift(one, remaining)
             if why is None and self.simulator.is_spent():
                 why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.DRIFT)
             if why is None:
@@ -68,13 +68,13 @@ class Rolling:
             whys.add(one.name, why)
         return None
 
-    def _why_no_drift(self, one: Candidate, purse: Purse) -> Why | None:
+    def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Why | None:
         rules = self.survey.world.pools.get(one.pool)
         if rules is None or rules.static:
             return Why(Code.STATIC, "its NodePool has a fixed number of nodes", Method.DRIFT)
         if one.pods_block is not None and one.facts.grace_period_s is None:
             return replace(one.pods_block, method=Method.DRIFT)
-        if purse.left(one.pool) == 0:
+        if remaining.left(one.pool) == 0:
             text = f"the budgets of NodePool {one.pool} allow no more"
             return Why(Code.BUDGET, text, Method.DRIFT, one.pool)
         return None
@@ -148,7 +148,7 @@ class Rolling:
         if endless is not None:
             return endless
         replacements = tuple(
-            Replacement(prices_of.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
+            Replacement(replacement_prices.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
             if claim.reservation_id == id_
             else Replacement(claim)
             for claim in claims

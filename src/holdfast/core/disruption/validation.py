@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.core.disruption import budgets, consolidation, emptiness
 from holdfast.core.disruption.balanced import Balance
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method
 from holdfast.core.disruption.consolidation import Judge, Recently
@@ -55,13 +55,13 @@ def still_valid(
 
 
 def _still_empty(command: Command, survey: Survey) -> Command | Invalid:
-    purse = Purse(budgets.allowances(survey.world, command.reason))
+    remaining = RemainingBudget(budgets.allowances(survey.world, command.reason))
     kept = [
         name
         for name in command.candidates
         if (one := survey.candidates.get(name)) is not None
         and emptiness.why_not(survey, one) is None
-        and purse.spend(one.pool)
+        and remaining.spend(one.pool)
     ]
     if not kept:
         return Invalid("churn", "none of the nodes is empty, free to go and within budgets any more")
@@ -71,10 +71,10 @@ def _still_empty(command: Command, survey: Survey) -> Command | Invalid:
 def _over_budget(command: Command, world: World) -> Invalid | None:
     allowances = budgets.allowances(world, command.reason)
     pools = {node.name: node for node in world.snapshot.nodes}
-    purse = Purse(allowances)
+    remaining = RemainingBudget(allowances)
     for name in command.candidates:
         node = pools.get(name)
-        if node is not None and node.initialized and not purse.spend(node.node_pool or ""):
+        if node is not None and node.initialized and not remaining.spend(node.node_pool or ""):
             return Invalid("budget", f"the budgets of NodePool {node.node_pool} allow no more")
     return None
 
