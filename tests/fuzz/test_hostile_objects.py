@@ -25,7 +25,7 @@ from holdfast.cloud.aws import class_checks, class_hash, labels, node_shape
 from holdfast.controllers import drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.core.disruption import budgets as disruption_budgets
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.state import (
     budgets,
     claims,
@@ -118,7 +118,7 @@ def _bound(pod: Pod) -> None:
 
 def _budgets(pool: NodePool) -> None:
     rules = disruption.rules(pool)
-    for reason in Reason:
+    for reason in DisruptionReason:
         limit = disruption_budgets.limit(rules.budgets, reason, 10, NOW_S)
         assert limit is None or limit >= 0
 

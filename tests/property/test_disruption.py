@@ -16,7 +16,15 @@ from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, load, mach
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Command, Decision
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Budget, Drifted, NodeFacts, PoolRules, Reason, Settings, World
+from holdfast.core.disruption.inputs import (
+    Budget,
+    DisruptionReason,
+    Drifted,
+    NodeFacts,
+    PoolRules,
+    Settings,
+    World,
+)
 from holdfast.core.disruption.validation import still_valid
 from holdfast.core.scheduling import displaced
 from holdfast.model import requirements, resources
@@ -160,7 +168,7 @@ def budgets_hold(asked: World, gone: list[NodeView]) -> None:
 def evictions_are_allowed(asked: World, command: Command, gone: list[NodeView]) -> None:
     allowed = {one.name: one.disruptions_allowed for one in asked.snapshot.budgets}
     for node in gone:
-        if command.reason is Reason.DRIFTED and asked.facts[node.name].grace_period_s is not None:
+        if command.reason is DisruptionReason.DRIFTED and asked.facts[node.name].grace_period_s is not None:
             continue  # the drain has a bound: it may go on whatever the pods say
         away: Counter[str] = Counter()
         for pod in node.pods:
@@ -203,7 +211,7 @@ def everybody_has_a_home(asked: World, command: Command, gone: list[NodeView]) -
         for pod in node.pods
         if displaced.needs_another_place(pod, asked.snapshot.budgets)
     }
-    if command.reason is not Reason.EMPTY:
+    if command.reason is not DisruptionReason.EMPTY:
         assert all(homes[uid] == 1 for uid in movers)
     by_uid = {pod.uid: pod for node in asked.snapshot.nodes for pod in node.pods}
     nodes = {node.name: node for node in asked.snapshot.nodes}
@@ -224,7 +232,7 @@ def volumes_are_near(zone: str, pods: list[PodView]) -> None:
 
 
 def it_pays(command: Command, gone: list[NodeView]) -> None:
-    if command.reason is not Reason.UNDERUTILIZED:
+    if command.reason is not DisruptionReason.UNDERUTILIZED:
         return
     before = sum(price_nano(node) for node in gone)
     after = sum(one.claim.price_nano_usd_per_hour or 0 for one in command.replacements)

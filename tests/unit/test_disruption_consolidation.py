@@ -24,11 +24,11 @@ from holdfast.core.disruption.commands import Action, Code, Command, Decision, M
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
     Budget,
+    DisruptionReason,
     Drifted,
     NodeFacts,
     Policy,
     PoolRules,
-    Reason,
     ReleaseSlots,
     Settings,
     World,
@@ -81,7 +81,7 @@ def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
     assert first.command.method is Method.EMPTINESS
     assert codes(first, "b") == codes(first, "c") == {Code.ANOTHER_FIRST}
     assert command(drifted, idle, facts=facts).method is Method.DRIFT
-    assert command(drifted, idle).reason is Reason.UNDERUTILIZED
+    assert command(drifted, idle).reason is DisruptionReason.UNDERUTILIZED
 
 
 # --- Emptiness -----------------------------------------------------------------------------------------
@@ -97,7 +97,11 @@ def test_all_empty_nodes_go_at_once_and_nothing_replaces_them() -> None:
         machine("d", slot="cr-1"),
         reservations=kept,
     )
-    assert (found.method, found.reason, found.action) == (Method.EMPTINESS, Reason.EMPTY, Action.DELETE)
+    assert (found.method, found.reason, found.action) == (
+        Method.EMPTINESS,
+        DisruptionReason.EMPTY,
+        Action.DELETE,
+    )
     assert found.candidates == ("b", "a", "d")
     assert not found.replacements
     assert found.saves_nano_usd_per_hour == round(0.6 * NANO)
@@ -109,7 +113,7 @@ def test_budgets_bound_how_many_empty_nodes_go() -> None:
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
     assert codes(decision, "a") == codes(decision, "c") == {Code.BUDGET}
-    assert [(one.reason, one.allowed) for one in decision.allowances] == [(Reason.EMPTY, 1)]
+    assert [(one.reason, one.allowed) for one in decision.allowances] == [(DisruptionReason.EMPTY, 1)]
 
 
 @pytest.mark.fact("D-15", "D-49")
@@ -152,7 +156,7 @@ def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
     found = command(machine("a", LARGE, load("a", HALF)))
     assert (found.method, found.reason, found.action) == (
         Method.SINGLE_NODE,
-        Reason.UNDERUTILIZED,
+        DisruptionReason.UNDERUTILIZED,
         Action.REPLACE,
     )
     assert became(found) == [(SMALL, names.ON_DEMAND, None)]

@@ -26,11 +26,11 @@ from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.core.disruption.inputs import (
     Budget,
+    DisruptionReason,
     Drifted,
     MixedPools,
     NodeFacts,
     PoolRules,
-    Reason,
     Settings,
     World,
 )
@@ -75,7 +75,11 @@ def drifting(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> World:
 def test_the_oldest_drift_is_replaced_first_one_node_a_pass_whatever_it_costs() -> None:
     found = decide(drifting(paid("a", 500), paid("b", 100), paid("c"))).command
     assert found is not None
-    assert (found.method, found.reason, found.action) == (Method.DRIFT, Reason.DRIFTED, Action.REPLACE)
+    assert (found.method, found.reason, found.action) == (
+        Method.DRIFT,
+        DisruptionReason.DRIFTED,
+        Action.REPLACE,
+    )
     assert found.candidates == ("b",)
     assert [one.claim.instance_type for one in found.replacements] == [MEDIUM]
 

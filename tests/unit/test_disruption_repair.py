@@ -25,7 +25,7 @@ from holdfast.cloud.aws import repair as aws_repair
 from holdfast.core.disruption import repair
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import NodeCondition, NodeFacts, Reason, Settings
+from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, NodeFacts, Settings
 from holdfast.core.disruption.repair import Illness, Mend, Treatment
 from holdfast.model.snapshot import NodeView
 from planner_builders import is_in, pool, reservation, shape
@@ -79,7 +79,11 @@ def sick(*conditions: NodeCondition, **more: Any) -> NodeFacts:
 @pytest.mark.fact("NC-38", "D-2", "D-3")
 def test_a_node_that_is_ill_for_too_long_is_replaced_before_anything_else_happens() -> None:
     found = repaired(decided({"a": sick(ILL)}, [node("a"), machine("empty", SMALL)]))
-    assert (found.reason, found.action, found.candidates) == (Reason.UNHEALTHY, Action.REPLACE, ("a",))
+    assert (found.reason, found.action, found.candidates) == (
+        DisruptionReason.UNHEALTHY,
+        Action.REPLACE,
+        ("a",),
+    )
     assert len(found.replacements) == 1
 
 

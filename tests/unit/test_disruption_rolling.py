@@ -10,7 +10,7 @@ from holdfast import names
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method, Replacement
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Drifted, MixedPools, NodeFacts, Reason, Settings, World
+from holdfast.core.disruption.inputs import DisruptionReason, Drifted, MixedPools, NodeFacts, Settings, World
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.model.requirements import NO_REQUIREMENTS, of
@@ -196,7 +196,7 @@ def test_the_reason_of_a_drift_names_what_replaces_the_node() -> None:
     on_demand = [pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))]
     bought = command(asked(machine("a", MEDIUM, load("a", BIG)), facts={"a": DRIFTED}, pools=on_demand))
     assert bought.why == "AMI; replaced by a medium on-demand"
-    assert (bought.reason, bought.action) == (Reason.DRIFTED, Action.REPLACE)
+    assert (bought.reason, bought.action) == (DisruptionReason.DRIFTED, Action.REPLACE)
     into_slot = command(asked(slotted("a"), available=1, facts={"a": DRIFTED}))
     assert into_slot.why == "AMI; replaced by a medium in cr-1"
     elsewhere = command(asked(slotted("a"), machine("b", LARGE, load("b", BIG)), facts={"a": DRIFTED}))

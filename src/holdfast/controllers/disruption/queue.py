@@ -20,7 +20,7 @@ from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.marks import Marks
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import Command, Replacement
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling import admission
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
@@ -97,7 +97,7 @@ class Queue:
         )
         self._starting.add(order.id)
         try:
-            if command.reason is Reason.UNDERUTILIZED:
+            if command.reason is DisruptionReason.UNDERUTILIZED:
                 await self._remember(candidates)
             marked = []
             for claim in candidates:

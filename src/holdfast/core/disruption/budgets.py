@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast import errors
 from holdfast.core.disruption import cron
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, Reason, World
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, DisruptionReason, World
 
 _DIGITS_MAX: Final = 12  # of a number of nodes; int() refuses thousands of digits
 
@@ -19,7 +19,7 @@ class Allowance:
     """What the budgets of one NodePool allow for one reason. A `limit` of None: no budget is active."""
 
     pool: str
-    reason: Reason
+    reason: DisruptionReason
     nodes: int  # that count
     consumed: int  # of those: not ready, rebooting or being deleted
     limit: int | None
@@ -48,7 +48,7 @@ class RemainingBudget:
         return True
 
 
-def allowances(world: World, reason: Reason) -> dict[str, Allowance]:
+def allowances(world: World, reason: DisruptionReason) -> dict[str, Allowance]:
     """By NodePool. Budgets restrict voluntary disruption only (D-14)."""
     nodes = dict.fromkeys(world.pools, 0)
     consumed = dict.fromkeys(world.pools, 0)
@@ -60,7 +60,7 @@ def allowances(world: World, reason: Reason) -> dict[str, Allowance]:
         if not (node.initialized or facts.rebooting):
             continue
         nodes[pool] += 1
-        down = not facts.ready and reason is not Reason.UNHEALTHY
+        down = not facts.ready and reason is not DisruptionReason.UNHEALTHY
         consumed[pool] += node.deleting or facts.queued or facts.rebooting or down
     return {
         pool: Allowance(
@@ -70,7 +70,7 @@ def allowances(world: World, reason: Reason) -> dict[str, Allowance]:
     }
 
 
-def limit(budgets: tuple[Budget, ...], reason: Reason, nodes: int, now_s: int) -> int | None:
+def limit(budgets: tuple[Budget, ...], reason: DisruptionReason, nodes: int, now_s: int) -> int | None:
     """The smallest of the active budgets for the reason; None: no budget is active, so there is no limit."""
     found = [
         _nodes(one, nodes, now_s) for one in budgets if one.reasons is None or reason.value in one.reasons

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.core.disruption.budgets import Allowance
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.model.pods import PodShape
 
@@ -133,7 +133,7 @@ class Replacement:
 @dataclass(frozen=True, slots=True)
 class Command:
     method: Method
-    reason: Reason
+    reason: DisruptionReason
     action: Action
     candidates: tuple[str, ...]  # nodes, in the order they were chosen
     why: str

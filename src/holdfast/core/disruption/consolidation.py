@@ -22,7 +22,7 @@ from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
 from holdfast.core.disruption.costs import FREE, Cost
-from holdfast.core.disruption.inputs import Policy, Reason, Settings, World
+from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings, World
 from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
@@ -207,7 +207,7 @@ class Judge:
             return replace(stays, method=method)
         return Command(
             method=method,
-            reason=Reason.UNDERUTILIZED,
+            reason=DisruptionReason.UNDERUTILIZED,
             action=Action.REPLACE if claims else Action.DELETE,
             candidates=tuple(one.name for one in found),
             why=_said(found, claims, before, after),

@@ -15,7 +15,7 @@ from holdfast.core.disruption.budgets import Allowance, RemainingBudget
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Code, Command, Decision, Kept, Memo, Memory, Method, Why, Whys
 from holdfast.core.disruption.consolidation import Consolidating, Recently
-from holdfast.core.disruption.inputs import Reason, Settings, World
+from holdfast.core.disruption.inputs import DisruptionReason, Settings, World
 from holdfast.core.disruption.repair import Repair, Treatment
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
@@ -65,12 +65,12 @@ class _Pass:
             treatments = ()
         if treatments or begun:
             repair = Repair(self.survey, rolling, self.settings, treatments)
-            command = repair.command(self._remaining(Reason.UNHEALTHY), self.whys)
+            command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.whys)
             if command is not None:
                 return command
         return (
-            emptiness.command(self.survey, self._remaining(Reason.EMPTY), self.whys)
-            or rolling.drifted(self._remaining(Reason.DRIFTED), self.whys)
+            emptiness.command(self.survey, self._remaining(DisruptionReason.EMPTY), self.whys)
+            or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.whys)
             or self._consolidated()
         )
 
@@ -86,7 +86,7 @@ class _Pass:
             SlotRelease(self.survey, self.simulator, self.settings),
         )
         found = c.eligible()
-        allowed = self._allowed(Reason.UNDERUTILIZED)
+        allowed = self._allowed(DisruptionReason.UNDERUTILIZED)
         command, some = None, c.within(found, RemainingBudget(allowed))
         these, memo = frozenset(one.name for one in some), self._memo(Method.MULTI_NODE)
         if not memo.done or memo.tried != these:  # time or a budget may let others in
@@ -121,12 +121,12 @@ class _Pass:
                 found.append(Kept(node.name, whys))
         return tuple(found)
 
-    def _allowed(self, reason: Reason) -> dict[str, Allowance]:
+    def _allowed(self, reason: DisruptionReason) -> dict[str, Allowance]:
         found = budgets.allowances(self.world, reason)
         self.allowances += found.values()
         return found
 
-    def _remaining(self, reason: Reason) -> RemainingBudget:
+    def _remaining(self, reason: DisruptionReason) -> RemainingBudget:
         return RemainingBudget(self._allowed(reason))
 
     def _memo(self, method: Method) -> Memo:

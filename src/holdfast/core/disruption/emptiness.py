@@ -8,7 +8,7 @@ from holdfast.core.disruption import candidates, commands
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Why
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.model import prices
 
 
@@ -29,7 +29,7 @@ def command(survey: Survey, remaining: RemainingBudget, whys: commands.Whys) -> 
     saved = sum(one.cost.paid_nano for one in found)
     return Command(
         method=Method.EMPTINESS,
-        reason=Reason.EMPTY,
+        reason=DisruptionReason.EMPTY,
         action=Action.DELETE,
         candidates=tuple(one.name for one in found),
         why=f"nothing runs there that would miss it; that saves {prices.text(saved)} USD an hour",

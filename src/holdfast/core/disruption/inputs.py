@@ -13,7 +13,7 @@ from holdfast.core.scheduling import request
 from holdfast.model.snapshot import Snapshot
 
 
-class Reason(enum.StrEnum):
+class DisruptionReason(enum.StrEnum):
     """Why a node is disrupted, as budgets and metrics name it (D-3)."""
 
     EMPTY = "Empty"

@@ -19,7 +19,7 @@ from holdfast.core.disruption import costs
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Why, Whys
-from holdfast.core.disruption.inputs import NodeCondition, Reason, Settings
+from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, Settings
 from holdfast.core.disruption.rolling import Need, Rolling
 from holdfast.model.snapshot import NodeView
 
@@ -209,7 +209,7 @@ class Repair:
         if self._reboots(one, picked):
             return Command(
                 method=Method.REPAIR,
-                reason=Reason.UNHEALTHY,
+                reason=DisruptionReason.UNHEALTHY,
                 action=Action.REBOOT,
                 candidates=(one.name,),
                 why=f"{text}; a reboot keeps its machine" + (" and its slot" if one.is_reserved else ""),
@@ -219,7 +219,7 @@ class Repair:
             one,
             Need(
                 Method.REPAIR,
-                Reason.UNHEALTHY,
+                DisruptionReason.UNHEALTHY,
                 text,
                 picked.eligible_s,
                 self.settings.terminate_first_repair,

@@ -14,7 +14,7 @@ from holdfast.core.disruption import budgets, holds, replacement_prices
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
-from holdfast.core.disruption.inputs import MixedPools, Reason, Settings
+from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import displaced
@@ -29,7 +29,7 @@ class Need:
     """Why a node has to be replaced."""
 
     method: Method
-    reason: Reason
+    reason: DisruptionReason
     text: str
     since_s: int
     terminate_first: bool  # whether the gate is open
@@ -57,7 +57,7 @@ class Rolling:
                     one,
                     Need(
                         Method.DRIFT,
-                        Reason.DRIFTED,
+                        DisruptionReason.DRIFTED,
                         one.facts.drifted.reason,
                         one.facts.drifted.since_s,
                         self.settings.terminate_first_drift,
@@ -108,7 +108,12 @@ class Rolling:
         if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
             return None
         need = Need(
-            Method.DRIFT, Reason.DRIFTED, "it is being deleted", 0, terminate_first=True, within_budgets=False
+            Method.DRIFT,
+            DisruptionReason.DRIFTED,
+            "it is being deleted",
+            0,
+            terminate_first=True,
+            within_budgets=False,
         )
         found = self.terminate_first(one, need)
         if not isinstance(found, Command):
