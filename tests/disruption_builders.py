@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast import names
+from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.inputs import Budget, NodeFacts, PoolRules, World
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
@@ -106,6 +107,11 @@ def world(
     )
     by_pool = {one.name: rules for one in found} if isinstance(rules, PoolRules) else dict(rules)
     return World(asked.snapshot, by_pool, facts or {})
+
+
+def codes(decision: Decision, node: str) -> set[str]:
+    """Why a node is not disrupted."""
+    return {one.reason.code for found in decision.undisrupted if found.node == node for one in found.blockers}
 
 
 def at_most(nodes: str, **more: Any) -> PoolRules:

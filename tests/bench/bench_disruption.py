@@ -14,7 +14,7 @@ from typing import Any, Final
 from bench import workloads
 from disruption_builders import NOW_S, world
 from holdfast import names
-from holdfast.core.disruption.commands import Code, Decision
+from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Budget, PoolRules, Settings, World
 from holdfast.core.scheduling import compiled
@@ -24,6 +24,7 @@ from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import NodePoolView, NodeView
 from planner_builders import (
@@ -167,7 +168,10 @@ def report(case: str, asked: World) -> None:
 
 
 def said(decision: Decision) -> str:
-    left = sum(any(why.code is Code.NOT_REACHED for why in one.whys) for one in decision.kept)
+    left = sum(
+        any(why.reason.code is BlockedCode.NOT_REACHED for why in one.blockers)
+        for one in decision.undisrupted
+    )
     later = f"; {left:,} nodes left for the next pass" if left else ""
     if decision.command is None:
         return f"nothing{later}"

@@ -144,9 +144,9 @@ def price_nano(node: NodeView) -> int:
 def check(asked: World, decision: Decision) -> None:
     nodes = {node.name: node for node in asked.snapshot.nodes}
     command = decision.command
-    named = [*(command.candidates if command else ()), *(one.node for one in decision.kept)]
+    named = [*(command.candidates if command else ()), *(one.node for one in decision.undisrupted)]
     assert sorted(named) == sorted(nodes)
-    assert all(one.whys for one in decision.kept)
+    assert all(one.blockers for one in decision.undisrupted)
     if command is not None:
         gone = [nodes[name] for name in command.candidates]
         budgets_hold(asked, gone)

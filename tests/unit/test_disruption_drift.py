@@ -13,6 +13,7 @@ from disruption_builders import (
     NOW_S,
     at_most,
     catalog,
+    codes,
     instances,
     load,
     machine,
@@ -21,7 +22,7 @@ from disruption_builders import (
 )
 from holdfast import names
 from holdfast.core.disruption import drift, holds
-from holdfast.core.disruption.commands import Action, Code, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.core.disruption.inputs import (
@@ -39,6 +40,7 @@ from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.request import Settings as Solving
 from holdfast.model import requirements
 from holdfast.model.instances import InstanceState
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
 from planner_builders import RESERVATION_ID, WELL_KNOWN, is_in, pods, pool, reservation, shape
@@ -47,10 +49,6 @@ BIG = shape(3000)
 DRIFTED = NodeFacts(drifted=Drifted("NodePoolDrifted", NOW_S - HOUR_S))
 RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
 FULL = reservation("cr-1", MEDIUM, available=0, total=2)
-
-
-def codes(decision: Decision, node: str) -> set[Code]:
-    return {why.code for kept in decision.kept if kept.node == node for why in kept.whys}
 
 
 def paid(name: str, since_s: int | None = None, **more: Any) -> tuple[NodeView, NodeFacts]:
@@ -98,7 +96,7 @@ def test_nodes_that_nobody_has_to_leave_go_before_the_others() -> None:
 def test_a_pool_without_budget_is_skipped() -> None:
     decision = decide(drifting(paid("a", 100), paid("b", 200), rules=at_most("0")))
     assert decision.command is None
-    assert Code.BUDGET in codes(decision, "a") & codes(decision, "b")
+    assert BlockedCode.BUDGET in codes(decision, "a") & codes(decision, "b")
 
 
 @pytest.mark.fact("D-18")
@@ -110,7 +108,7 @@ def test_a_node_whose_pods_fit_nowhere_stays_and_the_next_is_looked_at() -> None
     decision = decide(drifting((stuck, old), paid("b", 100)))
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
-    assert codes(decision, "a") == {Code.PODS_WITHOUT_PLACE}
+    assert codes(decision, "a") == {BlockedCode.PODS_WITHOUT_PLACE}
 
 
 @pytest.mark.fact("D-5", "D-3")
@@ -118,7 +116,7 @@ def test_a_drift_may_begin_on_a_node_with_pods_that_block_only_if_the_drain_has_
     node, _ = paid("a", 100)
     decision = decide(drifting((node, DRIFTED), budgets=(pdb(allowed=0),)))
     assert decision.command is None
-    assert Code.BUDGET_OF_PODS in codes(decision, "a")
+    assert BlockedCode.BUDGET_OF_PODS in codes(decision, "a")
     bounded = replace(DRIFTED, grace_period_s=600)
     found = decide(drifting((node, bounded), budgets=(pdb(allowed=0),))).command
     assert found is not None
@@ -195,7 +193,7 @@ def test_a_free_slot_or_a_shut_gate_means_replace_first() -> None:
     assert found.action is Action.REPLACE
     shut = decide(full("a", "b"), Settings(terminate_first_drift=False))
     assert shut.command is None
-    assert codes(shut, "a") >= {Code.PODS_WITHOUT_PLACE}
+    assert codes(shut, "a") >= {BlockedCode.PODS_WITHOUT_PLACE}
 
 
 @pytest.mark.fact("D-19a")
@@ -219,7 +217,7 @@ def test_a_node_whose_machine_ends_is_within_its_budget_until_its_replacement_is
         snapshot = replace(asked.snapshot, nodes=nodes, claims=tuple(written))
         found = decide(replace(asked, snapshot=snapshot, facts=facts))
         assert found.command is None
-        assert Code.BUDGET in codes(found, "b")
+        assert BlockedCode.BUDGET in codes(found, "b")
 
 
 @pytest.mark.fact("D-19c")
@@ -292,9 +290,14 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand(
 
     refused = decide(asked(1))
     assert refused.command is None
-    whys = [why for one in refused.kept for why in one.whys if why.code is Code.DRAIN_NEVER_ENDS]
-    assert [why.subject for why in whys] == ["pdb-web"]
-    assert "disruption budget pdb-web" in whys[0].text
+    whys = [
+        why
+        for one in refused.undisrupted
+        for why in one.blockers
+        if why.reason.code is BlockedCode.DRAIN_NEVER_ENDS
+    ]
+    assert [why.reason.subject for why in whys] == ["pdb-web"]
+    assert "disruption budget pdb-web" in whys[0].reason.text
     assert decide(asked(2)).command is not None
     assert decide(asked(1, grace_period_s=600)).command is not None  # the drain has a bound
 
@@ -313,7 +316,7 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
     waiting = replace(asked, snapshot=replace(asked.snapshot, claims=(stolen,)))
     decision = decide(waiting)
     assert decision.command is None
-    assert Code.WAITS_FOR_SLOT in codes(decision, "b")
+    assert BlockedCode.WAITS_FOR_SLOT in codes(decision, "b")
     bound_s = Settings().slot_wait_s
     assert holds.overdue(waiting, bound_s, LAG_S) == ()
     later = replace(waiting, snapshot=replace(waiting.snapshot, taken_s=NOW_S + bound_s))
@@ -398,7 +401,7 @@ def test_a_mixed_pool_waits_for_its_budget_rather_than_leave_a_slot_for_what_is_
 
     waiting = asked("1")
     assert waiting.command is None
-    assert Code.BUDGET in codes(waiting, "a")
+    assert BlockedCode.BUDGET in codes(waiting, "a")
     found = asked("2").command
     assert found is not None
     assert found.action is Action.TERMINATE_FIRST
@@ -463,7 +466,7 @@ def waits_for(provider_id: str, slot: str = "cr-1") -> ClaimView:
 def test_a_slot_that_is_being_released_is_waited_for_within_bounds() -> None:
     waiting = released(2 * HOUR_S)
     assert waiting.command is None
-    assert Code.WAITS_FOR_SLOT in codes(waiting, "a")
+    assert BlockedCode.WAITS_FOR_SLOT in codes(waiting, "a")
     assert released(HOUR_S + 1).command is None
     assert released(HOUR_S).command is not None
 
@@ -483,7 +486,7 @@ def test_only_a_slot_that_no_claim_waits_for_and_that_can_be_used_is_waited_for(
 def test_a_static_pool_is_left_alone() -> None:
     decision = decide(drifting(paid("a", 100), rules=PoolRules(static=True, budgets=())))
     assert decision.command is None
-    assert Code.STATIC in codes(decision, "a")
+    assert BlockedCode.STATIC in codes(decision, "a")
 
 
 # --- What drift is -----------------------------------------------------------------------------------------

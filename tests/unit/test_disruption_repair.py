@@ -15,6 +15,7 @@ from disruption_builders import (
     SMALL,
     at_most,
     catalog,
+    codes,
     load,
     machine,
     pdb,
@@ -23,10 +24,11 @@ from disruption_builders import (
 from holdfast import errors, names
 from holdfast.cloud.aws import repair as aws_repair
 from holdfast.core.disruption import repair
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Command, Decision, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, NodeFacts, Settings
 from holdfast.core.disruption.repair import Illness, Mend, Treatment
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.snapshot import NodeView
 from planner_builders import is_in, pool, reservation, shape
 
@@ -62,10 +64,6 @@ def decided(
     return decide(found, settings, treatments=treatments)
 
 
-def codes(decision: Decision, name: str) -> set[Code]:
-    return {why.code for kept in decision.kept if kept.node == name for why in kept.whys}
-
-
 def repaired(decision: Decision) -> Command:
     assert decision.command is not None
     assert decision.command.method is Method.REPAIR
@@ -93,7 +91,7 @@ def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() ->
     young = replace(ILL, since_s=NOW_S - 1799)
     decision = decided({"a": sick(young)})
     assert decision.command is None
-    assert Code.TOLERATED in codes(decision, "a")
+    assert BlockedCode.TOLERATED in codes(decision, "a")
     assert repaired(decided({"a": sick(replace(ILL, since_s=NOW_S - 1800))})).candidates == ("a",)
 
 
@@ -153,7 +151,7 @@ def test_of_several_treatments_priority_then_who_waits_longest_decides() -> None
 def test_a_veto_on_the_node_is_heard_and_do_not_disrupt_is_not() -> None:
     vetoed = decided({"a": sick(ILL, do_not_repair=True)})
     assert vetoed.command is None
-    assert Code.DO_NOT_REPAIR in codes(vetoed, "a")
+    assert BlockedCode.DO_NOT_REPAIR in codes(vetoed, "a")
     assert repaired(decided({"a": sick(ILL, do_not_disrupt=True)})).candidates == ("a",)
 
 
@@ -188,7 +186,7 @@ def test_budgets_bound_repairs_and_being_down_alone_uses_none() -> None:
     assert repaired(decided({"a": sick(ILL)}, rules=at_most("1"))).candidates == ("a",)
     decision = decided({"a": sick(ILL)}, rules=at_most("0"))
     assert decision.command is None
-    assert Code.BUDGET in codes(decision, "a")
+    assert BlockedCode.BUDGET in codes(decision, "a")
 
 
 @pytest.mark.fact("NC-39")
@@ -198,10 +196,10 @@ def test_when_more_than_a_fifth_of_a_pool_is_ill_nothing_is_repaired() -> None:
     many = {name: sick(ILL) for name in "abcd"}  # fourteen nodes: three may be ill
     decision = decided(many)
     assert decision.command is None
-    assert Code.BREAKER in codes(decision, "a")
+    assert BlockedCode.BREAKER in codes(decision, "a")
     young = replace(ILL, since_s=NOW_S - 1)
     tolerated = {"a": sick(ILL)} | {name: sick(young) for name in "bcd"}
-    assert Code.BREAKER in codes(decided(tolerated), "a")  # tolerated or not
+    assert BlockedCode.BREAKER in codes(decided(tolerated), "a")  # tolerated or not
 
 
 @pytest.mark.fact("NC-38a")
@@ -274,7 +272,7 @@ def test_after_two_reboots_in_a_day_a_node_is_replaced_whatever_the_treatment() 
 def test_a_node_that_reboots_is_left_alone() -> None:
     decision = decided({"a": sick(ILL, rebooting=True)})
     assert decision.command is None
-    assert Code.REBOOTING in codes(decision, "a")
+    assert BlockedCode.REBOOTING in codes(decision, "a")
 
 
 @pytest.mark.fact("NC-38")

@@ -8,11 +8,12 @@ import pytest
 from disruption_builders import HOUR_S, LARGE, MEDIUM, NOW_S, at_most, catalog, load, machine, pdb, world
 from holdfast import names
 from holdfast.core.disruption.candidates import Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method, Replacement
+from holdfast.core.disruption.commands import Action, Command, Decision, Method, Replacement
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import DisruptionReason, Drifted, MixedPools, NodeFacts, Settings, World
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, NodeView
@@ -128,8 +129,10 @@ def test_a_replacement_that_is_not_up_counts_as_away_once(
 ) -> None:
     decision = rolls(*others, claims=claims)
     assert decision.command is None
-    (why,) = [why for one in decision.kept for why in one.whys if why.code is Code.BUDGET]
-    assert (why.method, why.subject) == (Method.DRIFT, "default")
+    (why,) = [
+        why for one in decision.undisrupted for why in one.blockers if why.reason.code is BlockedCode.BUDGET
+    ]
+    assert (why.method, why.reason.subject) == (Method.DRIFT, "default")
     found = rolls(*others, claims=claims, limit="2").command
     assert found is not None
     assert (found.action, found.candidates) == (Action.TERMINATE_FIRST, ("a",))
@@ -157,7 +160,7 @@ def test_other_slots_and_nodepools_do_not_count_as_away(
 def test_a_static_nodepool_and_one_without_budget_keep_their_nodes() -> None:
     decision = decide(asked(slotted("a"), facts={"a": DRIFTED}, rules=at_most("0")))
     assert decision.command is None
-    assert Code.BUDGET in {why.code for one in decision.kept for why in one.whys}
+    assert BlockedCode.BUDGET in {why.reason.code for one in decision.undisrupted for why in one.blockers}
 
 
 # --- Drains that end ---------------------------------------------------------------------------------
@@ -206,4 +209,6 @@ def test_the_reason_of_a_drift_names_what_replaces_the_node() -> None:
 def test_without_terminate_first_a_node_in_a_full_reservation_stays() -> None:
     stays = decide(asked(slotted("a"), facts={"a": DRIFTED}), Settings(terminate_first_drift=False))
     assert stays.command is None
-    assert Code.PODS_WITHOUT_PLACE in {why.code for one in stays.kept for why in one.whys}
+    assert BlockedCode.PODS_WITHOUT_PLACE in {
+        why.reason.code for one in stays.undisrupted for why in one.blockers
+    }

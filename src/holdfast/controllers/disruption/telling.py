@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from holdfast import names
+from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
@@ -16,8 +17,9 @@ from holdfast.controllers.disruption.queue import consolidation_type
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import commands
 from holdfast.core.disruption.budgets import Allowance
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Kept, Method, Why
+from holdfast.core.disruption.commands import Action, Blocker, Command, Decision, Method
 from holdfast.core.disruption.validation import Invalid
+from holdfast.model.reasons import BlockedCode
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
@@ -49,21 +51,20 @@ METRICS: Final = (
     Metric(ALLOWED, "gauge", "How many nodes may be disrupted now.", ("nodepool", "reason")),
     Metric(CONSUMING, "gauge", "Nodes that use some of the budgets now.", ("nodepool", "reason")),
 )
-_CONSOLIDATION: Final = (Method.MULTI_NODE, Method.SINGLE_NODE, None)
 _UNCONSOLIDATABLE: Final = frozenset(
     {
-        Code.UNKNOWN_TYPE,
-        Code.NO_LABELS,
-        Code.CONSOLIDATION_OFF,
-        Code.WHEN_EMPTY,
-        Code.PODS_WITHOUT_PLACE,
-        Code.NOT_CHEAPER,
-        Code.TOO_MANY,
-        Code.SPOT_TO_SPOT,
-        Code.MIN_VALUES,
-        Code.ON_STARTING_NODE,
-        Code.COOLING_DOWN,
-        Code.BALANCE,
+        BlockedCode.UNKNOWN_TYPE,
+        BlockedCode.NO_LABELS,
+        BlockedCode.CONSOLIDATION_OFF,
+        BlockedCode.WHEN_EMPTY,
+        BlockedCode.PODS_WITHOUT_PLACE,
+        BlockedCode.NOT_CHEAPER,
+        BlockedCode.TOO_MANY,
+        BlockedCode.SPOT_TO_SPOT,
+        BlockedCode.MIN_VALUES,
+        BlockedCode.ON_STARTING_NODE,
+        BlockedCode.COOLING_DOWN,
+        BlockedCode.BALANCE,
     }
 )
 
@@ -80,7 +81,7 @@ class Telling:
         )
         self._pools = caches.of(NodePool)
         self._recorder = doors.recorder
-        self._said: dict[str, tuple[Why, ...]] = {}  # by node
+        self._reported: dict[str, tuple[Blocker, ...]] = {}  # by node
 
     def decided(self, decision: Decision, took_s: float) -> None:
         command = decision.command
@@ -89,11 +90,11 @@ class Telling:
         for one in decision.allowances:
             self._allowance(one)
         self._report_invalid_annotations()
-        said = {kept.node: tuple(filter(_is_said, kept.whys)) for kept in decision.kept}
-        for kept in decision.kept:
-            if said[kept.node] != self._said.get(kept.node, ()):
-                self._keeps(kept, said[kept.node])
-        self._said = {node: whys for node, whys in said.items() if whys}
+        found = {one.node: tuple(filter(_is_reported, one.blockers)) for one in decision.undisrupted}
+        for node, blockers in found.items():
+            if blockers != self._reported.get(node, ()):
+                self._report(node, blockers)
+        self._reported = {node: blockers for node, blockers in found.items() if blockers}
 
     def acts(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
         self._recorder.count(DECISIONS, _about(command) | {"decision": command.action.value})
@@ -137,28 +138,29 @@ class Telling:
             said = f"its budgets let no node go now for being {one.reason.value}"
             self._recorder.event(pool, "DisruptionBlocked", said)
 
-    def _keeps(self, kept: Kept, whys: tuple[Why, ...]) -> None:
-        node = self._nodes.get(("", kept.node))
-        for why in whys:
-            if node is not None:
-                self._recorder.event(node, _event(why), why.text)
-            if node is not None and why.code is Code.BREAKER:
-                for claim in self._claims.get(node.spec.provider_id):
-                    self._recorder.event(claim, _event(why), why.text)
-                pool = self._pools.get(("", why.subject))
-                if pool is not None:
-                    self._recorder.event(pool, _event(why), why.text)
+    def _report(self, name: str, blockers: tuple[Blocker, ...]) -> None:
+        node = self._nodes.get(("", name))
+        if node is None:
+            return
+        for blocker in blockers:
+            about: list[Object | None] = [node]
+            if blocker.reason.code is BlockedCode.BREAKER:
+                about += self._claims.get(node.spec.provider_id)
+                about.append(self._pools.get(("", blocker.reason.subject)))
+            for obj in filter(None, about):
+                self._recorder.event(obj, _event(blocker), blocker.reason.text)
 
 
-def _is_said(why: Why) -> bool:
-    return why.code not in commands.SILENT
+def _is_reported(blocker: Blocker) -> bool:
+    return blocker.reason.code not in commands.SILENT
 
 
-def _event(why: Why) -> str:
-    if why.code is Code.BREAKER:
+def _event(blocker: Blocker) -> str:
+    if blocker.reason.code is BlockedCode.BREAKER:
         return "NodeRepairBlocked"
-    is_dear = why.code in _UNCONSOLIDATABLE and why.method in _CONSOLIDATION
-    return "Unconsolidatable" if is_dear else "DisruptionBlocked"
+    is_consolidation = blocker.method not in (Method.DRIFT, Method.REPAIR)
+    is_unconsolidatable = is_consolidation and blocker.reason.code in _UNCONSOLIDATABLE
+    return "Unconsolidatable" if is_unconsolidatable else "DisruptionBlocked"
 
 
 def _unhealthy(claim: NodeClaim, condition: str) -> dict[str, str]:

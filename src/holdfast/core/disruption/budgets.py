@@ -10,6 +10,7 @@ from typing import Final
 from holdfast import errors
 from holdfast.core.disruption import cron
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, DisruptionReason, World
+from holdfast.model.reasons import BlockedCode, Reason
 
 _DIGITS_MAX: Final = 12  # of a number of nodes; int() refuses thousands of digits
 
@@ -27,6 +28,11 @@ class Allowance:
     @property
     def allowed(self) -> int | None:
         return None if self.limit is None else max(0, self.limit - self.consumed)
+
+
+def blocked(pool: str) -> Reason:
+    """Why a node is not disrupted when the budgets of its NodePool allow no more."""
+    return Reason(BlockedCode.BUDGET, f"the budgets of NodePool {pool} allow no more", (pool,))
 
 
 class RemainingBudget:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from holdfast import names
 from holdfast.core.disruption import costs
-from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, NodeFacts, World
 from holdfast.core.scheduling import displaced
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView
 
 
@@ -28,7 +28,7 @@ class Candidate:
     cost: Cost
     rescheduling: int  # what it costs to move its pods
     pods_block: (
-        Why | None
+        Reason | None
     )  # a pod that must not be evicted; a drain with a bound may go on all the same (D-5)
 
     @property
@@ -75,25 +75,25 @@ class Budgets:
             known = self._known[id(shape)] = shape, found
         return known[1]
 
-    def why_not(self, pod: PodView) -> Why | None:
+    def why_not(self, pod: PodView) -> Reason | None:
         """Why the pod must not be evicted now, or None if it may."""
         about = self.about(pod)
         if not about or not displaced.is_evictable(pod):
             return None
         if len(about) > 1:
             both = " and ".join(one.name for one in about)
-            return Why(
-                Code.BUDGET_OF_PODS,
+            return Reason(
+                BlockedCode.BUDGET_OF_PODS,
                 f"pod {pod.full_name} has two disruption budgets, {both}: nobody may evict it",
-                subject=pod.full_name,
+                subjects=(pod.full_name,),
             )
         (one,) = about
         if one.disruptions_allowed > 0 or (one.always_allows_unhealthy and not pod.ready):
             return None
-        return Why(
-            Code.BUDGET_OF_PODS,
+        return Reason(
+            BlockedCode.BUDGET_OF_PODS,
             f"disruption budget {one.name} lets no pod like {pod.full_name} go now",
-            subject=pod.full_name,
+            subjects=(pod.full_name,),
         )
 
 
@@ -106,7 +106,7 @@ class Survey:
         self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in world.snapshot.node_pools}
         self._types = {name: {t.name: t for t in pool.instance_types} for name, pool in self.pools.items()}
         self.candidates: dict[str, Candidate] = {}
-        self.refused: dict[str, Why] = {}
+        self.refused: dict[str, Reason] = {}
         for node in world.snapshot.nodes:
             why = self.why_never(node)
             if why is None:
@@ -134,40 +134,44 @@ class Survey:
             pods_block=next(self._blocked_by(node), None),
         )
 
-    def why_never(self, node: NodeView, *, repair: bool = False) -> Why | None:
+    def why_never(self, node: NodeView, *, repair: bool = False) -> Reason | None:
         """Why no method may touch the node; of a repair, which asks for less (D-4, NC-38a)."""
         facts = self.facts(node)
         if node.node_pool is None or node.claim is None:
-            return Why(Code.NOT_OURS, "it is not ours: it has no NodeClaim or belongs to no NodePool")
+            return Reason(
+                BlockedCode.NOT_OURS, "it is not ours: it has no NodeClaim or belongs to no NodePool"
+            )
         if facts.queued:
-            return Why(Code.QUEUED, "a command that is being carried out is about it")
+            return Reason(BlockedCode.QUEUED, "a command that is being carried out is about it")
         if node.deleting:
-            return Why(Code.DELETING, "it is being deleted")
+            return Reason(BlockedCode.DELETING, "it is being deleted")
         if facts.unreadable:
-            return Why(Code.UNREADABLE, "the Node, its NodeClaim or a pod that may run on it cannot be read")
+            return Reason(
+                BlockedCode.UNREADABLE, "the Node, its NodeClaim or a pod that may run on it cannot be read"
+            )
         if facts.rebooting:
-            return Why(Code.REBOOTING, "it is rebooting")
+            return Reason(BlockedCode.REBOOTING, "it is rebooting")
         if not node.initialized and not (repair and facts.registered):
-            return Why(Code.UNINITIALIZED, "it is starting")
+            return Reason(BlockedCode.UNINITIALIZED, "it is starting")
         if node.nominated and node.initialized:
-            return Why(Code.NOMINATED, "pods are on their way to it")
+            return Reason(BlockedCode.NOMINATED, "pods are on their way to it")
         if facts.do_not_disrupt and not repair:
-            return Why(Code.DO_NOT_DISRUPT, f"it has the annotation {names.DO_NOT_DISRUPT}")
+            return Reason(BlockedCode.DO_NOT_DISRUPT, f"it has the annotation {names.DO_NOT_DISRUPT}")
         pool = self.pools.get(node.node_pool)
         if pool is None or not pool.instance_types:
-            return Why(
-                Code.NO_NODE_POOL,
+            return Reason(
+                BlockedCode.NO_NODE_POOL,
                 f"NodePool {node.node_pool} is not there, is not ready or has no instance types",
-                subject=node.node_pool,
+                subjects=(node.node_pool,),
             )
         return None
 
-    def _blocked_by(self, node: NodeView) -> Iterator[Why]:
+    def _blocked_by(self, node: NodeView) -> Iterator[Reason]:
         """Pods that must stay: those of DaemonSets count here as all others do (D-5)."""
         for pod in node.pods:
             if pod.do_not_disrupt:
                 text = f"pod {pod.full_name} has the annotation {names.DO_NOT_DISRUPT}"
-                yield Why(Code.POD_DO_NOT_DISRUPT, text, subject=pod.full_name)
+                yield Reason(BlockedCode.POD_DO_NOT_DISRUPT, text, subjects=(pod.full_name,))
             why = self.budgets.why_not(pod)
             if why is not None:
                 yield why

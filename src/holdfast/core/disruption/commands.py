@@ -13,6 +13,7 @@ from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import BlockedCode, Reason
 
 
 class Method(enum.StrEnum):
@@ -32,94 +33,52 @@ class Action(enum.StrEnum):
     REBOOT = "reboot"  # it keeps its machine, and with it its slot
 
 
-class Code(enum.StrEnum):
-    """Why a node stays. Stable: alerts match on these."""
-
-    NOT_OURS = "NotOurs"
-    QUEUED = "Queued"
-    REBOOTING = "Rebooting"
-    UNINITIALIZED = "Uninitialized"
-    DELETING = "Deleting"
-    UNREADABLE = "Unreadable"
-    NOMINATED = "Nominated"
-    DO_NOT_DISRUPT = "DoNotDisrupt"
-    DO_NOT_REPAIR = "DoNotRepair"
-    NO_NODE_POOL = "NoNodePool"
-    POD_DO_NOT_DISRUPT = "PodDoNotDisrupt"
-    BUDGET_OF_PODS = "PodDisruptionBudget"
-    BUDGET = "Budget"
-    NOTHING_TO_DO = "NothingToDo"
-    STATIC = "Static"
-    UNKNOWN_TYPE = "UnknownInstanceType"
-    NO_LABELS = "MissingLabels"
-    CONSOLIDATION_OFF = "ConsolidationOff"
-    WHEN_EMPTY = "WhenEmptyOnly"
-    UNSETTLED = "NotYetConsolidatable"
-    COOLING_DOWN = "CoolingDown"
-    PODS_WITHOUT_PLACE = "PodsWithoutPlace"
-    ON_STARTING_NODE = "OnStartingNode"
-    NOT_CHEAPER = "NotCheaper"
-    TOO_MANY = "TooManyReplacements"
-    SPOT_TO_SPOT = "SpotToSpot"
-    MIN_VALUES = "MinValues"
-    BALANCE = "NotWorthIt"
-    WAITS_FOR_SLOT = "WaitsForSlot"
-    DRAIN_NEVER_ENDS = "DrainNeverEnds"
-    BREAKER = "TooManyUnhealthy"
-    TOLERATED = "Tolerated"
-    NOT_REACHED = "NotReached"
-    UNCHANGED = "Unchanged"
-    ANOTHER_FIRST = "AnotherFirst"
-
-
 # What users are told with an event; the rest is only shown when somebody asks (D-4, D-21).
 SILENT: Final = frozenset(
     {
-        Code.NOT_OURS,
-        Code.UNINITIALIZED,
-        Code.QUEUED,
-        Code.NOTHING_TO_DO,
-        Code.STATIC,
-        Code.UNSETTLED,
-        Code.TOLERATED,
-        Code.NOT_REACHED,
-        Code.UNCHANGED,
-        Code.ANOTHER_FIRST,
+        BlockedCode.NOT_OURS,
+        BlockedCode.UNINITIALIZED,
+        BlockedCode.QUEUED,
+        BlockedCode.NOTHING_TO_DO,
+        BlockedCode.STATIC,
+        BlockedCode.UNSETTLED,
+        BlockedCode.TOLERATED,
+        BlockedCode.NOT_REACHED,
+        BlockedCode.UNCHANGED,
+        BlockedCode.ANOTHER_FIRST,
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    code: Code
-    text: str
-    method: Method | None = None  # None: whatever the method
-    subject: str = ""  # a pod, a budget, a reservation
+class Blocker:
+    """Why one method does not disrupt a node; without a method: why no method may."""
+
+    reason: Reason
+    method: Method | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A node that stays."""
+class Undisrupted:
+    """A node that is not in the command."""
 
     node: str
-    whys: tuple[Why, ...]
+    blockers: tuple[Blocker, ...]
 
 
-class Whys:
-    """Why nodes stay, as methods find out."""
+class Blockers:
+    """What the methods of one pass find against the disruption of nodes."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[Why]] = {}
+        self._found: dict[str, dict[Blocker, None]] = {}
 
-    def add(self, node: str, why: Why) -> None:
-        known = self._found.setdefault(node, [])
-        if why not in known:
-            known.append(why)
+    def add(self, node: str, reason: Reason, method: Method | None = None) -> None:
+        self._found.setdefault(node, {})[Blocker(reason, method)] = None
 
-    def of(self, node: str) -> tuple[Why, ...]:
-        """All that keeps it; that a method had nothing to do says little where another had."""
-        found = self._found.get(node, [])
-        return tuple(why for why in found if why.code is not Code.NOTHING_TO_DO) or tuple(found)
+    def of(self, node: str) -> tuple[Blocker, ...]:
+        """Everything that was found; without the methods that had nothing to do, if another method found something."""
+        found = tuple(self._found.get(node, ()))
+        return tuple(one for one in found if one.reason.code is not BlockedCode.NOTHING_TO_DO) or found
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +136,6 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Decision:
     command: Command | None
-    kept: tuple[Kept, ...]  # by name of the node
+    undisrupted: tuple[Undisrupted, ...]  # by name of the node
     memory: Memory
     allowances: tuple[Allowance, ...]  # for metrics and events (D-13)

@@ -15,12 +15,12 @@ from itertools import zip_longest
 from typing import Final
 
 from holdfast import names
+from holdfast.core.disruption import budgets, commands, costs, prefilter, replacement_prices
 from holdfast.core.disruption import candidates as candidates_
-from holdfast.core.disruption import commands, costs, prefilter, replacement_prices
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
+from holdfast.core.disruption.commands import Action, Blockers, Command, Method, Replacement
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings, World
 from holdfast.core.disruption.simulation import Answer, Simulator
@@ -28,11 +28,12 @@ from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import prices, wording
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import BlockedCode, Reason
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
 
-Try = Callable[[Sequence[Candidate]], "Command | Why | None"]
+Try = Callable[[Sequence[Candidate]], "Command | Reason | None"]
 """What becomes of a set of nodes; None: nothing more is tried."""
 
 
@@ -44,7 +45,7 @@ class Consolidating:
     simulator: Simulator
     settings: Settings
     recently: "Recently"
-    whys: Whys
+    blockers: Blockers
     balance: Balance
     release: SlotRelease
 
@@ -54,18 +55,20 @@ class Consolidating:
         for one in self.survey.candidates.values():
             why = why_not(self.survey, one, self.recently, self.release)
             if why is None and self.balance.never_worth_it(one):
-                why = Why(Code.BALANCE, f"NodePool {one.pool} is Balanced: even to delete it is not worth it")
+                why = Reason(
+                    BlockedCode.BALANCE, f"NodePool {one.pool} is Balanced: even to delete it is not worth it"
+                )
             if why is None:
                 found.append(one)
             else:
-                self.whys.add(one.name, why)
+                self.blockers.add(one.name, why)
         return sorted(found, key=lambda one: one.order)
 
     def within(self, found: Sequence[Candidate], remaining: RemainingBudget) -> list[Candidate]:
         """Those that are looked at together."""
         return [one for one in found if remaining.spend(one.pool)][: self.settings.together_max]
 
-    def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Why:
+    def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Reason:
         question = self.release.question(found)
         answer = self.simulator.ask([one.node for one in found], question)
         command = Judge(self.survey, self.simulator, self.settings, self.release).command(
@@ -79,7 +82,7 @@ class Consolidating:
 def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
 
-    def attempt(chosen: Sequence[Candidate]) -> Command | Why | None:
+    def attempt(chosen: Sequence[Candidate]) -> Command | Reason | None:
         # Half of what a pass may ask is left for single nodes.
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
@@ -132,27 +135,27 @@ def one_by_one(
     waiting: list[str] = []
     for one in interleaved(found, first):
         if remaining.left(one.pool) == 0:
-            text = f"the budgets of NodePool {one.pool} allow no more"
-            c.whys.add(one.name, Why(Code.BUDGET, text, Method.SINGLE_NODE, one.pool))
+            c.blockers.add(one.name, budgets.blocked(one.pool), Method.SINGLE_NODE)
             continue
         if one.name in tried:
-            c.whys.add(
+            c.blockers.add(
                 one.name,
-                Why(Code.UNCHANGED, "nothing changed since it was last looked at", Method.SINGLE_NODE),
+                Reason(BlockedCode.UNCHANGED, "nothing changed since it was last looked at"),
+                Method.SINGLE_NODE,
             )
             continue
-        why: Command | Why | None = filter_.why_not(one)
+        why: Command | Reason | None = filter_.why_not(one)
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
-            why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.SINGLE_NODE)
-            c.whys.add(one.name, why)
+            why = Reason(BlockedCode.NOT_REACHED, "this pass looks at other nodes first")
+            c.blockers.add(one.name, why, Method.SINGLE_NODE)
             continue
         if why is None:
             why = c.attempt(Method.SINGLE_NODE, [one])
         if isinstance(why, Command):
             return why, frozenset(seen), ()
         seen.add(one.name)
-        c.whys.add(one.name, why)
+        c.blockers.add(one.name, why, Method.SINGLE_NODE)
     return None, frozenset(seen), tuple(dict.fromkeys(waiting))
 
 
@@ -180,12 +183,12 @@ class Judge:
     settings: Settings
     release: SlotRelease
 
-    def command(self, method: Method, found: Sequence[Candidate], answer: Answer) -> Command | Why:
+    def command(self, method: Method, found: Sequence[Candidate], answer: Answer) -> Command | Reason:
         if answer.stuck is not None:
-            return replace(answer.stuck, method=method)
+            return answer.stuck
         stays = self.release.why_not(found, answer)
         if stays is not None:
-            return replace(stays, method=method)
+            return stays
         before = sum((one.cost for one in found), FREE)
         kept_nano = sum(self._kept_up(placed.node) for placed in answer.placed)
         if kept_nano:
@@ -193,18 +196,18 @@ class Judge:
                 text = (
                     "its pods would go on empty nodes that cost as much, and that would be deleted otherwise"
                 )
-                return Why(Code.NOT_CHEAPER, text, method)
+                return Reason(BlockedCode.NOT_CHEAPER, text)
             before = Cost(before.paid_nano - kept_nano, before.slots_nano)
         claims = self._claims(method, found, answer.claims, before)
-        if isinstance(claims, Why):
-            return replace(claims, method=method)
+        if isinstance(claims, Reason):
+            return claims
         after = sum((self._cost(claim) for claim in claims), FREE)
         assert not claims or after < before, "a move pays"
         stays = self._saves_too_little(found, before, after)
         if stays is None and not claims:
             stays = self.simulator.crowded_out([one.node for one in found], answer.movers)
         if stays is not None:
-            return replace(stays, method=method)
+            return stays
         return Command(
             method=method,
             reason=DisruptionReason.UNDERUTILIZED,
@@ -219,14 +222,14 @@ class Judge:
 
     def _claims(
         self, method: Method, found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost
-    ) -> list[PlannedClaim] | Why:
+    ) -> list[PlannedClaim] | Reason:
         """What is launched instead, narrowed to what pays; or why nothing is."""
         bought = [claim for claim in claims if claim.reservation_id is None]
         if len(bought) > 1:
-            return Why(Code.TOO_MANY, f"its pods would need {len(bought)} nodes that are bought")
+            return Reason(BlockedCode.TOO_MANY, f"its pods would need {len(bought)} nodes that are bought")
         if bought:
             narrowed = self._bought(method, found, bought[0], before)
-            if isinstance(narrowed, Why):
+            if isinstance(narrowed, Reason):
                 return narrowed
             return [narrowed if claim is bought[0] else claim for claim in claims]
         if claims and not before.paid_nano:
@@ -235,10 +238,12 @@ class Judge:
                 replacement_prices.pinned(claim, self.survey.world.snapshot.cloud_labels) for claim in claims
             ]
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
-            return Why(Code.NOT_CHEAPER, "the free slots that would hold its pods are worth no less")
+            return Reason(
+                BlockedCode.NOT_CHEAPER, "the free slots that would hold its pods are worth no less"
+            )
         return list(claims)
 
-    def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Why | None:
+    def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Reason | None:
         """Where a price is not known, and where a slot is left for a pending pod, nothing is asked for."""
         evicted = sum(one.rescheduling - costs.POD for one in found)
         wanted_nano = costs.saving_wanted_nano(evicted, self.settings.saving_per_pod_nano)
@@ -246,7 +251,7 @@ class Judge:
         if not before.paid_nano or saved_nano >= wanted_nano:
             return None
         text = f"it would save {prices.text(saved_nano)} USD an hour; to evict its pods takes {prices.text(wanted_nano)}"
-        return Why(Code.BALANCE, text)
+        return Reason(BlockedCode.BALANCE, text)
 
     def _kept_up(self, node: str) -> int:
         """What an hour of an empty node costs that would be deleted if no pods were moved to it."""
@@ -260,21 +265,25 @@ class Judge:
 
     def _bought(
         self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
-    ) -> PlannedClaim | Why:
+    ) -> PlannedClaim | Reason:
         pool = self.survey.pools[claim.node_pool]
         well_known = self.survey.world.snapshot.cloud_labels.well_known
         all_spot = all(one.labels.get(names.CAPACITY_TYPE) == names.SPOT for one in found)
         admits_spot = claim.requirements.get(names.CAPACITY_TYPE).has(names.SPOT)
         if all_spot and admits_spot:
             if not self.settings.spot_to_spot:
-                return Why(Code.SPOT_TO_SPOT, "spot nodes are not replaced by spot nodes: the gate is off")
+                return Reason(
+                    BlockedCode.SPOT_TO_SPOT, "spot nodes are not replaced by spot nodes: the gate is off"
+                )
             claim = replacement_prices.only_spot(claim)
         limit_nano = replacement_prices.limit_nano(found, claim, before)
         narrowed = replacement_prices.cheaper(claim, pool, well_known, limit_nano)
         if narrowed is None:
-            return Why(Code.NOT_CHEAPER, "it cannot be replaced by a cheaper node")
+            return Reason(BlockedCode.NOT_CHEAPER, "it cannot be replaced by a cheaper node")
         if replacement_prices.breaks_min_values(narrowed, pool):
-            return Why(Code.MIN_VALUES, "the cheaper instance types are fewer than minValues asks for")
+            return Reason(
+                BlockedCode.MIN_VALUES, "the cheaper instance types are fewer than minValues asks for"
+            )
         if all_spot and admits_spot:
             return narrowed if method is Method.MULTI_NODE else replacement_prices.flexible(narrowed, pool)
         return replacement_prices.spot_rather_than_on_demand(narrowed, pool, well_known)
@@ -285,27 +294,27 @@ class Judge:
         return Cost(0, replacement_prices.slot_nano(claim, self.survey.pools[claim.node_pool]))
 
 
-def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Why | None:
+def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Reason | None:
     """Why consolidation does not look at a node (D-21); None: it does."""
     rules = survey.world.pools.get(one.pool)
     pool = survey.pools[one.pool]
     if rules is None or rules.static:
-        return Why(Code.STATIC, "its NodePool has a fixed number of nodes")
+        return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
     if one.pods_block is not None:
         return one.pods_block
     if survey.type_of(one.node) is None:
-        return Why(Code.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool")
+        return Reason(BlockedCode.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool")
     missing = [key for key in (names.CAPACITY_TYPE, names.ZONE) if key not in one.labels]
     if missing:
-        return Why(Code.NO_LABELS, f"it has no label {missing[0]}", subject=missing[0])
+        return Reason(BlockedCode.NO_LABELS, f"it has no label {missing[0]}", subjects=(missing[0],))
     if pool.consolidate_after_s is None:
-        return Why(Code.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never")
+        return Reason(BlockedCode.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never")
     if rules.policy is Policy.WHEN_EMPTY:
-        return Why(Code.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only")
+        return Reason(BlockedCode.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only")
     if one.is_empty:
-        return Why(Code.NOTHING_TO_DO, "it is empty")
+        return Reason(BlockedCode.NOTHING_TO_DO, "it is empty")
     if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.world.now_s):
-        return Why(Code.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
+        return Reason(BlockedCode.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
     return release.why_never(one) or moved.why_not(one)
 
 
@@ -318,17 +327,17 @@ class Recently:
     cooldown_s: int
     now_s: int
 
-    def why_not(self, one: Candidate) -> Why | None:
+    def why_not(self, one: Candidate) -> Reason | None:
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
                     last_s = move.until_s + _REPLACED_WITHIN_S
                     if move.at_s <= pod.created_s <= last_s and _kind(pod) in move.shapes:
                         until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
-                        return Why(
-                            Code.COOLING_DOWN,
+                        return Reason(
+                            BlockedCode.COOLING_DOWN,
                             f"pod {pod.full_name} was moved a short while ago and is not moved until {until} (UTC)",
-                            subject=pod.full_name,
+                            subjects=(pod.full_name,),
                         )
         return None
 

@@ -13,7 +13,16 @@ from holdfast.core.disruption import budgets, consolidation, emptiness, targets
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, RemainingBudget
 from holdfast.core.disruption.candidates import Survey
-from holdfast.core.disruption.commands import Code, Command, Decision, Kept, Memo, Memory, Method, Why, Whys
+from holdfast.core.disruption.commands import (
+    Blocker,
+    Blockers,
+    Command,
+    Decision,
+    Memo,
+    Memory,
+    Method,
+    Undisrupted,
+)
 from holdfast.core.disruption.consolidation import Consolidating, Recently
 from holdfast.core.disruption.inputs import DisruptionReason, Settings, World
 from holdfast.core.disruption.repair import Repair, Treatment
@@ -22,6 +31,7 @@ from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
+from holdfast.model.reasons import BlockedCode, Reason
 
 DEFAULT_SETTINGS: Final = Settings()
 NOTHING_REMEMBERED: Final = Memory()
@@ -38,7 +48,7 @@ def decide(
     """One pass. `treatments` are the cloud's, for repair; `planner` keeps what planning leaves for the next pass."""
     one = _Pass(world, settings, memory, planner)
     command = one.run(treatments)
-    return Decision(command, one.kept(command), one.memory, tuple(one.allowances))
+    return Decision(command, one.undisrupted(command), one.memory, tuple(one.allowances))
 
 
 @dataclass
@@ -47,7 +57,7 @@ class _Pass:
     settings: Settings
     memory: Memory
     planner: columns.Memory | None
-    whys: Whys = field(default_factory=Whys)
+    blockers: Blockers = field(default_factory=Blockers)
     allowances: list[Allowance] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,12 +75,12 @@ class _Pass:
             treatments = ()
         if treatments or begun:
             repair = Repair(self.survey, rolling, self.settings, treatments)
-            command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.whys)
+            command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.blockers)
             if command is not None:
                 return command
         return (
-            emptiness.command(self.survey, self._remaining(DisruptionReason.EMPTY), self.whys)
-            or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.whys)
+            emptiness.command(self.survey, self._remaining(DisruptionReason.EMPTY), self.blockers)
+            or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.blockers)
             or self._consolidated()
         )
 
@@ -81,7 +91,7 @@ class _Pass:
             self.simulator,
             self.settings,
             recently,
-            self.whys,
+            self.blockers,
             Balance(self.survey),
             SlotRelease(self.survey, self.simulator, self.settings),
         )
@@ -103,22 +113,23 @@ class _Pass:
             self.memory = replace(self.memory, moves=recently.after(command, self.survey))
         return command
 
-    def kept(self, command: Command | None) -> tuple[Kept, ...]:
+    def undisrupted(self, command: Command | None) -> tuple[Undisrupted, ...]:
         """Every node that the command is not about, with its reasons."""
         going = set(command.candidates) if command is not None else set()
-        idle = Why(Code.NOTHING_TO_DO, "there is nothing to gain by its end")
+        idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "there is nothing to gain by its end"))
         if command is not None:
-            idle = Why(Code.ANOTHER_FIRST, f"{command.method} acts first, on {', '.join(command.candidates)}")
+            text = f"{command.method} acts first, on {', '.join(command.candidates)}"
+            idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
         found = []
         for node in self.world.snapshot.nodes:
             if node.name not in going:
                 refused = self.survey.refused.get(node.name)
-                whys = self.whys.of(node.name)
-                if refused is not None and refused not in whys:
-                    whys = (refused, *whys)
-                if all(why.code is Code.NOTHING_TO_DO for why in whys):
-                    whys = (idle,) if command is not None or not whys else whys
-                found.append(Kept(node.name, whys))
+                blockers = self.blockers.of(node.name)
+                if refused is not None and all(one.reason != refused for one in blockers):
+                    blockers = (Blocker(refused), *blockers)
+                if all(one.reason.code is BlockedCode.NOTHING_TO_DO for one in blockers):
+                    blockers = (idle,) if command is not None or not blockers else blockers
+                found.append(Undisrupted(node.name, blockers))
         return tuple(found)
 
     def _allowed(self, reason: DisruptionReason) -> dict[str, Allowance]:

@@ -4,26 +4,25 @@ Called first of the methods that save money. The rule: all of them go at once, a
 replaces them; what they cost does not matter, so an empty slot is given back like any other node (D-15, D-16).
 """
 
-from holdfast.core.disruption import candidates, commands
+from holdfast.core.disruption import budgets, candidates
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Why
+from holdfast.core.disruption.commands import Action, Blockers, Command, Method
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.model import prices
+from holdfast.model.reasons import BlockedCode, Reason
 
 
-def command(survey: Survey, remaining: RemainingBudget, whys: commands.Whys) -> Command | None:
+def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> Command | None:
     found = []
     for one in sorted(survey.candidates.values(), key=lambda one: one.order):
         why = why_not(survey, one)
         if why is None and not remaining.spend(one.pool):
-            why = Why(
-                Code.BUDGET, f"the budgets of NodePool {one.pool} allow no more", Method.EMPTINESS, one.pool
-            )
+            why = budgets.blocked(one.pool)
         if why is None:
             found.append(one)
         else:
-            whys.add(one.name, why)
+            blockers.add(one.name, why, Method.EMPTINESS)
     if not found:
         return None
     saved = sum(one.cost.paid_nano for one in found)
@@ -38,19 +37,19 @@ def command(survey: Survey, remaining: RemainingBudget, whys: commands.Whys) -> 
     )
 
 
-def why_not(survey: Survey, one: Candidate) -> Why | None:
+def why_not(survey: Survey, one: Candidate) -> Reason | None:
     """Why a node is not removed for being empty; None: it is."""
     rules = survey.world.pools.get(one.pool)
     after_s = survey.pools[one.pool].consolidate_after_s
     if not one.is_empty:
-        return Why(Code.NOTHING_TO_DO, "it is not empty", Method.EMPTINESS)
+        return Reason(BlockedCode.NOTHING_TO_DO, "it is not empty")
     if rules is None or rules.static:
-        return Why(Code.STATIC, "its NodePool has a fixed number of nodes", Method.EMPTINESS)
+        return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
     if after_s is None:
         text = f"NodePool {one.pool} says consolidateAfter: Never"
-        return Why(Code.CONSOLIDATION_OFF, text, Method.EMPTINESS)
+        return Reason(BlockedCode.CONSOLIDATION_OFF, text)
     if one.pods_block is not None:
         return one.pods_block
     if not candidates.is_settled(one.node, one.facts, after_s, survey.world.now_s):
-        return Why(Code.UNSETTLED, f"pods came or went less than {after_s} s ago", Method.EMPTINESS)
+        return Reason(BlockedCode.UNSETTLED, f"pods came or went less than {after_s} s ago")
     return None

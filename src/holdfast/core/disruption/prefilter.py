@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Code, Method, Why
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
@@ -19,6 +18,7 @@ from holdfast.core.scheduling.axes import bounded
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.resources import Resources
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 
@@ -79,7 +79,7 @@ class Prefilter:
         self._cost, self._rooms = _columns(survey)
         self._known: dict[tuple[Resources, int], bool] = {}
 
-    def why_not(self, one: Candidate) -> Why | None:
+    def why_not(self, one: Candidate) -> Reason | None:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
         bound = self._targets.left_over(one.node)
         if not bound or self._in_slots(one, [pod.shape for pod in bound]):
@@ -90,11 +90,10 @@ class Prefilter:
             self._known[key] = self._is_offered_cheaper(load, one.cost.paid_nano)
         if self._known[key]:
             return None
-        return Why(
-            Code.NOT_CHEAPER,
+        return Reason(
+            BlockedCode.NOT_CHEAPER,
             f"pod {bound[0].full_name} fits on no other node, and on no cheaper instance type",
-            Method.SINGLE_NODE,
-            bound[0].full_name,
+            (bound[0].full_name,),
         )
 
     def _in_slots(self, one: Candidate, shapes: list[PodShape]) -> bool:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.core.disruption import costs
+from holdfast.core.disruption import budgets, costs
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Why, Whys
+from holdfast.core.disruption.commands import Action, Blockers, Command, Method
 from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, Settings
 from holdfast.core.disruption.rolling import Need, Rolling
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import NodeView
 
 _STEP_S: Final = 30 * 60  # so long past what is tolerated counts as much as one step of priority
@@ -118,7 +119,7 @@ class Repair:
     settings: Settings
     treatments: tuple[Treatment, ...]
 
-    def command(self, remaining: RemainingBudget, whys: Whys) -> Command | None:
+    def command(self, remaining: RemainingBudget, blockers: Blockers) -> Command | None:
         snapshot = self.survey.world.snapshot
         ill = {node.name: found for node in snapshot.nodes if (found := self._illnesses(node))}
         if not ill:
@@ -132,12 +133,12 @@ class Repair:
                 if why is None:
                     ready.append((self.survey.candidate(node), due))
                 else:
-                    whys.add(node.name, why)
+                    blockers.add(node.name, why, Method.REPAIR)
         for one, due in self._ordered(ready):
             result = self._mend(one, due)
             if isinstance(result, Command):
                 return replace(result, condition=chosen(due).condition.type)
-            whys.add(one.name, result)
+            blockers.add(one.name, result, Method.REPAIR)
         return None
 
     def _illnesses(self, node: NodeView) -> tuple[Illness, ...]:
@@ -166,24 +167,23 @@ class Repair:
 
     def _why_not(
         self, node: NodeView, due: list[Illness], broken: set[str], remaining: RemainingBudget
-    ) -> Why | None:
+    ) -> Reason | None:
         if not due:
-            return Why(Code.TOLERATED, "it is ill, and that is tolerated for a while", Method.REPAIR)
+            return Reason(BlockedCode.TOLERATED, "it is ill, and that is tolerated for a while")
         why = self.survey.why_never(node, repair=True)
         if why is not None:
             return why
         facts = self.survey.facts(node)
         if facts.do_not_repair:
-            return Why(Code.DO_NOT_REPAIR, f"it has the annotation {names.DO_NOT_REPAIR}", Method.REPAIR)
+            return Reason(BlockedCode.DO_NOT_REPAIR, f"it has the annotation {names.DO_NOT_REPAIR}")
         if node.node_pool in broken:
             text = f"more than {_BREAKER_PERCENT} % of NodePool {node.node_pool} are ill"
-            return Why(Code.BREAKER, text, Method.REPAIR, node.node_pool or "")
+            return Reason(BlockedCode.BREAKER, text, (node.node_pool or "",))
         blocked = self.survey.candidate(node).pods_block
         if blocked is not None and drain_bound_s(due, facts.grace_period_s) is None:
             return blocked
         if node.initialized and remaining.left(node.node_pool or "") == 0:
-            text = f"the budgets of NodePool {node.node_pool} allow no more"
-            return Why(Code.BUDGET, text, Method.REPAIR, node.node_pool or "")
+            return budgets.blocked(node.node_pool or "")
         return None
 
     def _ordered(self, ready: list[tuple[Candidate, list[Illness]]]) -> list[tuple[Candidate, list[Illness]]]:
@@ -202,7 +202,7 @@ class Repair:
 
         return sorted(ready, key=key)
 
-    def _mend(self, one: Candidate, due: list[Illness]) -> Command | Why:
+    def _mend(self, one: Candidate, due: list[Illness]) -> Command | Reason:
         picked = chosen(due)
         bound_s = drain_bound_s(due, one.facts.grace_period_s)
         text = f"{picked.condition.type} is {picked.condition.status} ({picked.condition.reason})"

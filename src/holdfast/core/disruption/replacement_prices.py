@@ -11,11 +11,11 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.disruption.candidates import Candidate
-from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import requirement
 from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.requirement import Operator
 from holdfast.model.snapshot import CloudLabels, NodePoolView
 
@@ -64,13 +64,13 @@ def spot_rather_than_on_demand(
     return _only(narrowed, kept, types, well_known) if kept else claim
 
 
-def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Why:
+def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Reason:
     """A spot node is replaced by a spot node only if many types are cheaper. The launch gets the cheapest of them and no
     more: from a longer list the cloud may choose a type that consolidation would replace again (D-27)."""
     count = len(claim.instance_types)
     if count < _FLEXIBLE:
-        return Why(
-            Code.SPOT_TO_SPOT,
+        return Reason(
+            BlockedCode.SPOT_TO_SPOT,
             f"SpotToSpotConsolidation requires {_FLEXIBLE} cheaper instance type options than the current candidate to consolidate, got {count}",
         )
     needed = _FLEXIBLE

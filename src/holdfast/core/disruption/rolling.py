@@ -7,21 +7,22 @@ the drain can end, and nobody stole the slot of the node before (D-17 to D-19c, 
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from holdfast.core.disruption import budgets, holds, replacement_prices
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
+from holdfast.core.disruption.commands import Action, Blockers, Command, Method, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import displaced
 from holdfast.model import wording
+from holdfast.model.reasons import BlockedCode, Reason
 
 # Why a node does not terminate first now, and will in a while: nothing is launched on demand in its stead meanwhile.
-_PASSING: Final = (Code.BUDGET, Code.WAITS_FOR_SLOT)
+_PASSING: Final = (BlockedCode.BUDGET, BlockedCode.WAITS_FOR_SLOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,13 @@ class Rolling:
     simulator: Simulator
     settings: Settings
 
-    def drifted(self, remaining: RemainingBudget, whys: Whys) -> Command | None:
+    def drifted(self, remaining: RemainingBudget, blockers: Blockers) -> Command | None:
         """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
         found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
         for one in sorted(found, key=_drift_order):
-            why: Command | Why | None = self._why_no_drift(one, remaining)
+            why: Command | Reason | None = self._why_no_drift(one, remaining)
             if why is None and self.simulator.is_spent():
-                why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.DRIFT)
+                why = Reason(BlockedCode.NOT_REACHED, "this pass looks at other nodes first")
             if why is None:
                 assert one.facts.drifted is not None
                 why = self.replace(
@@ -65,21 +66,20 @@ class Rolling:
                 )
             if isinstance(why, Command):
                 return why
-            whys.add(one.name, why)
+            blockers.add(one.name, why, Method.DRIFT)
         return None
 
-    def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Why | None:
+    def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Reason | None:
         rules = self.survey.world.pools.get(one.pool)
         if rules is None or rules.static:
-            return Why(Code.STATIC, "its NodePool has a fixed number of nodes", Method.DRIFT)
+            return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
         if one.pods_block is not None and one.facts.grace_period_s is None:
-            return replace(one.pods_block, method=Method.DRIFT)
+            return one.pods_block
         if remaining.left(one.pool) == 0:
-            text = f"the budgets of NodePool {one.pool} allow no more"
-            return Why(Code.BUDGET, text, Method.DRIFT, one.pool)
+            return budgets.blocked(one.pool)
         return None
 
-    def replace(self, one: Candidate, need: Need) -> Command | Why:
+    def replace(self, one: Candidate, need: Need) -> Command | Reason:
         """A command that replaces the node, or why there is none."""
         answer = self.simulator.ask(
             [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
@@ -93,8 +93,7 @@ class Rolling:
         if isinstance(why, Command):
             return why
         if answer.stuck is not None:
-            stuck = replace(answer.stuck, method=need.method)
-            return why if why is not None and why.code is not Code.PODS_WITHOUT_PLACE else stuck
+            return why if why is not None and why.code is not BlockedCode.PODS_WITHOUT_PLACE else answer.stuck
         if why is not None and why.code in _PASSING:
             return why
         return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
@@ -120,19 +119,19 @@ class Rolling:
             return None
         return next(one for one in found.replacements if one.waits_for_instance is not None)
 
-    def terminate_first(self, one: Candidate, need: Need, *, for_pending: bool = False) -> Command | Why:
+    def terminate_first(self, one: Candidate, need: Need, *, for_pending: bool = False) -> Command | Reason:
         """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
         before and wait for a place, so the slot is held for whoever of those who wait would get it."""
         snapshot = self.survey.world.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
-        no = Why(Code.PODS_WITHOUT_PLACE, "its own slot does not help", need.method, id_ or "")
+        no = Reason(BlockedCode.PODS_WITHOUT_PLACE, "its own slot does not help")
         if not need.terminate_first or id_ is None or entry is None or not entry.usable or entry.free > 0:
             return no
         thief = holds.taken(snapshot, id_)
         if thief is not None:
             text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
-            return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+            return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
         away = self._too_many_away(one, need, id_) if need.within_budgets else None
         if away is not None:
             return away
@@ -169,7 +168,7 @@ class Rolling:
             drain_bound_s=need.drain_bound_s,
         )
 
-    def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Why | None:
+    def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Reason | None:
         """Budgets forget a node once its machine ends; where its replacement is not up by then, that one counts."""
         snapshot = self.survey.world.snapshot
         allowed = budgets.allowances(self.survey.world, need.reason).get(one.pool)
@@ -188,9 +187,9 @@ class Rolling:
         if allowed is None or allowed.limit is None or away < allowed.limit:
             return None
         text = f"nodes in {id_} are not up yet, and the budgets of NodePool {one.pool} allow no more"
-        return Why(Code.BUDGET, text, need.method, one.pool)
+        return Reason(BlockedCode.BUDGET, text, (one.pool,))
 
-    def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Why | None:
+    def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Reason | None:
         """Pods that have no home before the node is gone do not come back meanwhile: a disruption budget must allow
         all of them to be away at once, or the drain waits for the slot and the slot for the drain."""
         if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
@@ -205,15 +204,14 @@ class Rolling:
         )
         for budget, count in away.items():
             if count > budget.disruptions_allowed:
-                return Why(
-                    Code.DRAIN_NEVER_ENDS,
+                return Reason(
+                    BlockedCode.DRAIN_NEVER_ENDS,
                     f"more pods would be away until the slot is free again than disruption budget {budget.name} allows",
-                    need.method,
-                    budget.name,
+                    (budget.name,),
                 )
         return None
 
-    def _slot_comes_back(self, one: Candidate, need: Need) -> Why | None:
+    def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
         """Whether a slot of its reservation is being released that nobody waits for: then it is waited for, as long as
         the settings say, before anything is bought."""
         snapshot = self.survey.world.snapshot
@@ -230,7 +228,7 @@ class Rolling:
             return None
         until = wording.moment(until_s, self.survey.world.now_s)
         text = f"a slot of {id_} is being released; it is waited for until {until} (UTC)"
-        return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+        return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 
     def _replaced(self, one: Candidate, need: Need, answer: Answer) -> Command:
         claims = answer.claims

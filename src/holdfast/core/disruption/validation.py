@@ -12,13 +12,14 @@ from holdfast.core.disruption import budgets, consolidation, emptiness
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method
+from holdfast.core.disruption.commands import Action, Command, Method
 from holdfast.core.disruption.consolidation import Judge, Recently
 from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
+from holdfast.model.reasons import BlockedCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def still_valid(
     gone = [name for name in command.candidates if name not in survey.candidates]
     if gone and command.method is not Method.REPAIR:
         refused = survey.refused.get(gone[0])
-        nominated = refused is not None and refused.code is Code.NOMINATED
+        nominated = refused is not None and refused.code is BlockedCode.NOMINATED
         text = refused.text if refused is not None else "it is gone"
         return Invalid("budget" if nominated else "churn", f"{gone[0]}: {text}")
     short = _over_budget(command, world)
