@@ -11,7 +11,7 @@ import pytest
 import hostile
 import hostile_world
 from holdfast import errors
-from holdfast.api import kinds, orders, reboots
+from holdfast.api import kinds, reboots
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
@@ -32,6 +32,7 @@ from holdfast.state import (
     daemonsets,
     default_spreads,
     disruption,
+    disruption_commands,
     in_flight,
     nodepools,
     nodes,
@@ -130,7 +131,7 @@ def _claim_alone(claim: NodeClaim) -> None:
     nodes.view(halves)
     nodes.counts_for(halves)
     disruption.facts(halves, reboots_s=reboots.of(claim))
-    orders.of(claim)
+    disruption_commands.of(claim)
     draft = Draft(claim, NOW_S)
     draft.since_s("Launched")
     draft.moved()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, pdb, world
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Command, Decision
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
     Budget,
@@ -165,7 +165,7 @@ def budgets_hold(asked: World, gone: list[NodeView]) -> None:
     assert not any(node.deleting or node.nominated or asked.facts[node.name].do_not_disrupt for node in gone)
 
 
-def evictions_are_allowed(asked: World, command: Command, gone: list[NodeView]) -> None:
+def evictions_are_allowed(asked: World, command: DisruptionCommand, gone: list[NodeView]) -> None:
     allowed = {one.name: one.disruptions_allowed for one in asked.snapshot.budgets}
     for node in gone:
         if command.reason is DisruptionReason.DRIFTED and asked.facts[node.name].grace_period_s is not None:
@@ -182,7 +182,7 @@ def evictions_are_allowed(asked: World, command: Command, gone: list[NodeView]) 
             assert all(count <= allowed.get(name, count) for name, count in away.items())
 
 
-def slots_are_not_oversold(asked: World, command: Command, gone: list[NodeView]) -> None:
+def slots_are_not_oversold(asked: World, command: DisruptionCommand, gone: list[NodeView]) -> None:
     over = [times for usable, times in TIMES if not usable]
     free = {
         one.id: 0
@@ -202,7 +202,7 @@ def slots_are_not_oversold(asked: World, command: Command, gone: list[NodeView])
         assert left.pop(one.waits_for_instance) == one.claim.reservation_id  # each slot is given to one
 
 
-def everybody_has_a_home(asked: World, command: Command, gone: list[NodeView]) -> None:
+def everybody_has_a_home(asked: World, command: DisruptionCommand, gone: list[NodeView]) -> None:
     homes = Counter(uid for one in command.placed for uid in one.pods)
     homes += Counter(uid for one in command.replacements for uid in one.claim.pods)
     movers = {
@@ -231,7 +231,7 @@ def volumes_are_near(zone: str, pods: list[PodView]) -> None:
         assert not places or any(one.get(names.ZONE).has(zone) for one in places)
 
 
-def it_pays(command: Command, gone: list[NodeView]) -> None:
+def it_pays(command: DisruptionCommand, gone: list[NodeView]) -> None:
     if command.reason is not DisruptionReason.UNDERUTILIZED:
         return
     before = sum(price_nano(node) for node in gone)

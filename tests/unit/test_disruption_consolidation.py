@@ -21,7 +21,7 @@ from disruption_builders import (
     world,
 )
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
     Budget,
@@ -55,13 +55,13 @@ def decided(*nodes: NodeView, settings: Settings | None = None, **more: Any) -> 
     return decide(world(*nodes, **more), settings or Settings())
 
 
-def command(*nodes: NodeView, **more: Any) -> Command:
+def command(*nodes: NodeView, **more: Any) -> DisruptionCommand:
     found = decided(*nodes, **more).command
     assert found is not None
     return found
 
 
-def became(found: Command) -> list[tuple[str, str, str | None]]:
+def became(found: DisruptionCommand) -> list[tuple[str, str, str | None]]:
     return [
         (one.claim.instance_type, one.claim.capacity_type, one.claim.reservation_id)
         for one in found.replacements

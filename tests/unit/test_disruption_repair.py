@@ -24,7 +24,7 @@ from disruption_builders import (
 from holdfast import errors, names
 from holdfast.cloud.aws import repair as aws_repair
 from holdfast.core.disruption import repair
-from holdfast.core.disruption.commands import Action, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, NodeFacts, Settings
 from holdfast.core.disruption.repair import Illness, Mend, Treatment
@@ -64,7 +64,7 @@ def decided(
     return decide(found, settings, treatments=treatments)
 
 
-def repaired(decision: Decision) -> Command:
+def repaired(decision: Decision) -> DisruptionCommand:
     assert decision.command is not None
     assert decision.command.method is Method.REPAIR
     return decision.command

@@ -8,7 +8,7 @@ import pytest
 from disruption_builders import HOUR_S, LARGE, MEDIUM, NOW_S, at_most, catalog, load, machine, pdb, world
 from holdfast import names
 from holdfast.core.disruption.candidates import Survey
-from holdfast.core.disruption.commands import Action, Command, Decision, Method, Replacement
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import DisruptionReason, Drifted, MixedPools, NodeFacts, Settings, World
 from holdfast.core.disruption.rolling import Rolling
@@ -189,7 +189,7 @@ def test_a_drain_begins_only_if_the_disruption_budget_allows_all_pods_to_be_away
 # --- What the command says ---------------------------------------------------------------------------
 
 
-def command(found: World, settings: Settings | None = None) -> Command:
+def command(found: World, settings: Settings | None = None) -> DisruptionCommand:
     decided = decide(found, settings or Settings()).command
     assert decided is not None
     return decided

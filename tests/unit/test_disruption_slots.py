@@ -7,7 +7,7 @@ import pytest
 
 from disruption_builders import FREE, LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, world
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import NodeFacts, ReleaseSlots, Settings
 from holdfast.core.scheduling.request import Packing
@@ -29,7 +29,7 @@ def decided(*nodes: NodeView, kept: Sequence[Reservation], **more: Any) -> Decis
     return decide(world(*nodes, reservations=kept, pools=pools, rules=FREE, pending=pending), **more)
 
 
-def moves(found: Command | None) -> tuple[set[str], list[tuple[str, str | None]]]:
+def moves(found: DisruptionCommand | None) -> tuple[set[str], list[tuple[str, str | None]]]:
     """Which nodes go, and what comes: types with their slots, sorted."""
     assert found is not None
     return set(found.candidates), sorted(

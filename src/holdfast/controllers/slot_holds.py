@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from holdfast import errors, names
-from holdfast.api import claim_conditions, conditions, orders
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
@@ -30,7 +30,7 @@ from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption_world
+from holdfast.state import disruption_commands, disruption_world
 from holdfast.state.disruption_world import Objects
 from holdfast.state.live import Live
 
@@ -78,7 +78,7 @@ class SlotHolds:
                 and meta.uid not in self._decided
                 and meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
                 and provider_id
-                and orders.of(claim) is None
+                and disruption_commands.of(claim) is None
                 and conditions.find(claim.status.conditions, claim_conditions.DRAINED) is None
                 and not any(True for _ in self._waiting.get(provider_id))
                 and self._live.is_ours(claim.spec.node_class_ref)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast import names
-from holdfast.api import claim_conditions, conditions, orders, reboots
+from holdfast.api import claim_conditions, conditions, reboots
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -18,7 +18,7 @@ from holdfast.api.pods import Pod
 from holdfast.core.disruption.inputs import NodeFacts, World
 from holdfast.model.snapshot import Snapshot
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption, nodes
+from holdfast.state import disruption, disruption_commands, nodes
 from holdfast.state.nodes import Halves
 
 K = TypeVar("K", bound=Object)
@@ -46,7 +46,7 @@ def _facts(halves: Halves, unreadable: frozenset[str] | None) -> NodeFacts:
     claim = halves.claim
     if claim is None:
         return disruption.facts(halves)
-    queued = (halves.name,) if orders.of(claim) is not None else ()
+    queued = (halves.name,) if disruption_commands.of(claim) is not None else ()
     hidden = unreadable is None or not unreadable.isdisjoint((halves.name, claim.metadata.name))
     return disruption.facts(halves, queued=queued, reboots_s=reboots.of(claim), unreadable=hidden)
 
@@ -86,4 +86,4 @@ def _node_state(node: Node) -> tuple[object, ...]:
 
 def _claim_state(claim: NodeClaim) -> tuple[object, ...]:
     ending = conditions.find(claim.status.conditions, claim_conditions.INSTANCE_TERMINATING)
-    return claim.metadata.deletion_timestamp is None, ending is None, orders.of(claim) is None
+    return claim.metadata.deletion_timestamp is None, ending is None, disruption_commands.of(claim) is None

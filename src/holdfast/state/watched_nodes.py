@@ -8,7 +8,6 @@ we decided about it, or what its instance type states. `nodes.pair` says of all 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
@@ -18,7 +17,7 @@ from holdfast.model.snapshot import CloudLabels, NodeView
 from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import in_flight, nodepools, nodes, orders
+from holdfast.state import disruption_commands, in_flight, nodepools, nodes
 from holdfast.state.kept import Kept
 from holdfast.state.nodes import Halves, Limits
 from holdfast.state.nominations import Nominations
@@ -26,7 +25,7 @@ from holdfast.state.snapshot import Nodes
 from holdfast.state.watched_pods import WatchedPods
 
 _SEEN_AT_ONCE: Final = 100  # in about 5 ms
-_ORDERED: Final = "ordered"
+_DISRUPTED: Final = "disrupted"
 
 Types = tuple[InstanceType, ...]
 
@@ -52,7 +51,7 @@ class WatchedNodes:
         self._nodes_by_machine = self._nodes.index(indexes.by_machine)
         self._claims_by_machine = self._claims.index(indexes.by_machine)
         self._claims_by_node = self._claims.index(_stated_node)
-        self._ordered = self._claims.index(_is_ordered)
+        self._disrupted = self._claims.index(_is_disrupted)
         self._limits: Mapping[str, Limits] = {}  # by instance type
         self._types: Mapping[str, Types] = {}  # by name of class
         self._memory: in_flight.Memory = {}
@@ -117,8 +116,8 @@ class WatchedNodes:
 
     def _mark(self) -> None:
         """What we decided and the API server does not know yet; and nodes with pods that cannot be read."""
-        deleting = orders.going(
-            self._ordered.get(_ORDERED), lambda name: self._claims.get(("", name)) is not None
+        deleting = disruption_commands.nodes_to_delete(
+            self._disrupted.get(_DISRUPTED), lambda name: self._claims.get(("", name)) is not None
         )
         nominated = self._nominations.places()
         full = frozenset(pod.node_name for pod in self._all_pods.unreadable.values() if pod.node_name)
@@ -204,5 +203,5 @@ def _stated_node(claim: NodeClaim) -> tuple[str, ...]:
     return (claim.status.node_name,) if claim.status.node_name else ()
 
 
-def _is_ordered(claim: NodeClaim) -> tuple[str, ...]:
-    return (_ORDERED,) if names.ORDER in claim.metadata.annotations else ()
+def _is_disrupted(claim: NodeClaim) -> tuple[str, ...]:
+    return (_DISRUPTED,) if disruption_commands.is_annotated(claim) else ()

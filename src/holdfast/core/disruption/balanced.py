@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Command
+from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Policy
 from holdfast.model.reasons import BlockedCode, Reason
@@ -36,7 +36,7 @@ class Balance:
             return Fraction(0)
         return (saved / self._cost[pool]) / Fraction(trouble, self._trouble[pool])
 
-    def why_not(self, found: Sequence[Candidate], command: Command) -> Reason | None:
+    def why_not(self, found: Sequence[Candidate], command: DisruptionCommand) -> Reason | None:
         """Every Balanced pool must agree to its share of the command; other pools are not asked."""
         saved = Cost(command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour).scaled
         total = sum((one.cost for one in found), FREE).scaled

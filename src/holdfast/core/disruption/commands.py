@@ -1,10 +1,10 @@
-"""What disruption answers: what to do and why, and of every node that stays why it stays.
+"""The values of a disruption decision: the `DisruptionCommand`, and for every other node why it is not disrupted.
 
-Read by the controllers that carry a command out, and by whoever explains. Every node of the world is in a decision
-exactly once: in the command, or among those that stay.
+Every node of the input is in a decision exactly once: in the command, or among `undisrupted`.
 """
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +17,7 @@ from holdfast.model.reasons import BlockedCode, Reason
 
 
 class Method(enum.StrEnum):
-    """In the order they are asked (D-2)."""
+    """In the order in which a pass tries them (D-2)."""
 
     REPAIR = "repair"
     EMPTINESS = "emptiness"
@@ -27,13 +27,15 @@ class Method(enum.StrEnum):
 
 
 class Action(enum.StrEnum):
-    DELETE = "delete"  # its pods have a place already
-    REPLACE = "replace"  # replacements are ready before it goes
-    TERMINATE_FIRST = "terminate-first"  # its own slot is the home of its replacement
-    REBOOT = "reboot"  # it keeps its machine, and with it its slot
+    DELETE = "delete"  # its pods fit on other nodes
+    REPLACE = "replace"  # the replacements are initialized before it is deleted
+    TERMINATE_FIRST = "terminate-first"  # its replacement is launched into its slot
+    REBOOT = "reboot"  # it keeps its instance, and with it its slot
 
 
-# What users are told with an event; the rest is only shown when somebody asks (D-4, D-21).
+_CONSOLIDATION_TYPES: Final = {Method.MULTI_NODE: "multi", Method.SINGLE_NODE: "single"}
+
+# Codes that cause no event (D-4, D-21).
 SILENT: Final = frozenset(
     {
         BlockedCode.NOT_OURS,
@@ -83,25 +85,50 @@ class Blockers:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A claim to write. One that waits is written first, and launched when that machine is gone and its slot free."""
+    """A NodeClaim to create. With `waits_for_instance` it is launched into the slot of that instance, once the
+    cloud counts the slot as free."""
 
     claim: PlannedClaim
     waits_for_instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class DisruptionCommand:
+    """Nodes to disrupt together, from the decision until their NodeClaims are deleted."""
+
     method: Method
     reason: DisruptionReason
     action: Action
     candidates: tuple[str, ...]  # nodes, in the order they were chosen
     why: str
+    drain_bound_s: int | None = None  # how long the drain may take; None: as the NodeClaim says
+
+    # Of a command that the queue started. An annotation of each candidate's NodeClaim has these and the fields above, but
+    # not `candidates`: the candidates are the NodeClaims with the annotation (state/disruption_commands).
+    id: str = ""
+    started_s: int = 0
+    replacement_names: tuple[str, ...] = ()  # the NodeClaims that replace the candidates
+
+    # Of a command that was decided by this process.
     replacements: tuple[Replacement, ...] = ()
-    placed: tuple[Placed, ...] = ()  # their pods on nodes that exist: those are spoken for
+    placed: tuple[Placed, ...] = ()  # the candidates' pods on existing nodes, which are nominated for them
     saves_nano_usd_per_hour: int = 0
-    frees_nano_usd_per_hour: int = 0  # what slots are worth that are left, less those that are taken
-    drain_bound_s: int | None = None  # how long the drain may take; None: as the claim says
-    condition: str = ""  # of a repair: the node condition that it answers
+    frees_nano_usd_per_hour: int = 0  # the worth of the slots that are left, less those that are taken
+    condition: str = ""  # of a repair: the condition of the Node that it repairs
+
+    @property
+    def consolidation_type(self) -> str:
+        """The label of Karpenter's metrics: single, multi or empty."""
+        return _CONSOLIDATION_TYPES.get(self.method, "")
+
+    @property
+    def slots_needed(self) -> Counter[str]:
+        """Free slots by reservation. A replacement that waits for the slot of a candidate needs none."""
+        return Counter(
+            one.claim.reservation_id
+            for one in self.replacements
+            if one.claim.reservation_id is not None and one.waits_for_instance is None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +162,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    command: Command | None
+    command: DisruptionCommand | None
     undisrupted: tuple[Undisrupted, ...]  # by name of the node
     memory: Memory
     allowances: tuple[Allowance, ...]  # for metrics and events (D-13)

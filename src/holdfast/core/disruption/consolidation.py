@@ -20,7 +20,7 @@ from holdfast.core.disruption import candidates as candidates_
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Blockers, Command, Method, Replacement
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings, World
 from holdfast.core.disruption.simulation import Answer, Simulator
@@ -33,7 +33,7 @@ from holdfast.model.reasons import BlockedCode, Reason
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
 
-Try = Callable[[Sequence[Candidate]], "Command | Reason | None"]
+Try = Callable[[Sequence[Candidate]], "DisruptionCommand | Reason | None"]
 """What becomes of a set of nodes; None: nothing more is tried."""
 
 
@@ -68,21 +68,21 @@ class Consolidating:
         """Those that are looked at together."""
         return [one for one in found if remaining.spend(one.pool)][: self.settings.together_max]
 
-    def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Reason:
+    def attempt(self, method: Method, found: Sequence[Candidate]) -> DisruptionCommand | Reason:
         question = self.release.question(found)
         answer = self.simulator.ask([one.node for one in found], question)
         command = Judge(self.survey, self.simulator, self.settings, self.release).command(
             method, found, answer
         )
-        if isinstance(command, Command):
+        if isinstance(command, DisruptionCommand):
             return self.balance.why_not(found, command) or command
         return command
 
 
-def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
+def together(c: Consolidating, some: Sequence[Candidate]) -> DisruptionCommand | None:
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
 
-    def attempt(chosen: Sequence[Candidate]) -> Command | Reason | None:
+    def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
         # Half of what a pass may ask is left for single nodes.
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
@@ -97,10 +97,10 @@ def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
     return command if command is not None and len(command.candidates) >= _TOGETHER_MIN else None
 
 
-def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
+def largest(found: Sequence[Candidate], attempt: Try) -> DisruptionCommand | None:
     """The command that saves most, of sets that grow: as many as possible are added at a time, half as many where that
     does not do, and one that does not go with the others is left out."""
-    best: Command | None = None
+    best: DisruptionCommand | None = None
     chosen: list[Candidate] = []
     at, step = 0, len(found)
     for _ in range(_TRIES_MAX):
@@ -110,7 +110,7 @@ def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
         command = attempt([*chosen, *more])
         if command is None:
             break
-        if isinstance(command, Command) and (best is None or _gain(command) > _gain(best)):
+        if isinstance(command, DisruptionCommand) and (best is None or _gain(command) > _gain(best)):
             best = command
             chosen += more
             at += len(more)
@@ -128,7 +128,7 @@ def one_by_one(
     remaining: RemainingBudget,
     tried: frozenset[str],
     first: Sequence[str],
-) -> tuple[Command | None, frozenset[str], tuple[str, ...]]:
+) -> tuple[DisruptionCommand | None, frozenset[str], tuple[str, ...]]:
     """The first node that alone gives a command; with the nodes that were tried, and the pools that were not reached."""
     filter_ = prefilter.Prefilter(c.survey, c.simulator.targets, c.settings)
     seen = set(tried)
@@ -144,7 +144,7 @@ def one_by_one(
                 Method.SINGLE_NODE,
             )
             continue
-        why: Command | Reason | None = filter_.why_not(one)
+        why: DisruptionCommand | Reason | None = filter_.why_not(one)
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
             why = Reason(BlockedCode.NOT_REACHED, "this pass looks at other nodes first")
@@ -152,7 +152,7 @@ def one_by_one(
             continue
         if why is None:
             why = c.attempt(Method.SINGLE_NODE, [one])
-        if isinstance(why, Command):
+        if isinstance(why, DisruptionCommand):
             return why, frozenset(seen), ()
         seen.add(one.name)
         c.blockers.add(one.name, why, Method.SINGLE_NODE)
@@ -167,7 +167,7 @@ def interleaved(found: Sequence[Candidate], first: Sequence[str]) -> list[Candid
     return [one for row in zip_longest(*by_pool.values()) for one in row if one is not None]
 
 
-def _gain(command: Command) -> tuple[int, int]:
+def _gain(command: DisruptionCommand) -> tuple[int, int]:
     return command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour
 
 
@@ -183,7 +183,9 @@ class Judge:
     settings: Settings
     release: SlotRelease
 
-    def command(self, method: Method, found: Sequence[Candidate], answer: Answer) -> Command | Reason:
+    def command(
+        self, method: Method, found: Sequence[Candidate], answer: Answer
+    ) -> DisruptionCommand | Reason:
         if answer.stuck is not None:
             return answer.stuck
         stays = self.release.why_not(found, answer)
@@ -208,7 +210,7 @@ class Judge:
             stays = self.simulator.crowded_out([one.node for one in found], answer.movers)
         if stays is not None:
             return stays
-        return Command(
+        return DisruptionCommand(
             method=method,
             reason=DisruptionReason.UNDERUTILIZED,
             action=Action.REPLACE if claims else Action.DELETE,
@@ -341,7 +343,7 @@ class Recently:
                         )
         return None
 
-    def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
+    def after(self, command: DisruptionCommand, survey: Survey) -> tuple[commands.Move, ...]:
         """What is to be remembered once a command is carried out; what is too old is forgotten."""
         held_s = _REPLACED_WITHIN_S + self.cooldown_s
         kept = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)

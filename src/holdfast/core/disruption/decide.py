@@ -16,8 +16,8 @@ from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import (
     Blocker,
     Blockers,
-    Command,
     Decision,
+    DisruptionCommand,
     Memo,
     Memory,
     Method,
@@ -68,7 +68,7 @@ class _Pass:
             moves = consolidation.moves_before(self.world, self.settings.cooldown_s)
         self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.world))
 
-    def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
+    def run(self, treatments: tuple[Treatment, ...]) -> DisruptionCommand | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
         begun = any(facts.reboot_failed for facts in self.world.facts.values())  # and is seen through
         if not self.settings.node_repair:
@@ -84,7 +84,7 @@ class _Pass:
             or self._consolidated()
         )
 
-    def _consolidated(self) -> Command | None:
+    def _consolidated(self) -> DisruptionCommand | None:
         recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world.now_s)
         c = Consolidating(
             self.survey,
@@ -113,7 +113,7 @@ class _Pass:
             self.memory = replace(self.memory, moves=recently.after(command, self.survey))
         return command
 
-    def undisrupted(self, command: Command | None) -> tuple[Undisrupted, ...]:
+    def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:
         """Every node that the command is not about, with its reasons."""
         going = set(command.candidates) if command is not None else set()
         idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "there is nothing to gain by its end"))

@@ -7,13 +7,13 @@ replaces them; what they cost does not matter, so an empty slot is given back li
 from holdfast.core.disruption import budgets, candidates
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Blockers, Command, Method
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.model import prices
 from holdfast.model.reasons import BlockedCode, Reason
 
 
-def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> Command | None:
+def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
     found = []
     for one in sorted(survey.candidates.values(), key=lambda one: one.order):
         why = why_not(survey, one)
@@ -26,7 +26,7 @@ def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> C
     if not found:
         return None
     saved = sum(one.cost.paid_nano for one in found)
-    return Command(
+    return DisruptionCommand(
         method=Method.EMPTINESS,
         reason=DisruptionReason.EMPTY,
         action=Action.DELETE,

@@ -18,7 +18,7 @@ from holdfast import errors, names
 from holdfast.core.disruption import budgets, costs
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Blockers, Command, Method
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, Settings
 from holdfast.core.disruption.rolling import Need, Rolling
 from holdfast.model.reasons import BlockedCode, Reason
@@ -119,7 +119,7 @@ class Repair:
     settings: Settings
     treatments: tuple[Treatment, ...]
 
-    def command(self, remaining: RemainingBudget, blockers: Blockers) -> Command | None:
+    def command(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
         snapshot = self.survey.world.snapshot
         ill = {node.name: found for node in snapshot.nodes if (found := self._illnesses(node))}
         if not ill:
@@ -136,7 +136,7 @@ class Repair:
                     blockers.add(node.name, why, Method.REPAIR)
         for one, due in self._ordered(ready):
             result = self._mend(one, due)
-            if isinstance(result, Command):
+            if isinstance(result, DisruptionCommand):
                 return replace(result, condition=chosen(due).condition.type)
             blockers.add(one.name, result, Method.REPAIR)
         return None
@@ -202,12 +202,12 @@ class Repair:
 
         return sorted(ready, key=key)
 
-    def _mend(self, one: Candidate, due: list[Illness]) -> Command | Reason:
+    def _mend(self, one: Candidate, due: list[Illness]) -> DisruptionCommand | Reason:
         picked = chosen(due)
         bound_s = drain_bound_s(due, one.facts.grace_period_s)
         text = f"{picked.condition.type} is {picked.condition.status} ({picked.condition.reason})"
         if self._reboots(one, picked):
-            return Command(
+            return DisruptionCommand(
                 method=Method.REPAIR,
                 reason=DisruptionReason.UNHEALTHY,
                 action=Action.REBOOT,

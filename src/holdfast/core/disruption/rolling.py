@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.core.disruption import budgets, holds, replacement_prices
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Blockers, Command, Method, Replacement
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
@@ -45,11 +45,11 @@ class Rolling:
     simulator: Simulator
     settings: Settings
 
-    def drifted(self, remaining: RemainingBudget, blockers: Blockers) -> Command | None:
+    def drifted(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
         """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
         found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
         for one in sorted(found, key=_drift_order):
-            why: Command | Reason | None = self._why_no_drift(one, remaining)
+            why: DisruptionCommand | Reason | None = self._why_no_drift(one, remaining)
             if why is None and self.simulator.is_spent():
                 why = Reason(BlockedCode.NOT_REACHED, "this pass looks at other nodes first")
             if why is None:
@@ -64,7 +64,7 @@ class Rolling:
                         self.settings.terminate_first_drift,
                     ),
                 )
-            if isinstance(why, Command):
+            if isinstance(why, DisruptionCommand):
                 return why
             blockers.add(one.name, why, Method.DRIFT)
         return None
@@ -79,7 +79,7 @@ class Rolling:
             return budgets.blocked(one.pool)
         return None
 
-    def replace(self, one: Candidate, need: Need) -> Command | Reason:
+    def replace(self, one: Candidate, need: Need) -> DisruptionCommand | Reason:
         """A command that replaces the node, or why there is none."""
         answer = self.simulator.ask(
             [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
@@ -87,10 +87,10 @@ class Rolling:
         bought = [claim for claim in answer.claims if claim.reservation_id is None]
         if answer.stuck is None and not (bought and one.is_reserved):
             held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
-            return held if isinstance(held, Command) else self._replaced(one, need, answer)
+            return held if isinstance(held, DisruptionCommand) else self._replaced(one, need, answer)
         can_wait = answer.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
         why = self.terminate_first(one, need) if can_wait else None
-        if isinstance(why, Command):
+        if isinstance(why, DisruptionCommand):
             return why
         if answer.stuck is not None:
             return why if why is not None and why.code is not BlockedCode.PODS_WITHOUT_PLACE else answer.stuck
@@ -115,11 +115,13 @@ class Rolling:
             within_budgets=False,
         )
         found = self.terminate_first(one, need)
-        if not isinstance(found, Command):
+        if not isinstance(found, DisruptionCommand):
             return None
         return next(one for one in found.replacements if one.waits_for_instance is not None)
 
-    def terminate_first(self, one: Candidate, need: Need, *, for_pending: bool = False) -> Command | Reason:
+    def terminate_first(
+        self, one: Candidate, need: Need, *, for_pending: bool = False
+    ) -> DisruptionCommand | Reason:
         """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
         before and wait for a place, so the slot is held for whoever of those who wait would get it."""
         snapshot = self.survey.world.snapshot
@@ -157,7 +159,7 @@ class Rolling:
             else Replacement(claim)
             for claim in claims
         )
-        return Command(
+        return DisruptionCommand(
             method=need.method,
             reason=need.reason,
             action=Action.TERMINATE_FIRST,
@@ -230,13 +232,13 @@ class Rolling:
         text = f"a slot of {id_} is being released; it is waited for until {until} (UTC)"
         return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 
-    def _replaced(self, one: Candidate, need: Need, answer: Answer) -> Command:
+    def _replaced(self, one: Candidate, need: Need, answer: Answer) -> DisruptionCommand:
         claims = answer.claims
         into = ", ".join(
             f"a {c.instance_type} {'in ' + c.reservation_id if c.reservation_id else c.capacity_type}"
             for c in claims
         )
-        return Command(
+        return DisruptionCommand(
             method=need.method,
             reason=need.reason,
             action=Action.REPLACE if claims else Action.DELETE,

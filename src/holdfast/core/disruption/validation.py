@@ -5,14 +5,13 @@ were empty those that are not any more are left out; every other command stands 
 in Karpenter (D-43), slots are counted again: one that is gone ends the command here, not at the cloud.
 """
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from holdfast.core.disruption import budgets, consolidation, emptiness
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Command, Method
+from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.consolidation import Judge, Recently
 from holdfast.core.disruption.inputs import Settings, World
 from holdfast.core.disruption.simulation import Simulator
@@ -31,8 +30,8 @@ class Invalid:
 
 
 def still_valid(
-    command: Command, world: World, settings: Settings, planner: columns.Memory | None = None
-) -> Command | Invalid:
+    command: DisruptionCommand, world: World, settings: Settings, planner: columns.Memory | None = None
+) -> DisruptionCommand | Invalid:
     """The command as it is now; of empty nodes those that are still empty."""
     survey = Survey(world)
     if command.method is Method.EMPTINESS:
@@ -55,7 +54,7 @@ def still_valid(
     return command
 
 
-def _still_empty(command: Command, survey: Survey) -> Command | Invalid:
+def _still_empty(command: DisruptionCommand, survey: Survey) -> DisruptionCommand | Invalid:
     remaining = RemainingBudget(budgets.allowances(survey.world, command.reason))
     kept = [
         name
@@ -69,7 +68,7 @@ def _still_empty(command: Command, survey: Survey) -> Command | Invalid:
     return replace(command, candidates=tuple(kept))
 
 
-def _over_budget(command: Command, world: World) -> Invalid | None:
+def _over_budget(command: DisruptionCommand, world: World) -> Invalid | None:
     allowances = budgets.allowances(world, command.reason)
     pools = {node.name: node for node in world.snapshot.nodes}
     remaining = RemainingBudget(allowances)
@@ -80,15 +79,10 @@ def _over_budget(command: Command, world: World) -> Invalid | None:
     return None
 
 
-def _lost_slot(command: Command, world: World, settings: Settings) -> Invalid | None:
-    """Slots that nobody has to leave first must still be free."""
+def _lost_slot(command: DisruptionCommand, world: World, settings: Settings) -> Invalid | None:
+    """A slot that the command counted as free was taken since."""
     entries = ledger.ledger(world.snapshot, settings.solving.ledger_lag_s)
-    wanted = Counter(
-        one.claim.reservation_id
-        for one in command.replacements
-        if one.claim.reservation_id is not None and one.waits_for_instance is None
-    )
-    for id_, count in sorted(wanted.items()):
+    for id_, count in sorted(command.slots_needed.items()):
         free = entries[id_].free if id_ in entries else 0
         if free < count:
             return Invalid("scheduling", f"{id_} has {free} free slots, and {count} were counted on")
@@ -96,8 +90,12 @@ def _lost_slot(command: Command, world: World, settings: Settings) -> Invalid | 
 
 
 def _still_pays(
-    command: Command, found: list[Candidate], survey: Survey, simulator: Simulator, settings: Settings
-) -> Command | Invalid:
+    command: DisruptionCommand,
+    found: list[Candidate],
+    survey: Survey,
+    simulator: Simulator,
+    settings: Settings,
+) -> DisruptionCommand | Invalid:
     release = SlotRelease(survey, simulator, settings)
     nobody = Recently((), settings.cooldown_s, survey.world.now_s)
     for one in found:
@@ -106,7 +104,7 @@ def _still_pays(
             return Invalid("churn", f"{one.name}: {why.text}")
     answer = simulator.ask([one.node for one in found], release.question(found))
     again = Judge(survey, simulator, settings, release).command(command.method, found, answer)
-    if not isinstance(again, Command):
+    if not isinstance(again, DisruptionCommand):
         return Invalid("scheduling", again.text)
     unworthy = Balance(survey).why_not(found, again)
     if unworthy is not None:

@@ -1,6 +1,6 @@
-"""What disruption tells the outside: metrics of every decision, and events about nodes that stay although they could go.
+"""Reports decisions of the disruption loop: metrics, and events about nodes that are not disrupted.
 
-Called by `loop`. The rule: a node that stays for the same reasons as before is not mentioned again.
+The rule: a node has an event again only when its reasons change.
 """
 
 import re
@@ -13,11 +13,10 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_end
-from holdfast.controllers.disruption.queue import consolidation_type
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import commands
 from holdfast.core.disruption.budgets import Allowance
-from holdfast.core.disruption.commands import Action, Blocker, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Blocker, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.validation import Invalid
 from holdfast.model.reasons import BlockedCode
 from holdfast.runtime import indexes
@@ -33,23 +32,23 @@ UNHEALTHY: Final = "karpenter_nodeclaims_unhealthy_disrupted_total"
 ALLOWED: Final = "karpenter_nodepools_allowed_disruptions"
 CONSUMING: Final = "karpenter_nodepools_nodes_consuming_budgets"
 METRICS: Final = (
-    Metric(DECISIONS, "counter", "Decisions on nodes.", ("decision", "reason", "consolidation_type")),
-    Metric(EVALUATION, "histogram", "Time a decision took.", ("reason", "consolidation_type")),
-    Metric(INVALID, "counter", "Decisions that did not hold for long.", ("consolidation_type", "reason")),
+    Metric(DECISIONS, "counter", "Disruption decisions.", ("decision", "reason", "consolidation_type")),
+    Metric(EVALUATION, "histogram", "Duration of a disruption decision.", ("reason", "consolidation_type")),
+    Metric(INVALID, "counter", "Commands that failed validation.", ("consolidation_type", "reason")),
     Metric(
         TERMINATE_FIRST,
         "counter",
-        "Nodes that go before their replacements are up.",
+        "Nodes that are deleted before their replacements are launched.",
         ("nodepool", "reason", "terminate_first_reason"),
     ),
     Metric(
         UNHEALTHY,
         "counter",
-        "NodeClaims that are replaced since their node is unhealthy.",
+        "NodeClaims that are replaced because their node is unhealthy.",
         ("condition", "nodepool", "capacity_type", "image_id", "termination_mode"),
     ),
-    Metric(ALLOWED, "gauge", "How many nodes may be disrupted now.", ("nodepool", "reason")),
-    Metric(CONSUMING, "gauge", "Nodes that use some of the budgets now.", ("nodepool", "reason")),
+    Metric(ALLOWED, "gauge", "Nodes that the budgets allow to disrupt now.", ("nodepool", "reason")),
+    Metric(CONSUMING, "gauge", "Nodes that count against the budgets now.", ("nodepool", "reason")),
 )
 _UNCONSOLIDATABLE: Final = frozenset(
     {
@@ -72,7 +71,7 @@ _UNCONSOLIDATABLE: Final = frozenset(
 _INVALID_ANNOTATION: Final = "invalid"
 
 
-class Telling:
+class DisruptionReporter:
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._nodes = caches.of(Node)
         self._claims = caches.of(NodeClaim).index(indexes.by_machine)
@@ -96,7 +95,7 @@ class Telling:
                 self._report(node, blockers)
         self._reported = {node: blockers for node, blockers in found.items() if blockers}
 
-    def acts(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
+    def started(self, command: DisruptionCommand, claims: tuple[NodeClaim, ...]) -> None:
         self._recorder.count(DECISIONS, _about(command) | {"decision": command.action.value})
         if command.action is Action.TERMINATE_FIRST:
             for claim in claims:
@@ -111,22 +110,21 @@ class Telling:
                 self._recorder.count(UNHEALTHY, _unhealthy(claim, command.condition))
 
     def _report_invalid_annotations(self) -> None:
-        """Pods on nodes of ours whose do-not-disrupt is ignored (D-6)."""
+        """Of pods on nodes of a NodePool (D-6)."""
         for pod in self._invalid.get(_INVALID_ANNOTATION):
             node = self._nodes.get(("", pod.spec.node_name))
             if node is not None and names.NODEPOOL in node.metadata.labels:
                 value = pod.metadata.annotations[names.DO_NOT_DISRUPT]
-                said = f'{names.DO_NOT_DISRUPT}: "{value}" is ignored: write "true" or a duration, such as 4h'
-                self._recorder.event(pod, "InvalidDoNotDisruptAnnotation", said, warning=True)
+                text = f'{names.DO_NOT_DISRUPT}: "{value}" is ignored: set "true" or a duration, such as 4h'
+                self._recorder.event(pod, "InvalidDoNotDisruptAnnotation", text, warning=True)
 
-    def rejected(self, command: Command, invalid: Invalid) -> None:
-        kind = consolidation_type(command.method.value)
-        self._recorder.count(INVALID, {"consolidation_type": kind, "reason": invalid.kind})
+    def rejected(self, command: DisruptionCommand, invalid: Invalid) -> None:
+        labels = {"consolidation_type": command.consolidation_type, "reason": invalid.kind}
+        self._recorder.count(INVALID, labels)
         for name in command.candidates:
             node = self._nodes.get(("", name))
             if node is not None:
-                said = f"{invalid.kind}: {invalid.why}"
-                self._recorder.event(node, "ConsolidationRejected", said)
+                self._recorder.event(node, "ConsolidationRejected", f"{invalid.kind}: {invalid.why}")
 
     def _allowance(self, one: Allowance) -> None:
         about = {"nodepool": one.pool, "reason": one.reason.value.lower()}
@@ -135,8 +133,8 @@ class Telling:
             self._recorder.gauge(ALLOWED, about, one.allowed)
         pool = self._pools.get(("", one.pool))
         if one.allowed == 0 and one.nodes and pool is not None:
-            said = f"its budgets let no node go now for being {one.reason.value}"
-            self._recorder.event(pool, "DisruptionBlocked", said)
+            text = f"No allowed disruptions for disruption reason {one.reason} due to blocking budget"
+            self._recorder.event(pool, "DisruptionBlocked", text)
 
     def _report(self, name: str, blockers: tuple[Blocker, ...]) -> None:
         node = self._nodes.get(("", name))
@@ -174,6 +172,5 @@ def _unhealthy(claim: NodeClaim, condition: str) -> dict[str, str]:
     }
 
 
-def _about(command: Command) -> dict[str, str]:
-    kind = consolidation_type(command.method.value)
-    return {"reason": command.reason.value.lower(), "consolidation_type": kind}
+def _about(command: DisruptionCommand) -> dict[str, str]:
+    return {"reason": command.reason.lower(), "consolidation_type": command.consolidation_type}
