@@ -16,7 +16,7 @@ from disruption_builders import NOW_S, world
 from holdfast import names
 from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Budget, PoolRules, Settings, World
+from holdfast.core.disruption.inputs import Budget, DisruptionInput, PoolRules, Settings
 from holdfast.core.scheduling import compiled
 from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.request import Settings as Solving
@@ -72,7 +72,7 @@ def packed(
     tight: bool,
     kept: Sequence[Reservation] = (),
     sizes: Sequence[int] = (4, 8, 12, 16),
-) -> World:
+) -> DisruptionInput:
     """Nodes of a few types that hold pods of five sizes; `tight` ones are the cheapest that hold them."""
     dice = random.Random(7)
     shapes = [shape(cpu, memory, app=f"app-{i}") for i, (cpu, memory) in enumerate(SIZES)]
@@ -95,7 +95,7 @@ def packed(
     return world(*made, pools=[of], rules=FREELY, reservations=kept, well_known=workloads.KNOWN, instances=())
 
 
-def tied(count: int, of: NodePoolView) -> World:
+def tied(count: int, of: NodePoolView) -> DisruptionInput:
     """As the planner places the mix of Karpenter's benchmark, then looked at again: little is left to gain, and every
     question is about the whole cluster, since pods spread and stay apart."""
     pending = benchmark_mix(5 * count)
@@ -157,7 +157,7 @@ def _price(t: InstanceType) -> int:
     return min(o.price_nano_usd_per_hour or 0 for o in t.offerings if o.capacity_type == names.ON_DEMAND)
 
 
-def report(case: str, asked: World) -> None:
+def report(case: str, asked: DisruptionInput) -> None:
     planner = Memory()
     first, decision = timed(lambda: decide(asked, Settings(), planner=planner))
     again, _ = timed(lambda: decide(asked, Settings(), decision.memory, planner=planner))

@@ -11,7 +11,7 @@ import pytest
 import hostile
 import hostile_world
 from holdfast import errors
-from holdfast.api import kinds, reboots
+from holdfast.api import kinds
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
@@ -31,8 +31,8 @@ from holdfast.state import (
     claims,
     daemonsets,
     default_spreads,
-    disruption,
     disruption_commands,
+    disruption_input,
     in_flight,
     nodepools,
     nodes,
@@ -118,7 +118,7 @@ def _bound(pod: Pod) -> None:
 
 
 def _budgets(pool: NodePool) -> None:
-    rules = disruption.rules(pool)
+    rules = disruption_input.rules(pool)
     for reason in DisruptionReason:
         limit = disruption_budgets.limit(rules.budgets, reason, 10, NOW_S)
         assert limit is None or limit >= 0
@@ -130,7 +130,7 @@ def _claim_alone(claim: NodeClaim) -> None:
     halves = Halves(None, claim)
     nodes.view(halves)
     nodes.counts_for(halves)
-    disruption.facts(halves, reboots_s=reboots.of(claim))
+    disruption_input.facts(halves)
     disruption_commands.of(claim)
     draft = Draft(claim, NOW_S)
     draft.since_s("Launched")
@@ -158,7 +158,7 @@ def _node(node: Node) -> None:
     halves = Halves(node, None)
     nodes.view(halves)
     nodes.counts_for(halves)
-    disruption.facts(halves)
+    disruption_input.facts(halves)
 
 
 Converters = dict[type[Object], tuple[Callable[[Any], object], ...]]

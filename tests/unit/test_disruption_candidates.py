@@ -10,7 +10,7 @@ from holdfast import names
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Survey, is_settled
 from holdfast.core.disruption.costs import POD, Cost
-from holdfast.core.disruption.inputs import NodeFacts, World
+from holdfast.core.disruption.inputs import DisruptionInput, NodeFacts
 from holdfast.model.reasons import BlockedCode
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, pool, reservation, shape
@@ -157,7 +157,7 @@ def test_running_reserved_node_is_priced_by_its_own_reservation() -> None:
 
 
 def order(*nodes: NodeView, **more: Any) -> list[str]:
-    found: World = world(*nodes, **more)
+    found: DisruptionInput = world(*nodes, **more)
     return [one.name for one in sorted(Survey(found).candidates.values(), key=lambda one: one.order)]
 
 

@@ -25,6 +25,7 @@ from holdfast.core.disruption.commands import Action, Decision, DisruptionComman
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
     Budget,
+    DisruptionInput,
     DisruptionReason,
     Drifted,
     NodeFacts,
@@ -32,7 +33,6 @@ from holdfast.core.disruption.inputs import (
     PoolRules,
     ReleaseSlots,
     Settings,
-    World,
 )
 from holdfast.model import requirements
 from holdfast.model.pods import PodView
@@ -549,7 +549,7 @@ def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]
 
-    def asked(kept: list[Any], now_s: int, changed: int = 0) -> World:
+    def asked(kept: list[Any], now_s: int, changed: int = 0) -> DisruptionInput:
         found = world(*nodes, reservations=kept, now_s=now_s, pools=on_demand(reservations=kept))
         return replace(found, changed=changed)
 

@@ -27,13 +27,13 @@ from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.core.disruption.inputs import (
     Budget,
+    DisruptionInput,
     DisruptionReason,
     Drifted,
     MixedPools,
     NodeFacts,
     PoolRules,
     Settings,
-    World,
 )
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.request import Packing
@@ -56,7 +56,7 @@ def paid(name: str, since_s: int | None = None, **more: Any) -> tuple[NodeView, 
     return machine(name, MEDIUM, load(name, BIG), **more), facts
 
 
-def drifting(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> World:
+def drifting(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> DisruptionInput:
     on_demand = pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))
     return world(
         *(node for node, _ in pairs),
@@ -132,7 +132,9 @@ def test_a_node_of_unknown_type_drifts_as_others_do() -> None:
 # --- A full reservation: terminate first -------------------------------------------------------------------
 
 
-def full(*slots: str, since_s: int = 100, available: int = 0, sizes: int = 3000, **more: Any) -> World:
+def full(
+    *slots: str, since_s: int = 100, available: int = 0, sizes: int = 3000, **more: Any
+) -> DisruptionInput:
     """Nodes that fill cr-1, all drifted, in a pool of slots only."""
     kept = [replace(FULL, available=available, total=max(2, len(slots) + available))]
     nodes = [machine(name, MEDIUM, load(name, shape(sizes)), slot="cr-1") for name in slots]
@@ -279,7 +281,7 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand(
     node = machine("a", MEDIUM, two, slot="cr-1")
     kept = [replace(FULL, total=1)]
 
-    def asked(allowed: int, **of: Any) -> World:
+    def asked(allowed: int, **of: Any) -> DisruptionInput:
         return world(
             node,
             facts={"a": replace(DRIFTED, **of)},

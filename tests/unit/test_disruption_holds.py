@@ -8,7 +8,7 @@ import pytest
 from disruption_builders import MEDIUM, NOW_S, catalog, instances, machine, world
 from holdfast import names
 from holdfast.core.disruption import holds
-from holdfast.core.disruption.inputs import World
+from holdfast.core.disruption.inputs import DisruptionInput
 from holdfast.model.instances import InstanceState
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView, Snapshot
@@ -80,7 +80,9 @@ def test_a_slot_is_taken_when_more_claims_wait_than_the_count_has_slots() -> Non
     )  # the cloud lists it no more
 
 
-def waited(waited_s: int, *, available: int = 0, only_reserved: bool = True, read_s: int = NOW_S) -> World:
+def waited(
+    waited_s: int, *, available: int = 0, only_reserved: bool = True, read_s: int = NOW_S
+) -> DisruptionInput:
     kept = (reservation("cr-1", MEDIUM, available=available, total=4),)
     allowed = (RESERVED_ONLY,) if only_reserved else ()
     return world(
@@ -105,7 +107,9 @@ def waited(waited_s: int, *, available: int = 0, only_reserved: bool = True, rea
         (waited(LAG_S, only_reserved=False, available=1), False),
     ],
 )
-def test_a_wait_ends_at_its_bound_or_when_the_slot_is_certainly_taken(asked: World, *, ends: bool) -> None:
+def test_a_wait_ends_at_its_bound_or_when_the_slot_is_certainly_taken(
+    asked: DisruptionInput, *, ends: bool
+) -> None:
     assert [one.claim for one in holds.overdue(asked, BOUND_S, LAG_S)] == (["a"] if ends else [])
 
 

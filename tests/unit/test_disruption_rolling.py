@@ -10,7 +10,14 @@ from holdfast import names
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import DisruptionReason, Drifted, MixedPools, NodeFacts, Settings, World
+from holdfast.core.disruption.inputs import (
+    DisruptionInput,
+    DisruptionReason,
+    Drifted,
+    MixedPools,
+    NodeFacts,
+    Settings,
+)
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.model.reasons import BlockedCode
@@ -30,7 +37,7 @@ def slotted(name: str, **more: Any) -> NodeView:
     return machine(name, MEDIUM, load(name, BIG), slot=more.pop("slot", "cr-1"), **more)
 
 
-def asked(*nodes: NodeView, allowed: Any = RESERVED_ONLY, available: int = 0, **more: Any) -> World:
+def asked(*nodes: NodeView, allowed: Any = RESERVED_ONLY, available: int = 0, **more: Any) -> DisruptionInput:
     """Nodes in the slots of cr-1."""
     kept = [
         reservation("cr-1", MEDIUM, available=available, total=4, state=more.pop("state", State.ACTIVE)),
@@ -43,7 +50,7 @@ def asked(*nodes: NodeView, allowed: Any = RESERVED_ONLY, available: int = 0, **
 # --- Nodes that are being deleted --------------------------------------------------------------------
 
 
-def held(found: World, name: str = "a", settings: Settings | None = None) -> Replacement | None:
+def held(found: DisruptionInput, name: str = "a", settings: Settings | None = None) -> Replacement | None:
     settings = settings or Settings()
     survey = Survey(found)
     (node,) = (one for one in found.snapshot.nodes if one.name == name)
@@ -69,7 +76,7 @@ def test_the_slot_of_a_node_that_is_being_deleted_is_held_whatever_budgets_allow
         (asked(machine("a", MEDIUM, (), slot="cr-1", deleting=True)), Settings()),  # it has no pods
     ],
 )
-def test_a_slot_is_not_held_where_the_pods_need_none(found: World, settings: Settings) -> None:
+def test_a_slot_is_not_held_where_the_pods_need_none(found: DisruptionInput, settings: Settings) -> None:
     assert held(found, settings=settings) is None
 
 
@@ -83,7 +90,7 @@ def test_with_fallback_a_drifted_node_goes_first_where_its_pods_fit_nowhere_else
     assert found.action is Action.TERMINATE_FIRST
 
 
-def with_a_pod_on_demand(**more: Any) -> World:
+def with_a_pod_on_demand(**more: Any) -> DisruptionInput:
     """A node in a slot of a full reservation. One of its pods selects on-demand capacity."""
     selects = shape(500, node_selector=of(is_in(names.CAPACITY_TYPE, names.ON_DEMAND)))
     node = machine("a", MEDIUM, (*load("a", BIG), *load("selects", selects)), slot="cr-1", **more)
@@ -189,7 +196,7 @@ def test_a_drain_begins_only_if_the_disruption_budget_allows_all_pods_to_be_away
 # --- What the command says ---------------------------------------------------------------------------
 
 
-def command(found: World, settings: Settings | None = None) -> DisruptionCommand:
+def command(found: DisruptionInput, settings: Settings | None = None) -> DisruptionCommand:
     decided = decide(found, settings or Settings()).command
     assert decided is not None
     return decided

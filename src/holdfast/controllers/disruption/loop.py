@@ -29,15 +29,15 @@ from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import decide, holds, validation
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Memory, Method, Move
-from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
 from holdfast.core.scheduling import columns
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import disruption_commands, disruption_world, pod_states
-from holdfast.state.disruption_world import Changes, Objects
+from holdfast.state import disruption_commands, disruption_input, pod_states
+from holdfast.state.disruption_input import Changes, Objects
 from holdfast.state.live import Live
 
 KEY: Final[Key] = ("", "disruption")
@@ -90,21 +90,21 @@ class Disruption:
         now_s = self._clock.monotonic_s()
         if self._pending is not None and now_s < self._pending.due_s:
             return RequeueAfter(self._pending.due_s - now_s, "validation of the command")
-        world = await self._world()
+        cluster = await self._input()
         if self._pending is not None:
             pending, self._pending = self._pending, None
-            return await self._validate(pending, world)
-        decision = await self._decide(world)
-        await self._end_overdue_waits(world)
+            return await self._validate(pending, cluster)
+        decision = await self._decide(cluster)
+        await self._end_overdue_waits(cluster)
         command = decision.command
         if command is None:
             return RequeueAfter(_EVERY_S, "no node to disrupt")
         if command.method in _NOT_VALIDATED:
-            return await self._start(command, world)
+            return await self._start(command, cluster)
         return RequeueAfter(_VALIDATION_S, f"validation of the command: {command.why}")
 
-    async def _world(self) -> World:
-        changed = self._changes.number  # before the look: what changes meanwhile is looked at again
+    async def _input(self) -> DisruptionInput:
+        changed = self._changes.number  # before the snapshot, so that no later change is missed
         seen = await self._live.take()
         objects = Objects(
             [pool for pool in self._pools if self._live.is_ours(pool.spec.template.spec.node_class_ref)],
@@ -112,9 +112,9 @@ class Disruption:
             tuple(self._nodes),
             self._unreadable(),
         )
-        see = functools.partial(disruption_world.world, objects=objects, changed=changed)
+        convert = functools.partial(disruption_input.disruption_input, objects=objects, changed=changed)
         return await self._compute.run(
-            see, seen.snapshot
+            convert, seen.snapshot
         )  # of five thousand nodes it takes a tenth of a second
 
     def _unreadable(self) -> frozenset[str] | None:
@@ -126,7 +126,7 @@ class Disruption:
 
     # --- Decide ---------------------------------------------------------------------------------------
 
-    async def _decide(self, world: World) -> Decision:
+    async def _decide(self, cluster: DisruptionInput) -> Decision:
         began_s = self._clock.monotonic_s()
         decide_ = functools.partial(
             decide.decide,
@@ -135,7 +135,7 @@ class Disruption:
             treatments=self._treatments,
             planner=self._planner,
         )
-        decision = await self._compute.run(decide_, world)
+        decision = await self._compute.run(decide_, cluster)
         if decision.command is not None and decision.command.method not in _NOT_VALIDATED:
             due_s = self._clock.monotonic_s() + _VALIDATION_S
             self._pending = _Pending(decision.command, due_s, self._memory.moves)
@@ -143,13 +143,13 @@ class Disruption:
         self._reporter.decided(decision, self._clock.monotonic_s() - began_s)
         return decision
 
-    async def _validate(self, pending: _Pending, world: World) -> RequeueAfter:
+    async def _validate(self, pending: _Pending, cluster: DisruptionInput) -> RequeueAfter:
         check = functools.partial(
             validation.still_valid, pending.command, settings=self._settings, planner=self._planner
         )
-        found = await self._compute.run(check, world)
+        found = await self._compute.run(check, cluster)
         if isinstance(found, DisruptionCommand):
-            return await self._start(found, world)
+            return await self._start(found, cluster)
         self._rejected(pending, found)
         return RequeueAfter(_AGAIN_S, f"the command is not valid any more: {found.why}")
 
@@ -160,12 +160,12 @@ class Disruption:
 
     # --- Act ------------------------------------------------------------------------------------------
 
-    async def _start(self, command: DisruptionCommand, world: World) -> RequeueAfter:
-        claims = self._claims_of(command, world)
+    async def _start(self, command: DisruptionCommand, cluster: DisruptionInput) -> RequeueAfter:
+        claims = self._claims_of(command, cluster)
         if len(claims) < len(command.candidates) and command.action is not Action.DELETE:
             return RequeueAfter(_AGAIN_S, "a candidate was deleted")
         try:
-            await self._check_pods(claims, world)
+            await self._check_pods(claims, cluster)
             if command.action is Action.REBOOT:
                 await self._reboot(command, claims)
             else:
@@ -177,10 +177,10 @@ class Disruption:
         did = f"disrupting node(s) {', '.join(command.candidates)}: {command.reason}/{command.action}: {command.why}"
         return RequeueAfter(_AGAIN_S, "the next decision", did)
 
-    async def _check_pods(self, claims: tuple[NodeClaim, ...], world: World) -> None:
+    async def _check_pods(self, claims: tuple[NodeClaim, ...], cluster: DisruptionInput) -> None:
         """NotReady when a candidate has, or is nominated for, a pod that the decision did not know: the watch of pods is
         behind, or the pod was bound or planned during the decision."""
-        known = {node.claim: {pod.uid for pod in node.pods} for node in world.snapshot.nodes}
+        known = {node.claim: {pod.uid for pod in node.pods} for node in cluster.snapshot.nodes}
         nominated = self._live.nominations.places()
         for claim in claims:
             node = claim.status.node_name
@@ -212,8 +212,8 @@ class Disruption:
             found.put(claim_conditions.REBOOTING, conditions.TRUE, "RebootRequested", command.why)
             await verdicts.write(self._kube, patched, found.changes)
 
-    def _claims_of(self, command: DisruptionCommand, world: World) -> tuple[NodeClaim, ...]:
-        by_name = {node.name: node.claim for node in world.snapshot.nodes}
+    def _claims_of(self, command: DisruptionCommand, cluster: DisruptionInput) -> tuple[NodeClaim, ...]:
+        by_name = {node.name: node.claim for node in cluster.snapshot.nodes}
         found = (self._claims.get(("", by_name.get(name) or "")) for name in command.candidates)
         return tuple(one for one in found if one is not None and one.metadata.deletion_timestamp is None)
 
@@ -225,9 +225,9 @@ class Disruption:
             if not deleting and disruption_commands.of(claim) is None and self._taints.is_disrupted(claim):
                 await self._taints.remove(claim)
 
-    async def _end_overdue_waits(self, world: World) -> None:
+    async def _end_overdue_waits(self, cluster: DisruptionInput) -> None:
         lag_s = self._settings.solving.ledger_lag_s
-        for one in holds.overdue(world, self._settings.slot_wait_s, lag_s):
+        for one in holds.overdue(cluster, self._settings.slot_wait_s, lag_s):
             claim = self._claims.get(("", one.claim))
             if claim is not None:
                 self._recorder.event(claim, "SlotTaken", one.why, warning=True)

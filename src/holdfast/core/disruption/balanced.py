@@ -23,10 +23,10 @@ class Balance:
     """The totals of every Balanced pool, over all of its nodes."""
 
     def __init__(self, survey: Survey) -> None:
-        balanced = {name for name, rules in survey.world.pools.items() if rules.policy is Policy.BALANCED}
+        balanced = {name for name, rules in survey.cluster.pools.items() if rules.policy is Policy.BALANCED}
         self._cost = dict.fromkeys(balanced, 0)
         self._trouble = dict.fromkeys(balanced, 0)
-        for node in survey.world.snapshot.nodes:
+        for node in survey.cluster.snapshot.nodes:
             if node.node_pool in balanced and node.claim is not None:
                 self._cost[node.node_pool] += survey.cost(node).scaled
                 self._trouble[node.node_pool] += costs.rescheduling_cost(node)

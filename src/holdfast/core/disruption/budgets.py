@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast import errors
 from holdfast.core.disruption import cron
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, DisruptionReason, World
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, DisruptionInput, DisruptionReason
 from holdfast.model.reasons import BlockedCode, Reason
 
 _DIGITS_MAX: Final = 12  # of a number of nodes; int() refuses thousands of digits
@@ -54,13 +54,13 @@ class RemainingBudget:
         return True
 
 
-def allowances(world: World, reason: DisruptionReason) -> dict[str, Allowance]:
+def allowances(cluster: DisruptionInput, reason: DisruptionReason) -> dict[str, Allowance]:
     """By NodePool. Budgets restrict voluntary disruption only (D-14)."""
-    nodes = dict.fromkeys(world.pools, 0)
-    consumed = dict.fromkeys(world.pools, 0)
-    for node in world.snapshot.nodes:
+    nodes = dict.fromkeys(cluster.pools, 0)
+    consumed = dict.fromkeys(cluster.pools, 0)
+    for node in cluster.snapshot.nodes:
         pool = node.node_pool
-        facts = world.facts.get(node.name, DEFAULT_FACTS)
+        facts = cluster.facts.get(node.name, DEFAULT_FACTS)
         if pool not in nodes or node.claim is None or facts.ending:
             continue
         if not (node.initialized or facts.rebooting):
@@ -70,9 +70,13 @@ def allowances(world: World, reason: DisruptionReason) -> dict[str, Allowance]:
         consumed[pool] += node.deleting or facts.queued or facts.rebooting or down
     return {
         pool: Allowance(
-            pool, reason, nodes[pool], consumed[pool], limit(rules.budgets, reason, nodes[pool], world.now_s)
+            pool,
+            reason,
+            nodes[pool],
+            consumed[pool],
+            limit(rules.budgets, reason, nodes[pool], cluster.now_s),
         )
-        for pool, rules in sorted(world.pools.items())
+        for pool, rules in sorted(cluster.pools.items())
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from holdfast import names
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.costs import Cost
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, NodeFacts, World
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts
 from holdfast.core.scheduling import displaced
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
@@ -98,16 +98,16 @@ class Budgets:
 
 
 class Survey:
-    """Every node of a world, sorted out: who may be disrupted, and why not."""
+    """Every node of a cluster, sorted out: who may be disrupted, and why not."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.budgets = Budgets(world.snapshot.budgets)
-        self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in world.snapshot.node_pools}
+    def __init__(self, cluster: DisruptionInput) -> None:
+        self.cluster = cluster
+        self.budgets = Budgets(cluster.snapshot.budgets)
+        self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in cluster.snapshot.node_pools}
         self._types = {name: {t.name: t for t in pool.instance_types} for name, pool in self.pools.items()}
         self.candidates: dict[str, Candidate] = {}
         self.refused: dict[str, Reason] = {}
-        for node in world.snapshot.nodes:
+        for node in cluster.snapshot.nodes:
             why = self.why_never(node)
             if why is None:
                 self.candidates[node.name] = self.candidate(node)
@@ -115,14 +115,14 @@ class Survey:
                 self.refused[node.name] = why
 
     def facts(self, node: NodeView) -> NodeFacts:
-        return self.world.facts.get(node.name, DEFAULT_FACTS)
+        return self.cluster.facts.get(node.name, DEFAULT_FACTS)
 
     def type_of(self, node: NodeView) -> InstanceType | None:
         return self._types.get(node.node_pool or "", {}).get(dict(node.labels).get(names.INSTANCE_TYPE, ""))
 
     def cost(self, node: NodeView) -> Cost:
         types = self._types.get(node.node_pool or "", {})
-        return costs.node_cost(node, types, self.world.snapshot.cloud_labels)
+        return costs.node_cost(node, types, self.cluster.snapshot.cloud_labels)
 
     def candidate(self, node: NodeView) -> Candidate:
         return Candidate(

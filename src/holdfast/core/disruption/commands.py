@@ -143,7 +143,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """A method looked at a world of this stamp then, and these nodes gave nothing."""
+    """A method looked at a cluster of this stamp then, and these nodes gave nothing."""
 
     stamp: tuple[int | str, ...]
     at_s: int

@@ -22,7 +22,7 @@ from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.costs import FREE, Cost
-from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Policy, Settings
 from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
@@ -237,7 +237,8 @@ class Judge:
         if claims and not before.paid_nano:
             # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
             claims = [
-                replacement_prices.pinned(claim, self.survey.world.snapshot.cloud_labels) for claim in claims
+                replacement_prices.pinned(claim, self.survey.cluster.snapshot.cloud_labels)
+                for claim in claims
             ]
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
             return Reason(
@@ -260,7 +261,7 @@ class Judge:
         one = self.survey.candidates.get(node)
         if one is None or not one.is_empty or one.pods_block is not None:
             return 0
-        rules = self.survey.world.pools.get(one.pool)
+        rules = self.survey.cluster.pools.get(one.pool)
         if rules is None or rules.static or self.survey.pools[one.pool].consolidate_after_s is None:
             return 0
         return one.cost.paid_nano
@@ -269,7 +270,7 @@ class Judge:
         self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
     ) -> PlannedClaim | Reason:
         pool = self.survey.pools[claim.node_pool]
-        well_known = self.survey.world.snapshot.cloud_labels.well_known
+        well_known = self.survey.cluster.snapshot.cloud_labels.well_known
         all_spot = all(one.labels.get(names.CAPACITY_TYPE) == names.SPOT for one in found)
         admits_spot = claim.requirements.get(names.CAPACITY_TYPE).has(names.SPOT)
         if all_spot and admits_spot:
@@ -298,7 +299,7 @@ class Judge:
 
 def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Reason | None:
     """Why consolidation does not look at a node (D-21); None: it does."""
-    rules = survey.world.pools.get(one.pool)
+    rules = survey.cluster.pools.get(one.pool)
     pool = survey.pools[one.pool]
     if rules is None or rules.static:
         return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
@@ -315,7 +316,7 @@ def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRele
         return Reason(BlockedCode.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only")
     if one.is_empty:
         return Reason(BlockedCode.NOTHING_TO_DO, "it is empty")
-    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.world.now_s):
+    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.cluster.now_s):
         return Reason(BlockedCode.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
     return release.why_never(one) or moved.why_not(one)
 
@@ -358,28 +359,31 @@ class Recently:
         return (*kept, commands.Move(self.now_s, shapes, frozenset(command.candidates), self.now_s))
 
 
-def still_moving(moves: Sequence[commands.Move], world: World) -> tuple[commands.Move, ...]:
+def still_moving(moves: Sequence[commands.Move], cluster: DisruptionInput) -> tuple[commands.Move, ...]:
     """The moves as they are known now: a drain that takes hours is a move for hours."""
     leaving = {
         node.name
-        for node in world.snapshot.nodes
-        if node.deleting or (node.name in world.facts and world.facts[node.name].queued)
+        for node in cluster.snapshot.nodes
+        if node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued)
     }
-    return tuple(replace(move, until_s=world.now_s) if move.nodes & leaving else move for move in moves)
+    return tuple(replace(move, until_s=cluster.now_s) if move.nodes & leaving else move for move in moves)
 
 
-def moves_before(world: World, cooldown_s: int) -> tuple[commands.Move, ...]:
+def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[commands.Move, ...]:
     """What a program that has just begun takes for moved by the one before it: where consolidation was at work a short
     while ago, every pod that is young, and every pod that is still to leave."""
-    since_s = world.now_s - cooldown_s
-    if all((rules.consolidated_s or 0) <= since_s for rules in world.pools.values()):
+    since_s = cluster.now_s - cooldown_s
+    if all((rules.consolidated_s or 0) <= since_s for rules in cluster.pools.values()):
         return ()
     young = (
-        pod for node in world.snapshot.nodes for pod in node.pods if pod.created_s > since_s or node.deleting
+        pod
+        for node in cluster.snapshot.nodes
+        for pod in node.pods
+        if pod.created_s > since_s or node.deleting
     )
-    shapes = frozenset(_kind(pod) for pod in (*young, *world.snapshot.pending))
-    leaving = frozenset(node.name for node in world.snapshot.nodes if node.deleting)
-    return (commands.Move(since_s, shapes, leaving, world.now_s),)
+    shapes = frozenset(_kind(pod) for pod in (*young, *cluster.snapshot.pending))
+    leaving = frozenset(node.name for node in cluster.snapshot.nodes if node.deleting)
+    return (commands.Move(since_s, shapes, leaving, cluster.now_s),)
 
 
 def _kind(pod: PodView) -> PodShape:

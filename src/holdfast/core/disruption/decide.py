@@ -1,6 +1,6 @@
-"""decide(world, settings, memory) -> Decision: what to disrupt now, and why everything else stays.
+"""decide(cluster, settings, memory) -> Decision: what to disrupt now, and why everything else stays.
 
-Called by the disruption controller every few seconds, and by whoever explains. Pure: the same world, settings and memory
+Called by the disruption controller every few seconds, and by whoever explains. Pure: the same cluster, settings and memory
 give the same decision. Methods are asked in order and the first command ends the pass (D-2); a node that no method takes
 has its reasons in the answer.
 """
@@ -24,7 +24,7 @@ from holdfast.core.disruption.commands import (
     Undisrupted,
 )
 from holdfast.core.disruption.consolidation import Consolidating, Recently
-from holdfast.core.disruption.inputs import DisruptionReason, Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Settings
 from holdfast.core.disruption.repair import Repair, Treatment
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
@@ -38,7 +38,7 @@ NOTHING_REMEMBERED: Final = Memory()
 
 
 def decide(
-    world: World,
+    cluster: DisruptionInput,
     settings: Settings = DEFAULT_SETTINGS,
     memory: Memory = NOTHING_REMEMBERED,
     *,
@@ -46,14 +46,14 @@ def decide(
     planner: columns.Memory | None = None,
 ) -> Decision:
     """One pass. `treatments` are the cloud's, for repair; `planner` keeps what planning leaves for the next pass."""
-    one = _Pass(world, settings, memory, planner)
+    one = _Pass(cluster, settings, memory, planner)
     command = one.run(treatments)
     return Decision(command, one.undisrupted(command), one.memory, tuple(one.allowances))
 
 
 @dataclass
 class _Pass:
-    world: World
+    cluster: DisruptionInput
     settings: Settings
     memory: Memory
     planner: columns.Memory | None
@@ -61,16 +61,16 @@ class _Pass:
     allowances: list[Allowance] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.survey = Survey(self.world)
-        self.simulator = Simulator(self.world, self.settings, self.planner)
+        self.survey = Survey(self.cluster)
+        self.simulator = Simulator(self.cluster, self.settings, self.planner)
         moves = self.memory.moves
         if moves is None:
-            moves = consolidation.moves_before(self.world, self.settings.cooldown_s)
-        self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.world))
+            moves = consolidation.moves_before(self.cluster, self.settings.cooldown_s)
+        self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.cluster))
 
     def run(self, treatments: tuple[Treatment, ...]) -> DisruptionCommand | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
-        begun = any(facts.reboot_failed for facts in self.world.facts.values())  # and is seen through
+        begun = any(facts.reboot_failed for facts in self.cluster.facts.values())  # and is seen through
         if not self.settings.node_repair:
             treatments = ()
         if treatments or begun:
@@ -85,7 +85,7 @@ class _Pass:
         )
 
     def _consolidated(self) -> DisruptionCommand | None:
-        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world.now_s)
+        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.cluster.now_s)
         c = Consolidating(
             self.survey,
             self.simulator,
@@ -121,7 +121,7 @@ class _Pass:
             text = f"{command.method} acts first, on {', '.join(command.candidates)}"
             idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
         found = []
-        for node in self.world.snapshot.nodes:
+        for node in self.cluster.snapshot.nodes:
             if node.name not in going:
                 refused = self.survey.refused.get(node.name)
                 blockers = self.blockers.of(node.name)
@@ -133,7 +133,7 @@ class _Pass:
         return tuple(found)
 
     def _allowed(self, reason: DisruptionReason) -> dict[str, Allowance]:
-        found = budgets.allowances(self.world, reason)
+        found = budgets.allowances(self.cluster, reason)
         self.allowances += found.values()
         return found
 
@@ -141,12 +141,12 @@ class _Pass:
         return RemainingBudget(self._allowed(reason))
 
     def _memo(self, method: Method) -> Memo:
-        """What a method left for a world like this one; nothing when it changed, or when that is too long ago (D-28)."""
+        """What a method left for a cluster like this one; nothing when it changed, or when that is too long ago (D-28)."""
         known = self.memory.memos.get(method)
-        fresh = Memo(self._stamp, self.world.now_s)
+        fresh = Memo(self._stamp, self.cluster.now_s)
         if known is None or known.stamp != fresh.stamp:
             return fresh
-        return known if self.world.now_s < known.at_s + self.settings.memo_s else fresh
+        return known if self.cluster.now_s < known.at_s + self.settings.memo_s else fresh
 
     def _remember(self, method: Method, tried: frozenset[str], *, done: bool) -> None:
         memo = replace(self._memo(method), tried=tried, done=done)
@@ -156,7 +156,7 @@ class _Pass:
     def _stamp(self) -> tuple[int | str, ...]:
         """Unlike in Karpenter, a slot that was freed is a change as well (D-35), and so is a node that may take pods now
         since its consolidateAfter has passed (S-25)."""
-        snapshot = self.world.snapshot
+        snapshot = self.cluster.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())
-        return self.world.changed, *free, *sorted(targets.unsettled(snapshot))
+        return self.cluster.changed, *free, *sorted(targets.unsettled(snapshot))

@@ -39,7 +39,7 @@ def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> D
 
 def why_not(survey: Survey, one: Candidate) -> Reason | None:
     """Why a node is not removed for being empty; None: it is."""
-    rules = survey.world.pools.get(one.pool)
+    rules = survey.cluster.pools.get(one.pool)
     after_s = survey.pools[one.pool].consolidate_after_s
     if not one.is_empty:
         return Reason(BlockedCode.NOTHING_TO_DO, "it is not empty")
@@ -50,6 +50,6 @@ def why_not(survey: Survey, one: Candidate) -> Reason | None:
         return Reason(BlockedCode.CONSOLIDATION_OFF, text)
     if one.pods_block is not None:
         return one.pods_block
-    if not candidates.is_settled(one.node, one.facts, after_s, survey.world.now_s):
+    if not candidates.is_settled(one.node, one.facts, after_s, survey.cluster.now_s):
         return Reason(BlockedCode.UNSETTLED, f"pods came or went less than {after_s} s ago")
     return None

@@ -10,7 +10,7 @@ waiting and not all; and the wait has a bound.
 from dataclasses import dataclass
 
 from holdfast import names
-from holdfast.core.disruption.inputs import World
+from holdfast.core.disruption.inputs import DisruptionInput
 from holdfast.model import wording
 from holdfast.model.instances import InstanceState
 from holdfast.model.snapshot import ClaimView, Snapshot
@@ -73,19 +73,19 @@ def goes_now(snapshot: Snapshot, name: str) -> bool:
     return available > ahead
 
 
-def overdue(world: World, bound_s: int, lag_s: int) -> tuple[Overdue, ...]:
+def overdue(cluster: DisruptionInput, bound_s: int, lag_s: int) -> tuple[Overdue, ...]:
     """Claims to give up. The bound counts from when the machine was gone, for a drain takes as long as it takes; that time
     is on the claim, so a restart does not extend the wait. Where the slot came free again the bound is as long once more: a
     launch may fail for a while. Where the NodePool may launch something else, the wait ends as soon as a count that was
     read a lag after the instance was gone shows no free slot."""
     found = []
-    for claim in freed(world.snapshot):
+    for claim in freed(cluster.snapshot):
         if claim.reservation_id is None or claim.instance_gone_s is None:
             continue
-        waited_s = world.now_s - claim.instance_gone_s
-        is_taken = taken(world.snapshot, claim.reservation_id) is not None
-        is_counted = world.snapshot.counts_read_s >= claim.instance_gone_s + lag_s
-        is_certain = is_taken and is_counted and _may_launch_otherwise(world.snapshot, claim)
+        waited_s = cluster.now_s - claim.instance_gone_s
+        is_taken = taken(cluster.snapshot, claim.reservation_id) is not None
+        is_counted = cluster.snapshot.counts_read_s >= claim.instance_gone_s + lag_s
+        is_certain = is_taken and is_counted and _may_launch_otherwise(cluster.snapshot, claim)
         if waited_s < bound_s and not is_certain:
             continue
         if is_taken or waited_s >= 2 * bound_s:

@@ -1,4 +1,4 @@
-"""What disruption is asked about: the world at one moment, with what only disruption wants to know of it.
+"""What disruption is asked about: the cluster at one moment, with what only disruption wants to know of it.
 
 Built by `state` and the controllers, never written to; read by every module of this package. The rules: times are
 seconds since the epoch, durations are seconds, and `now` is the moment at which the snapshot was taken.
@@ -90,7 +90,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DisruptionInput:
     snapshot: Snapshot
     pools: Mapping[str, PoolRules] = field(default_factory=dict)  # every NodePool, by name
     facts: Mapping[str, NodeFacts] = field(default_factory=dict)  # by node
@@ -117,7 +117,7 @@ class ReleaseSlots(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to decide. Counts, never clocks: the same world gives the same decision."""
+    """How to decide. Counts, never clocks: the same cluster gives the same decision."""
 
     solving: request.Settings = field(
         default_factory=lambda: request.Settings(packing=request.Packing.KARPENTER)

@@ -27,11 +27,11 @@ class FreeSlots:
     """The offerings of reservations that have a free slot."""
 
     def __init__(self, survey: Survey, settings: Settings) -> None:
-        entries = ledger.ledger(survey.world.snapshot, settings.solving.ledger_lag_s)
+        entries = ledger.ledger(survey.cluster.snapshot, settings.solving.ledger_lag_s)
         free = {id_ for id_, entry in entries.items() if entry.free > 0}
         if not settings.solving.reserved_capacity:
             free = set()
-        self._well_known = survey.world.snapshot.cloud_labels.well_known
+        self._well_known = survey.cluster.snapshot.cloud_labels.well_known
         self.free: list[tuple[str, InstanceType, Offering]] = [
             (pool.name, known, offering)
             for pool in survey.pools.values()

@@ -120,7 +120,7 @@ class Repair:
     treatments: tuple[Treatment, ...]
 
     def command(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
-        snapshot = self.survey.world.snapshot
+        snapshot = self.survey.cluster.snapshot
         ill = {node.name: found for node in snapshot.nodes if (found := self._illnesses(node))}
         if not ill:
             return None
@@ -150,16 +150,16 @@ class Repair:
         return *found, Illness(NodeCondition("Rebooting", "False", "RebootFailed", since_s), _NOT_BACK)
 
     def _due(self, node: NodeView, ill: tuple[Illness, ...]) -> list[Illness]:
-        facts, now_s = self.survey.facts(node), self.survey.world.now_s
+        facts, now_s = self.survey.facts(node), self.survey.cluster.now_s
         settles_s = 0 if facts.rebooted_s is None or facts.reboot_failed else facts.rebooted_s + _SETTLES_S
         return [one for one in ill if max(one.eligible_s, settles_s) <= now_s]
 
     def _pools_that_are_ill(self, ill: dict[str, tuple[Illness, ...]]) -> set[str]:
         """Pools of which more than a fifth matches any treatment, tolerated or not (NC-39)."""
         found = set()
-        for pool in self.survey.world.pools:
+        for pool in self.survey.cluster.pools:
             ours = [
-                n for n in self.survey.world.snapshot.nodes if n.node_pool == pool and n.claim is not None
+                n for n in self.survey.cluster.snapshot.nodes if n.node_pool == pool and n.claim is not None
             ]
             if sum(node.name in ill for node in ours) > -(-len(ours) * _BREAKER_PERCENT // 100):
                 found.add(pool)
@@ -190,7 +190,7 @@ class Repair:
         """Most urgent first: the rank of the priority, and one more for every half hour past what is tolerated."""
         known = (*self.treatments, _NOT_BACK)
         ranks = {p: i for i, p in enumerate(sorted({t.priority for t in known}))}
-        now_s = self.survey.world.now_s
+        now_s = self.survey.cluster.now_s
 
         def key(item: tuple[Candidate, list[Illness]]) -> tuple[int, float, str]:
             one, due = item
@@ -230,7 +230,7 @@ class Repair:
 
     def _reboots(self, one: Candidate, picked: Illness) -> bool:
         """A reserved node is rebooted once whatever is wrong with it; after two in a day nothing is rebooted."""
-        today = [at_s for at_s in one.facts.reboots_s if at_s > self.survey.world.now_s - _DAY_S]
+        today = [at_s for at_s in one.facts.reboots_s if at_s > self.survey.cluster.now_s - _DAY_S]
         if len(today) >= _REBOOTS_MAX:
             return False
         return picked.treatment.mend is Mend.REBOOT or (one.is_reserved and not today)

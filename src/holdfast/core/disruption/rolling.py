@@ -70,7 +70,7 @@ class Rolling:
         return None
 
     def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Reason | None:
-        rules = self.survey.world.pools.get(one.pool)
+        rules = self.survey.cluster.pools.get(one.pool)
         if rules is None or rules.static:
             return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
         if one.pods_block is not None and one.facts.grace_period_s is None:
@@ -124,7 +124,7 @@ class Rolling:
     ) -> DisruptionCommand | Reason:
         """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
         before and wait for a place, so the slot is held for whoever of those who wait would get it."""
-        snapshot = self.survey.world.snapshot
+        snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
         no = Reason(BlockedCode.PODS_WITHOUT_PLACE, "its own slot does not help")
@@ -172,8 +172,8 @@ class Rolling:
 
     def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Reason | None:
         """Budgets forget a node once its machine ends; where its replacement is not up by then, that one counts."""
-        snapshot = self.survey.world.snapshot
-        allowed = budgets.allowances(self.survey.world, need.reason).get(one.pool)
+        snapshot = self.survey.cluster.snapshot
+        allowed = budgets.allowances(self.survey.cluster, need.reason).get(one.pool)
         key = snapshot.cloud_labels.reservation_id or ""
         waiting = {
             claim.name
@@ -216,19 +216,19 @@ class Rolling:
     def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
         """Whether a slot of its reservation is being released that nobody waits for: then it is waited for, as long as
         the settings say, before anything is bought."""
-        snapshot = self.survey.world.snapshot
+        snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "", "")
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_)
         patience_s = self.survey.pools[one.pool].reservation_wait_s
         if patience_s is None:
             patience_s = self.settings.solving.reservation_wait_s
         until_s = need.since_s + patience_s
-        if entry is None or not entry.usable or self.survey.world.now_s >= until_s:
+        if entry is None or not entry.usable or self.survey.cluster.now_s >= until_s:
             return None
         spoken_for = sum(claim.reservation_id == id_ for claim in holds.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
-        until = wording.moment(until_s, self.survey.world.now_s)
+        until = wording.moment(until_s, self.survey.cluster.now_s)
         text = f"a slot of {id_} is being released; it is waited for until {until} (UTC)"
         return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.core.disruption import targets
-from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.scheduling import columns, displaced
 from holdfast.core.scheduling.displaced import needs_another_place
@@ -62,9 +62,11 @@ class Question:
 
 
 class Simulator:
-    def __init__(self, world: World, settings: Settings, memory: columns.Memory | None = None) -> None:
-        self.snapshot = snapshot = world.snapshot
-        self._drifted = frozenset(name for name, facts in world.facts.items() if facts.drifted is not None)
+    def __init__(
+        self, cluster: DisruptionInput, settings: Settings, memory: columns.Memory | None = None
+    ) -> None:
+        self.snapshot = snapshot = cluster.snapshot
+        self._drifted = frozenset(name for name, facts in cluster.facts.items() if facts.drifted is not None)
         self.targets = Targets(snapshot, self._drifted)
         self.nodes_asked = 0
         self._settings = settings

@@ -26,7 +26,7 @@ class SlotRelease:
     def __init__(self, survey: Survey, simulator: Simulator, settings: Settings) -> None:
         self._simulator = simulator
         self._settings = settings
-        self._snapshot = survey.world.snapshot
+        self._snapshot = survey.cluster.snapshot
 
     @cached_property
     def _entries(self) -> Mapping[str, ledger.Entry]:

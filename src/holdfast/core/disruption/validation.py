@@ -1,6 +1,6 @@
 """Whether a command still is what it was, before it is acted on.
 
-Called by the disruption controller some seconds after a decision, with the world as it is then. The rules: of nodes that
+Called by the disruption controller some seconds after a decision, with the cluster as it is then. The rules: of nodes that
 were empty those that are not any more are left out; every other command stands or falls as a whole (D-16, D-42). Unlike
 in Karpenter (D-43), slots are counted again: one that is gone ends the command here, not at the cloud.
 """
@@ -13,7 +13,7 @@ from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.consolidation import Judge, Recently
-from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
@@ -30,10 +30,13 @@ class Invalid:
 
 
 def still_valid(
-    command: DisruptionCommand, world: World, settings: Settings, planner: columns.Memory | None = None
+    command: DisruptionCommand,
+    cluster: DisruptionInput,
+    settings: Settings,
+    planner: columns.Memory | None = None,
 ) -> DisruptionCommand | Invalid:
     """The command as it is now; of empty nodes those that are still empty."""
-    survey = Survey(world)
+    survey = Survey(cluster)
     if command.method is Method.EMPTINESS:
         return _still_empty(command, survey)
     gone = [name for name in command.candidates if name not in survey.candidates]
@@ -42,20 +45,20 @@ def still_valid(
         nominated = refused is not None and refused.code is BlockedCode.NOMINATED
         text = refused.text if refused is not None else "it is gone"
         return Invalid("budget" if nominated else "churn", f"{gone[0]}: {text}")
-    short = _over_budget(command, world)
+    short = _over_budget(command, cluster)
     if short is not None:
         return short
-    lost = _lost_slot(command, world, settings)
+    lost = _lost_slot(command, cluster, settings)
     if lost is not None:
         return lost
     if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
         found = [survey.candidates[name] for name in command.candidates]
-        return _still_pays(command, found, survey, Simulator(world, settings, planner), settings)
+        return _still_pays(command, found, survey, Simulator(cluster, settings, planner), settings)
     return command
 
 
 def _still_empty(command: DisruptionCommand, survey: Survey) -> DisruptionCommand | Invalid:
-    remaining = RemainingBudget(budgets.allowances(survey.world, command.reason))
+    remaining = RemainingBudget(budgets.allowances(survey.cluster, command.reason))
     kept = [
         name
         for name in command.candidates
@@ -68,9 +71,9 @@ def _still_empty(command: DisruptionCommand, survey: Survey) -> DisruptionComman
     return replace(command, candidates=tuple(kept))
 
 
-def _over_budget(command: DisruptionCommand, world: World) -> Invalid | None:
-    allowances = budgets.allowances(world, command.reason)
-    pools = {node.name: node for node in world.snapshot.nodes}
+def _over_budget(command: DisruptionCommand, cluster: DisruptionInput) -> Invalid | None:
+    allowances = budgets.allowances(cluster, command.reason)
+    pools = {node.name: node for node in cluster.snapshot.nodes}
     remaining = RemainingBudget(allowances)
     for name in command.candidates:
         node = pools.get(name)
@@ -79,9 +82,9 @@ def _over_budget(command: DisruptionCommand, world: World) -> Invalid | None:
     return None
 
 
-def _lost_slot(command: DisruptionCommand, world: World, settings: Settings) -> Invalid | None:
+def _lost_slot(command: DisruptionCommand, cluster: DisruptionInput, settings: Settings) -> Invalid | None:
     """A slot that the command counted as free was taken since."""
-    entries = ledger.ledger(world.snapshot, settings.solving.ledger_lag_s)
+    entries = ledger.ledger(cluster.snapshot, settings.solving.ledger_lag_s)
     for id_, count in sorted(command.slots_needed.items()):
         free = entries[id_].free if id_ in entries else 0
         if free < count:
@@ -97,7 +100,7 @@ def _still_pays(
     settings: Settings,
 ) -> DisruptionCommand | Invalid:
     release = SlotRelease(survey, simulator, settings)
-    nobody = Recently((), settings.cooldown_s, survey.world.now_s)
+    nobody = Recently((), settings.cooldown_s, survey.cluster.now_s)
     for one in found:
         why = consolidation.why_not(survey, one, nobody, release)
         if why is not None:
