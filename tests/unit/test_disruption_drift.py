@@ -21,7 +21,7 @@ from disruption_builders import (
     world,
 )
 from holdfast import names
-from holdfast.core.disruption import drift, holds
+from holdfast.core.disruption import drift, waiting_replacements
 from holdfast.core.disruption.commands import Action, Decision, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.drift import Hash, Subject
@@ -320,16 +320,16 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
     assert decision.command is None
     assert BlockedCode.WAITS_FOR_SLOT in codes(decision, "b")
     bound_s = Settings().slot_wait_s
-    assert holds.overdue(waiting, bound_s, LAG_S) == ()
+    assert waiting_replacements.overdue(waiting, bound_s, LAG_S) == ()
     later = replace(waiting, snapshot=replace(waiting.snapshot, taken_s=NOW_S + bound_s))
-    (given_up,) = holds.overdue(later, bound_s, LAG_S)
+    (given_up,) = waiting_replacements.overdue(later, bound_s, LAG_S)
     assert (given_up.claim, given_up.reservation) == ("new", "cr-1")
     unknown = replace(later.snapshot, claims=(replace(stolen, instance_gone_s=None),))
-    assert holds.overdue(replace(later, snapshot=unknown), bound_s, LAG_S) == ()
+    assert waiting_replacements.overdue(replace(later, snapshot=unknown), bound_s, LAG_S) == ()
     free = replace(later.snapshot, reservations=(replace(FULL, available=1),))
-    assert holds.overdue(replace(later, snapshot=free), bound_s, LAG_S) == ()
+    assert waiting_replacements.overdue(replace(later, snapshot=free), bound_s, LAG_S) == ()
     in_vain = replace(later, snapshot=replace(free, taken_s=NOW_S + 2 * bound_s))
-    assert [one.claim for one in holds.overdue(in_vain, bound_s, LAG_S)] == ["new"]
+    assert [one.claim for one in waiting_replacements.overdue(in_vain, bound_s, LAG_S)] == ["new"]
 
 
 def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
@@ -348,7 +348,7 @@ def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
         for one in asked.snapshot.instances
     )
     there = replace(asked, snapshot=replace(asked.snapshot, claims=(waits,), instances=ending))
-    assert holds.overdue(there, 600, LAG_S) == ()
+    assert waiting_replacements.overdue(there, 600, LAG_S) == ()
 
 
 # --- Mixed pools -------------------------------------------------------------------------------------------

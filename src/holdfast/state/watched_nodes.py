@@ -18,10 +18,10 @@ from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import disruption_commands, in_flight, nodepools, nodes
-from holdfast.state.kept import Kept
 from holdfast.state.nodes import Halves, Limits
 from holdfast.state.nominations import Nominations
 from holdfast.state.snapshot import Nodes
+from holdfast.state.views import Views
 from holdfast.state.watched_pods import WatchedPods
 
 _SEEN_AT_ONCE: Final = 100  # in about 5 ms
@@ -58,8 +58,8 @@ class WatchedNodes:
         self._deleting: frozenset[str] = frozenset()
         self._nominated: frozenset[str] = frozenset()
         self._full: frozenset[str] = frozenset()
-        self._views: Kept[NodeView] = Kept()
-        self._lone: Kept[NodeView] = Kept()  # of claims whose node is not there, by the claim
+        self._views: Views[NodeView] = Views()
+        self._lone: Views[NodeView] = Views()  # of claims whose node is not there, by the claim
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
         self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
         self._all = Nodes()

@@ -27,7 +27,7 @@ from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.reporter import DisruptionReporter
 from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.controllers.doors import Doors
-from holdfast.core.disruption import decide, holds, validation
+from holdfast.core.disruption import decide, validation, waiting_replacements
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Memory, Method, Move
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
@@ -227,7 +227,7 @@ class Disruption:
 
     async def _end_overdue_waits(self, cluster: DisruptionInput) -> None:
         lag_s = self._settings.solving.ledger_lag_s
-        for one in holds.overdue(cluster, self._settings.slot_wait_s, lag_s):
+        for one in waiting_replacements.overdue(cluster, self._settings.slot_wait_s, lag_s):
             claim = self._claims.get(("", one.claim))
             if claim is not None:
                 self._recorder.event(claim, "SlotTaken", one.why, warning=True)

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.core.disruption import budgets, holds, replacement_prices
+from holdfast.core.disruption import budgets, replacement_prices, waiting_replacements
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
@@ -110,7 +110,7 @@ class Rolling:
             Method.DRIFT,
             DisruptionReason.DRIFTED,
             "it is being deleted",
-            0,
+            since_s=0,
             terminate_first=True,
             within_budgets=False,
         )
@@ -130,7 +130,7 @@ class Rolling:
         no = Reason(BlockedCode.PODS_WITHOUT_PLACE, "its own slot does not help")
         if not need.terminate_first or id_ is None or entry is None or not entry.usable or entry.free > 0:
             return no
-        thief = holds.taken(snapshot, id_)
+        thief = waiting_replacements.taken(snapshot, id_)
         if thief is not None:
             text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
             return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
@@ -177,7 +177,7 @@ class Rolling:
         key = snapshot.cloud_labels.reservation_id or ""
         waiting = {
             claim.name
-            for claim in holds.waiting(snapshot)
+            for claim in waiting_replacements.waiting(snapshot)
             if (claim.reservation_id, claim.node_pool) == (id_, one.pool)
         }
         starting = {
@@ -225,7 +225,7 @@ class Rolling:
         until_s = need.since_s + patience_s
         if entry is None or not entry.usable or self.survey.cluster.now_s >= until_s:
             return None
-        spoken_for = sum(claim.reservation_id == id_ for claim in holds.waiting(snapshot))
+        spoken_for = sum(claim.reservation_id == id_ for claim in waiting_replacements.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
         until = wording.moment(until_s, self.survey.cluster.now_s)
