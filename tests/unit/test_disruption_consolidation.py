@@ -403,10 +403,10 @@ def test_the_reason_of_a_command_names_what_is_saved() -> None:
     assert deleted.why == "the pods of 1 node fit on other nodes; that saves 0.2 USD an hour"
     assert (deleted.action, deleted.saves_nano_usd_per_hour) == (Action.DELETE, round(0.2 * NANO))
     replaced = command(machine("a", LARGE, load("a", HALF)))
-    assert replaced.why == "1 node at 0.4 USD an hour become one small at most at 0.1"
+    assert replaced.why == "1 node at 0.4 USD an hour replaced by one small at 0.1"
     kept = [reservation("cr-1", MEDIUM)]
     into_slot = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=kept)
-    assert into_slot.why == "1 node at 0.2 USD an hour become 1 of slots (cr-1) at 0"
+    assert into_slot.why == "1 node at 0.2 USD an hour replaced by 1 slot of cr-1 at 0"
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     releasing = command(
         machine("a", MEDIUM, load("a", HALF), slot="cr-1"),

@@ -299,7 +299,7 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand(
         if why.reason.code is BlockedCode.DRAIN_NEVER_ENDS
     ]
     assert [why.reason.subject for why in whys] == ["pdb-web"]
-    assert "disruption budget pdb-web" in whys[0].reason.text
+    assert "PodDisruptionBudget=default/pdb-web" in whys[0].reason.text
     assert decide(asked(2)).command is not None
     assert decide(asked(1, grace_period_s=600)).command is not None  # the drain has a bound
 

@@ -48,7 +48,7 @@ class Balance:
             if score < THRESHOLD:
                 return Reason(
                     BlockedCode.BALANCE,
-                    f"NodePool {pool} is Balanced: a score of {float(score):.2f} is below {float(THRESHOLD)}",
+                    f'NodePool "{pool}" is Balanced: a score of {float(score):.2f} is below {float(THRESHOLD)}',
                     subjects=(pool,),
                 )
         return None

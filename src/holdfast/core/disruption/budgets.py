@@ -32,7 +32,9 @@ class Allowance:
 
 def blocked(pool: str) -> Reason:
     """Why a node is not disrupted when the budgets of its NodePool allow no more."""
-    return Reason(BlockedCode.BUDGET, f"the budgets of NodePool {pool} allow no more", (pool,))
+    return Reason(
+        BlockedCode.BUDGET, f"No allowed disruptions due to blocking budget (NodePool={pool})", (pool,)
+    )
 
 
 class RemainingBudget:

@@ -56,7 +56,8 @@ class Consolidating:
             why = why_not(self.survey, one, self.recently, self.release)
             if why is None and self.balance.never_worth_it(one):
                 why = Reason(
-                    BlockedCode.BALANCE, f"NodePool {one.pool} is Balanced: even to delete it is not worth it"
+                    BlockedCode.BALANCE,
+                    f'NodePool "{one.pool}" is Balanced: the price of the node is not worth its evictions',
                 )
             if why is None:
                 found.append(one)
@@ -140,14 +141,14 @@ def one_by_one(
         if one.name in tried:
             c.blockers.add(
                 one.name,
-                Reason(BlockedCode.UNCHANGED, "nothing changed since it was last looked at"),
+                Reason(BlockedCode.UNCHANGED, "the cluster did not change since the node was last simulated"),
                 Method.SINGLE_NODE,
             )
             continue
         why: DisruptionCommand | Reason | None = filter_.why_not(one)
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
-            why = Reason(BlockedCode.NOT_REACHED, "this pass looks at other nodes first")
+            why = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")
             c.blockers.add(one.name, why, Method.SINGLE_NODE)
             continue
         if why is None:
@@ -195,9 +196,7 @@ class Judge:
         kept_nano = sum(self._kept_up(placed.node) for placed in answer.placed)
         if kept_nano:
             if kept_nano >= before.paid_nano:
-                text = (
-                    "its pods would go on empty nodes that cost as much, and that would be deleted otherwise"
-                )
+                text = "Can't remove: the pods would move to empty nodes that cost as much and would be deleted otherwise"
                 return Reason(BlockedCode.NOT_CHEAPER, text)
             before = Cost(before.paid_nano - kept_nano, before.slots_nano)
         claims = self._claims(method, found, answer.claims, before)
@@ -228,7 +227,7 @@ class Judge:
         """What is launched instead, narrowed to what pays; or why nothing is."""
         bought = [claim for claim in claims if claim.reservation_id is None]
         if len(bought) > 1:
-            return Reason(BlockedCode.TOO_MANY, f"its pods would need {len(bought)} nodes that are bought")
+            return Reason(BlockedCode.TOO_MANY, f"Can't remove without creating {len(bought)} candidates")
         if bought:
             narrowed = self._bought(method, found, bought[0], before)
             if isinstance(narrowed, Reason):
@@ -242,7 +241,7 @@ class Judge:
             ]
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
             return Reason(
-                BlockedCode.NOT_CHEAPER, "the free slots that would hold its pods are worth no less"
+                BlockedCode.NOT_CHEAPER, "Can't replace with a cheaper node: the free slots are worth no less"
             )
         return list(claims)
 
@@ -253,7 +252,7 @@ class Judge:
         saved_nano = before.paid_nano - after.paid_nano
         if not before.paid_nano or saved_nano >= wanted_nano:
             return None
-        text = f"it would save {prices.text(saved_nano)} USD an hour; to evict its pods takes {prices.text(wanted_nano)}"
+        text = f"it would save {prices.text(saved_nano)} USD an hour, less than the {prices.text(wanted_nano)} that evicting its pods requires"
         return Reason(BlockedCode.BALANCE, text)
 
     def _kept_up(self, node: str) -> int:
@@ -276,16 +275,17 @@ class Judge:
         if all_spot and admits_spot:
             if not self.settings.spot_to_spot:
                 return Reason(
-                    BlockedCode.SPOT_TO_SPOT, "spot nodes are not replaced by spot nodes: the gate is off"
+                    BlockedCode.SPOT_TO_SPOT,
+                    "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
                 )
             claim = replacement_prices.only_spot(claim)
         limit_nano = replacement_prices.limit_nano(found, claim, before)
         narrowed = replacement_prices.cheaper(claim, pool, well_known, limit_nano)
         if narrowed is None:
-            return Reason(BlockedCode.NOT_CHEAPER, "it cannot be replaced by a cheaper node")
+            return Reason(BlockedCode.NOT_CHEAPER, "Can't replace with a cheaper node")
         if replacement_prices.breaks_min_values(narrowed, pool):
             return Reason(
-                BlockedCode.MIN_VALUES, "the cheaper instance types are fewer than minValues asks for"
+                BlockedCode.MIN_VALUES, "Can't replace with a cheaper node: minValues requirement is not met"
             )
         if all_spot and admits_spot:
             return narrowed if method is Method.MULTI_NODE else replacement_prices.flexible(narrowed, pool)
@@ -302,22 +302,28 @@ def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRele
     rules = survey.cluster.pools.get(one.pool)
     pool = survey.pools[one.pool]
     if rules is None or rules.static:
-        return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
+        return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
     if one.pods_block is not None:
         return one.pods_block
     if survey.type_of(one.node) is None:
-        return Reason(BlockedCode.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool")
+        return Reason(
+            BlockedCode.UNKNOWN_TYPE, f'Instance Type "{one.labels.get(names.INSTANCE_TYPE, "")}" not found'
+        )
     missing = [key for key in (names.CAPACITY_TYPE, names.ZONE) if key not in one.labels]
     if missing:
-        return Reason(BlockedCode.NO_LABELS, f"it has no label {missing[0]}", subjects=(missing[0],))
+        return Reason(
+            BlockedCode.NO_LABELS, f'Node does not have label "{missing[0]}"', subjects=(missing[0],)
+        )
     if pool.consolidate_after_s is None:
-        return Reason(BlockedCode.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never")
+        return Reason(BlockedCode.CONSOLIDATION_OFF, f'NodePool "{one.pool}" has consolidation disabled')
     if rules.policy is Policy.WHEN_EMPTY:
-        return Reason(BlockedCode.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only")
+        return Reason(BlockedCode.WHEN_EMPTY, f'NodePool "{one.pool}" has non-empty consolidation disabled')
     if one.is_empty:
-        return Reason(BlockedCode.NOTHING_TO_DO, "it is empty")
+        return Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
     if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.cluster.now_s):
-        return Reason(BlockedCode.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
+        return Reason(
+            BlockedCode.UNSETTLED, f"a pod was added or removed less than {pool.consolidate_after_s} s ago"
+        )
     return release.why_never(one) or moved.why_not(one)
 
 
@@ -339,7 +345,7 @@ class Recently:
                         until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
                         return Reason(
                             BlockedCode.COOLING_DOWN,
-                            f"pod {pod.full_name} was moved a short while ago and is not moved until {until} (UTC)",
+                            f"pod {pod.full_name} was evicted by consolidation and is not evicted again until {until} (UTC)",
                             subjects=(pod.full_name,),
                         )
         return None
@@ -402,9 +408,9 @@ def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Co
         )
         return f"the pods of {nodes} fit on other nodes; {paid}"
     slots = sorted(claim.reservation_id for claim in claims if claim.reservation_id is not None)
-    kinds = [f"{len(slots)} of slots ({', '.join(slots)})"] if slots else []
-    kinds += [f"one {c.instance_type} at most" for c in claims if c.reservation_id is None]
+    kinds = [f"{len(slots)} {wording.plural('slot', len(slots))} of {', '.join(slots)}"] if slots else []
+    kinds += [f"one {c.instance_type}" for c in claims if c.reservation_id is None]
     return (
-        f"{nodes} at {prices.text(before.paid_nano)} USD an hour become {' and '.join(kinds)} "
+        f"{nodes} at {prices.text(before.paid_nano)} USD an hour replaced by {' and '.join(kinds)} "
         f"at {prices.text(after.paid_nano)}"
     )

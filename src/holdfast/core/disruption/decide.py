@@ -116,9 +116,9 @@ class _Pass:
     def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:
         """Every node that the command is not about, with its reasons."""
         going = set(command.candidates) if command is not None else set()
-        idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "there is nothing to gain by its end"))
+        idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "no method has a reason to disrupt the node"))
         if command is not None:
-            text = f"{command.method} acts first, on {', '.join(command.candidates)}"
+            text = f"{command.method} disrupts other nodes first: {', '.join(command.candidates)}"
             idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
         found = []
         for node in self.cluster.snapshot.nodes:

@@ -1,7 +1,6 @@
-"""Nodes that nobody needs.
+"""Emptiness: deletes all empty nodes at once, as far as budgets allow.
 
-Called first of the methods that save money. The rule: all of them go at once, as far as budgets allow, and nothing
-replaces them; what they cost does not matter, so an empty slot is given back like any other node (D-15, D-16).
+Their price does not matter: an empty node in a slot is deleted like any other (D-15, D-16).
 """
 
 from holdfast.core.disruption import budgets, candidates
@@ -31,25 +30,25 @@ def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> D
         reason=DisruptionReason.EMPTY,
         action=Action.DELETE,
         candidates=tuple(one.name for one in found),
-        why=f"nothing runs there that would miss it; that saves {prices.text(saved)} USD an hour",
+        why=f"no pod needs the node; that saves {prices.text(saved)} USD an hour",
         saves_nano_usd_per_hour=saved,
         frees_nano_usd_per_hour=sum(one.cost.slots_nano for one in found),
     )
 
 
 def why_not(survey: Survey, one: Candidate) -> Reason | None:
-    """Why a node is not removed for being empty; None: it is."""
+    """Why emptiness does not delete a node; None: it does."""
     rules = survey.cluster.pools.get(one.pool)
     after_s = survey.pools[one.pool].consolidate_after_s
     if not one.is_empty:
-        return Reason(BlockedCode.NOTHING_TO_DO, "it is not empty")
+        return Reason(BlockedCode.NOTHING_TO_DO, "Node is not empty")
     if rules is None or rules.static:
-        return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
+        return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
     if after_s is None:
-        text = f"NodePool {one.pool} says consolidateAfter: Never"
+        text = f'NodePool "{one.pool}" has consolidation disabled'
         return Reason(BlockedCode.CONSOLIDATION_OFF, text)
     if one.pods_block is not None:
         return one.pods_block
     if not candidates.is_settled(one.node, one.facts, after_s, survey.cluster.now_s):
-        return Reason(BlockedCode.UNSETTLED, f"pods came or went less than {after_s} s ago")
+        return Reason(BlockedCode.UNSETTLED, f"a pod was added or removed less than {after_s} s ago")
     return None

@@ -92,7 +92,7 @@ class Prefilter:
             return None
         return Reason(
             BlockedCode.NOT_CHEAPER,
-            f"pod {bound[0].full_name} fits on no other node, and on no cheaper instance type",
+            f"Can't replace with a cheaper node: pod {bound[0].full_name} fits on no other node and on no cheaper instance type",
             (bound[0].full_name,),
         )
 

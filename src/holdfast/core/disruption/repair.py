@@ -169,15 +169,17 @@ class Repair:
         self, node: NodeView, due: list[Illness], broken: set[str], remaining: RemainingBudget
     ) -> Reason | None:
         if not due:
-            return Reason(BlockedCode.TOLERATED, "it is ill, and that is tolerated for a while")
+            return Reason(BlockedCode.TOLERATED, "the repair policy tolerates the condition for a while")
         why = self.survey.why_never(node, repair=True)
         if why is not None:
             return why
         facts = self.survey.facts(node)
         if facts.do_not_repair:
-            return Reason(BlockedCode.DO_NOT_REPAIR, f"it has the annotation {names.DO_NOT_REPAIR}")
+            return Reason(
+                BlockedCode.DO_NOT_REPAIR, f'Repair is blocked through the "{names.DO_NOT_REPAIR}" annotation'
+            )
         if node.node_pool in broken:
-            text = f"more than {_BREAKER_PERCENT} % of NodePool {node.node_pool} are ill"
+            text = f'More than {_BREAKER_PERCENT}% of the nodes of NodePool "{node.node_pool}" are unhealthy'
             return Reason(BlockedCode.BREAKER, text, (node.node_pool or "",))
         blocked = self.survey.candidate(node).pods_block
         if blocked is not None and drain_bound_s(due, facts.grace_period_s) is None:
@@ -212,7 +214,7 @@ class Repair:
                 reason=DisruptionReason.UNHEALTHY,
                 action=Action.REBOOT,
                 candidates=(one.name,),
-                why=f"{text}; a reboot keeps its machine" + (" and its slot" if one.is_reserved else ""),
+                why=f"{text}; a reboot keeps its instance" + (" and its slot" if one.is_reserved else ""),
                 drain_bound_s=bound_s,
             )
         return self.rolling.replace(

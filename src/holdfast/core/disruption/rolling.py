@@ -51,7 +51,7 @@ class Rolling:
         for one in sorted(found, key=_drift_order):
             why: DisruptionCommand | Reason | None = self._why_no_drift(one, remaining)
             if why is None and self.simulator.is_spent():
-                why = Reason(BlockedCode.NOT_REACHED, "this pass looks at other nodes first")
+                why = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")
             if why is None:
                 assert one.facts.drifted is not None
                 why = self.replace(
@@ -72,7 +72,7 @@ class Rolling:
     def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Reason | None:
         rules = self.survey.cluster.pools.get(one.pool)
         if rules is None or rules.static:
-            return Reason(BlockedCode.STATIC, "its NodePool has a fixed number of nodes")
+            return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
         if one.pods_block is not None and one.facts.grace_period_s is None:
             return one.pods_block
         if remaining.left(one.pool) == 0:
@@ -127,12 +127,15 @@ class Rolling:
         snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
-        no = Reason(BlockedCode.PODS_WITHOUT_PLACE, "its own slot does not help")
+        no = Reason(
+            BlockedCode.PODS_WITHOUT_PLACE,
+            "the pods do not fit in the slot of the node, or the slot cannot be launched into",
+        )
         if not need.terminate_first or id_ is None or entry is None or not entry.usable or entry.free > 0:
             return no
-        thief = waiting_replacements.taken(snapshot, id_)
-        if thief is not None:
-            text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
+        first = waiting_replacements.taken(snapshot, id_)
+        if first is not None:
+            text = f"NodeClaim {first.name} still waits for its slot of {id_}; no second node is deleted until it has one"
             return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
         away = self._too_many_away(one, need, id_) if need.within_budgets else None
         if away is not None:
@@ -188,7 +191,7 @@ class Rolling:
         away = len(waiting | starting)
         if allowed is None or allowed.limit is None or away < allowed.limit:
             return None
-        text = f"nodes in {id_} are not up yet, and the budgets of NodePool {one.pool} allow no more"
+        text = f"No allowed disruptions due to blocking budget (NodePool={one.pool}): nodes of {id_} are not initialized"
         return Reason(BlockedCode.BUDGET, text, (one.pool,))
 
     def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Reason | None:
@@ -208,7 +211,7 @@ class Rolling:
             if count > budget.disruptions_allowed:
                 return Reason(
                     BlockedCode.DRAIN_NEVER_ENDS,
-                    f"more pods would be away until the slot is free again than disruption budget {budget.name} allows",
+                    f"Pdb prevents pod evictions (PodDisruptionBudget={budget.namespace}/{budget.name}): the evicted pods have no node until the slot is free",
                     (budget.name,),
                 )
         return None
@@ -229,7 +232,7 @@ class Rolling:
         if entry.releasing <= spoken_for:
             return None
         until = wording.moment(until_s, self.survey.cluster.now_s)
-        text = f"a slot of {id_} is being released; it is waited for until {until} (UTC)"
+        text = f"a slot of {id_} is being released; the replacement waits for it until {until} (UTC)"
         return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 
     def _replaced(self, one: Candidate, need: Need, answer: Answer) -> DisruptionCommand:

@@ -108,7 +108,7 @@ class Simulator:
         found = self.targets.crowded_out({node.name for node in nodes}, pods)
         if found is None:
             return None
-        text = f"kube-scheduler may place its pods so that {found.full_name} finds no capacity"
+        text = f"Not all pods would schedule, {found.full_name} => kube-scheduler may bind the other pods so that it does not fit"
         return Reason(BlockedCode.PODS_WITHOUT_PLACE, text, subjects=(found.full_name,))
 
     def _reduced(self, nodes: Sequence[NodeView], *, alone: bool) -> Snapshot:
@@ -128,14 +128,14 @@ class Simulator:
                 name = self._pods.get(one.pod, one.pod)
                 return Reason(
                     BlockedCode.PODS_WITHOUT_PLACE,
-                    f"pod {name} would have no place: {reasons}",
+                    f"Not all pods would schedule, {name} => {reasons}",
                     subjects=(name,),
                 )
         for placed in plan.placed:
             if placed.node in self._starting and not movers.isdisjoint(placed.pods):
                 return Reason(
                     BlockedCode.ON_STARTING_NODE,
-                    f"its pods would go on {placed.node}, which is not up yet",
+                    f"Not all pods would schedule, would schedule against uninitialized node {placed.node}",
                     subjects=(placed.node,),
                 )
         return None

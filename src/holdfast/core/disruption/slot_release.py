@@ -16,7 +16,7 @@ from holdfast.core.reservations import ledger
 from holdfast.model.reasons import BlockedCode, Reason
 
 _NOT_WAITED_FOR: Final = Reason(
-    BlockedCode.NOT_CHEAPER, "its slot is paid for, and no pending pod waits for that slot"
+    BlockedCode.NOT_CHEAPER, "Can't remove: the slot is paid for, and no pending pod waits for it"
 )
 
 
@@ -52,9 +52,7 @@ class SlotRelease:
         if entry is None or not entry.usable:
             return _NOT_WAITED_FOR
         if entry.free or entry.releasing:
-            text = (
-                f"a slot of {entry.reservation.id} is free or being released: no pending pod needs this one"
-            )
+            text = f"Can't remove: another slot of {entry.reservation.id} is free or being released for the pending pods"
             return Reason(BlockedCode.NOT_CHEAPER, text, subjects=(entry.reservation.id,))
         return None
 

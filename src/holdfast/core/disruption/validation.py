@@ -43,7 +43,7 @@ def still_valid(
     if gone and command.method is not Method.REPAIR:
         refused = survey.refused.get(gone[0])
         nominated = refused is not None and refused.code is BlockedCode.NOMINATED
-        text = refused.text if refused is not None else "it is gone"
+        text = refused.text if refused is not None else "the node was deleted"
         return Invalid("budget" if nominated else "churn", f"{gone[0]}: {text}")
     short = _over_budget(command, cluster)
     if short is not None:
@@ -67,7 +67,7 @@ def _still_empty(command: DisruptionCommand, survey: Survey) -> DisruptionComman
         and remaining.spend(one.pool)
     ]
     if not kept:
-        return Invalid("churn", "none of the nodes is empty, free to go and within budgets any more")
+        return Invalid("churn", "no candidate is still empty and within budgets")
     return replace(command, candidates=tuple(kept))
 
 
@@ -78,7 +78,7 @@ def _over_budget(command: DisruptionCommand, cluster: DisruptionInput) -> Invali
     for name in command.candidates:
         node = pools.get(name)
         if node is not None and node.initialized and not remaining.spend(node.node_pool or ""):
-            return Invalid("budget", f"the budgets of NodePool {node.node_pool} allow no more")
+            return Invalid("budget", budgets.blocked(node.node_pool or "").text)
     return None
 
 
@@ -88,7 +88,7 @@ def _lost_slot(command: DisruptionCommand, cluster: DisruptionInput, settings: S
     for id_, count in sorted(command.slots_needed.items()):
         free = entries[id_].free if id_ in entries else 0
         if free < count:
-            return Invalid("scheduling", f"{id_} has {free} free slots, and {count} were counted on")
+            return Invalid("scheduling", f"{id_} has {free} free slots, the command needs {count}")
     return None
 
 
@@ -113,9 +113,9 @@ def _still_pays(
     if unworthy is not None:
         return Invalid("scheduling", unworthy.text)
     if (again.action, len(again.replacements)) != (command.action, len(command.replacements)):
-        return Invalid("scheduling", "it would be replaced by something else now")
+        return Invalid("scheduling", "the replacements would be different now")
     before = {name for one in command.replacements for name in one.claim.instance_types}
     after = {name for one in again.replacements for name in one.claim.instance_types}
     if command.action is Action.REPLACE and not before <= after:
-        return Invalid("scheduling", f"{', '.join(sorted(before - after))} would not do any more")
+        return Invalid("scheduling", f"{', '.join(sorted(before - after))} do not fit or pay any more")
     return command
