@@ -27,18 +27,20 @@ from holdfast.core.disruption import repair
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, NodeFacts, Settings
-from holdfast.core.disruption.repair import Illness, Mend, Treatment
+from holdfast.core.disruption.repair import RepairAction, RepairPolicy, UnhealthyCondition
 from holdfast.model.reasons import BlockedCode
 from holdfast.model.snapshot import NodeView
 from planner_builders import is_in, pool, reservation, shape
 
 BIG = shape(3000)
 ON = Settings(node_repair=True)
-NOT_READY = Treatment("Ready", "False", 30 * 60)
-TREATMENTS = (
+NOT_READY = RepairPolicy("Ready", "False", 30 * 60)
+REPAIR_POLICIES = (
     NOT_READY,
-    Treatment("Accelerator", "False", 600, priority=50),
-    Treatment("Accelerator", "False", 600, "XID.*", drain_bound_s=300, priority=80, mend=Mend.REBOOT),
+    RepairPolicy("Accelerator", "False", 600, priority=50),
+    RepairPolicy(
+        "Accelerator", "False", 600, "XID.*", drain_bound_s=300, priority=80, action=RepairAction.REBOOT
+    ),
 )
 ILL = NodeCondition("Ready", "False", "KubeletNotReady", NOW_S - HOUR_S)
 XID = NodeCondition("Accelerator", "False", "XID79", NOW_S - HOUR_S)
@@ -53,7 +55,7 @@ def decided(
 ) -> Decision:
     """Ten nodes that are well, and those."""
     well = [node(f"well-{i}") for i in range(10)]
-    kept, treatments = more.get("reservations", ()), more.pop("treatments", TREATMENTS)
+    kept, repair_policies = more.get("reservations", ()), more.pop("repair_policies", REPAIR_POLICIES)
     types = pool("default", catalog(kept), is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED))
     found = world(
         *(*well, *(nodes or [node(name) for name in ill])),
@@ -61,7 +63,7 @@ def decided(
         pools=more.pop("pools", [types]),
         **more,
     )
-    return decide(found, settings, treatments=treatments)
+    return decide(found, settings, repair_policies=repair_policies)
 
 
 def repaired(decision: Decision) -> DisruptionCommand:
@@ -111,7 +113,7 @@ def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() ->
 def test_aws_says_what_is_tolerated_and_for_how_long(kind: str, status: str, minutes: int) -> None:
     def after(seconds: int) -> Decision:
         ill = NodeCondition(kind, status, "", NOW_S - seconds)
-        return decided({"a": sick(ill)}, treatments=aws_repair.TREATMENTS)
+        return decided({"a": sick(ill)}, repair_policies=aws_repair.REPAIR_POLICIES)
 
     assert after(minutes * 60 - 1).command is None
     assert repaired(after(minutes * 60)).candidates == ("a",)
@@ -120,7 +122,7 @@ def test_aws_says_what_is_tolerated_and_for_how_long(kind: str, status: str, min
 @pytest.mark.fact("aws-9.4.3")
 def test_aws_says_nothing_of_other_conditions() -> None:
     pressure = NodeCondition("DiskPressure", "True", "", NOW_S - 9 * HOUR_S)
-    assert decided({"a": sick(pressure)}, treatments=aws_repair.TREATMENTS).command is None
+    assert decided({"a": sick(pressure)}, repair_policies=aws_repair.REPAIR_POLICIES).command is None
 
 
 @pytest.mark.fact("NC-38")
@@ -135,9 +137,9 @@ def test_a_pattern_of_the_reason_decides_how_and_what_matches_none_is_replaced()
 
 @pytest.mark.fact("NC-38")
 def test_of_several_treatments_priority_then_who_waits_longest_decides() -> None:
-    def illness(priority: int, since_s: int, name: str = "X") -> Illness:
-        return Illness(
-            NodeCondition(name, "False", "", since_s), Treatment(name, "False", 0, priority=priority)
+    def illness(priority: int, since_s: int, name: str = "X") -> UnhealthyCondition:
+        return UnhealthyCondition(
+            NodeCondition(name, "False", "", since_s), RepairPolicy(name, "False", 0, priority=priority)
         )
 
     urgent, old, young = illness(9, 50), illness(5, 10), illness(5, 20)
@@ -221,7 +223,7 @@ def reserved(facts: NodeFacts, settings: Settings = ON) -> Decision:
     only = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED))
     nodes = [node("a", slot="cr-1"), *(node(f"n{i}", slot="cr-9") for i in range(5))]
     found = world(*nodes, facts={"a": facts}, reservations=[FULL], pools=[only], rules=FREE)
-    return decide(found, settings, treatments=TREATMENTS)
+    return decide(found, settings, repair_policies=REPAIR_POLICIES)
 
 
 def test_a_reserved_node_is_rebooted_before_it_is_replaced() -> None:
@@ -277,20 +279,22 @@ def test_a_node_that_reboots_is_left_alone() -> None:
 
 @pytest.mark.fact("NC-38")
 @pytest.mark.parametrize(
-    "treatments",
+    "repair_policies",
     [
-        (Treatment("Ready", "False", 60, "X"),),
+        (RepairPolicy("Ready", "False", 60, "X"),),
         (NOT_READY, NOT_READY),
-        (replace(NOT_READY, mend=Mend.REBOOT),),
+        (replace(NOT_READY, action=RepairAction.REBOOT),),
         (replace(NOT_READY, priority=101),),
         (NOT_READY, replace(NOT_READY, reason="(")),
         (replace(NOT_READY, tolerated_s=-1),),
     ],
 )
-def test_a_set_of_treatments_that_cannot_be_used_is_refused(treatments: tuple[Treatment, ...]) -> None:
+def test_a_set_of_treatments_that_cannot_be_used_is_refused(
+    repair_policies: tuple[RepairPolicy, ...],
+) -> None:
     with pytest.raises(errors.InvalidInput):
-        repair.check(treatments)
+        repair.check(repair_policies)
 
 
 def test_the_treatments_of_these_tests_can_be_used() -> None:
-    repair.check(TREATMENTS)
+    repair.check(REPAIR_POLICIES)

@@ -66,7 +66,7 @@ class Disruption:
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
         self._pools = caches.of(NodePool)
-        self._treatments = doors.cloud.treatments
+        self._repair_policies = doors.cloud.repair_policies
         self._kube = doors.kube
         self._compute = doors.compute
         self._clock = doors.clock
@@ -132,7 +132,7 @@ class Disruption:
             decide.decide,
             settings=self._settings,
             memory=self._memory,
-            treatments=self._treatments,
+            repair_policies=self._repair_policies,
             planner=self._planner,
         )
         decision = await self._compute.run(decide_, cluster)

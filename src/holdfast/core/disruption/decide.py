@@ -1,8 +1,7 @@
-"""decide(cluster, settings, memory) -> Decision: what to disrupt now, and why everything else stays.
+"""decide(cluster, settings, memory) -> Decision: one pass over the disruption methods.
 
-Called by the disruption controller every few seconds, and by whoever explains. Pure: the same cluster, settings and memory
-give the same decision. Methods are asked in order and the first command ends the pass (D-2); a node that no method takes
-has its reasons in the answer.
+Pure: the same cluster, settings and memory give the same decision. The methods are tried in order, and the first command
+ends the pass (D-2). The decision has the reasons of every node that is not disrupted.
 """
 
 import functools
@@ -25,7 +24,7 @@ from holdfast.core.disruption.commands import (
 )
 from holdfast.core.disruption.consolidation import Consolidating, Recently
 from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Settings
-from holdfast.core.disruption.repair import Repair, Treatment
+from holdfast.core.disruption.repair import Repair, RepairPolicy
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
@@ -42,12 +41,12 @@ def decide(
     settings: Settings = DEFAULT_SETTINGS,
     memory: Memory = NOTHING_REMEMBERED,
     *,
-    treatments: tuple[Treatment, ...] = (),
+    repair_policies: tuple[RepairPolicy, ...] = (),
     planner: columns.Memory | None = None,
 ) -> Decision:
-    """One pass. `treatments` are the cloud's, for repair; `planner` keeps what planning leaves for the next pass."""
+    """One pass. `planner` is the cache of the planner; it speeds up the next pass and never changes the decision."""
     one = _Pass(cluster, settings, memory, planner)
-    command = one.run(treatments)
+    command = one.run(repair_policies)
     return Decision(command, one.undisrupted(command), one.memory, tuple(one.allowances))
 
 
@@ -68,13 +67,15 @@ class _Pass:
             moves = consolidation.moves_before(self.cluster, self.settings.cooldown_s)
         self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.cluster))
 
-    def run(self, treatments: tuple[Treatment, ...]) -> DisruptionCommand | None:
+    def run(self, repair_policies: tuple[RepairPolicy, ...]) -> DisruptionCommand | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
-        begun = any(facts.reboot_failed for facts in self.cluster.facts.values())  # and is seen through
+        reboot_failed = any(
+            facts.reboot_failed for facts in self.cluster.facts.values()
+        )  # is replaced although the gate is off
         if not self.settings.node_repair:
-            treatments = ()
-        if treatments or begun:
-            repair = Repair(self.survey, rolling, self.settings, treatments)
+            repair_policies = ()
+        if repair_policies or reboot_failed:
+            repair = Repair(self.survey, rolling, self.settings, repair_policies)
             command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.blockers)
             if command is not None:
                 return command
@@ -114,15 +115,15 @@ class _Pass:
         return command
 
     def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:
-        """Every node that the command is not about, with its reasons."""
-        going = set(command.candidates) if command is not None else set()
+        """Every node that is no candidate of the command, with its reasons."""
+        candidates = set(command.candidates) if command is not None else set()
         idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "no method has a reason to disrupt the node"))
         if command is not None:
             text = f"{command.method} disrupts other nodes first: {', '.join(command.candidates)}"
             idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
         found = []
         for node in self.cluster.snapshot.nodes:
-            if node.name not in going:
+            if node.name not in candidates:
                 refused = self.survey.refused.get(node.name)
                 blockers = self.blockers.of(node.name)
                 if refused is not None and all(one.reason != refused for one in blockers):
@@ -141,7 +142,7 @@ class _Pass:
         return RemainingBudget(self._allowed(reason))
 
     def _memo(self, method: Method) -> Memo:
-        """What a method left for a cluster like this one; nothing when it changed, or when that is too long ago (D-28)."""
+        """What a method tried while the cluster was the same; nothing if it changed, or if that is too long ago (D-28)."""
         known = self.memory.memos.get(method)
         fresh = Memo(self._stamp, self.cluster.now_s)
         if known is None or known.stamp != fresh.stamp:
@@ -154,8 +155,8 @@ class _Pass:
 
     @functools.cached_property
     def _stamp(self) -> tuple[int | str, ...]:
-        """Unlike in Karpenter, a slot that was freed is a change as well (D-35), and so is a node that may take pods now
-        since its consolidateAfter has passed (S-25)."""
+        """Changes with the cluster. Unlike in Karpenter, a slot that becomes free is a change too (D-35), and so is a node
+        that may take pods because its consolidateAfter passed (S-25)."""
         snapshot = self.cluster.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())

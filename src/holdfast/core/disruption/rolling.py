@@ -1,9 +1,9 @@
-"""Nodes that have to be replaced, whatever it costs: those that drifted, and those that are ill.
+"""Replaces nodes whatever the replacement costs: drifted nodes, and for repair unhealthy ones.
 
-Called by `decide` for drift, and by repair. The rules: the replacement is ready before the node goes, unless its own
-slot is the only home it can have; then the node goes first, and the slot is held for the replacement (terminate first).
-That leaves pods without a home for a while, so it is done only where it is sure to end well: everybody fits in the slot,
-the drain can end, and nobody stole the slot of the node before (D-17 to D-19c, decisions 17 and 22).
+The rules: the replacement is initialized before the node is deleted, unless it can only be launched into the slot of that
+node. Then the node is deleted first and its slot is held for the replacement (terminate first). Its pods have no node
+during that time, so this needs that all of them fit in the slot, that the drain can end, and that no earlier replacement
+of the reservation still waits for its slot (D-17 to D-19c, decisions 17 and 22).
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from holdfast.core.scheduling import displaced
 from holdfast.model import wording
 from holdfast.model.reasons import BlockedCode, Reason
 
-# Why a node does not terminate first now, and will in a while: nothing is launched on demand in its stead meanwhile.
+# A node with one of these reasons terminates first some time later: until then no on-demand replacement is launched.
 _PASSING: Final = (BlockedCode.BUDGET, BlockedCode.WAITS_FOR_SLOT)
 
 

@@ -1,8 +1,8 @@
-"""Whether a command still is what it was, before it is acted on.
+"""Validates a command with the cluster as it is some seconds after the decision, before the queue starts it.
 
-Called by the disruption controller some seconds after a decision, with the cluster as it is then. The rules: of nodes that
-were empty those that are not any more are left out; every other command stands or falls as a whole (D-16, D-42). Unlike
-in Karpenter (D-43), slots are counted again: one that is gone ends the command here, not at the cloud.
+The rules: candidates of emptiness that are not empty any more are removed from the command; every other command is valid
+or invalid as a whole (D-16, D-42). Unlike in Karpenter (D-43), slots are counted again: a command whose slot was taken is
+invalid here and does not fail in the cloud.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from holdfast.model.reasons import BlockedCode
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """Why a command is not acted on; the kind is what metrics and events call it (D-44)."""
+    """Why a command is not started. The kind is the label of metrics and events (D-44)."""
 
     kind: str  # churn, budget or scheduling
     why: str
@@ -35,7 +35,7 @@ def still_valid(
     settings: Settings,
     planner: columns.Memory | None = None,
 ) -> DisruptionCommand | Invalid:
-    """The command as it is now; of empty nodes those that are still empty."""
+    """The command to start: of emptiness, with the candidates that are still empty."""
     survey = Survey(cluster)
     if command.method is Method.EMPTINESS:
         return _still_empty(command, survey)
@@ -100,9 +100,9 @@ def _still_pays(
     settings: Settings,
 ) -> DisruptionCommand | Invalid:
     release = SlotRelease(survey, simulator, settings)
-    nobody = Recently((), settings.cooldown_s, survey.cluster.now_s)
+    no_moves = Recently((), settings.cooldown_s, survey.cluster.now_s)
     for one in found:
-        why = consolidation.why_not(survey, one, nobody, release)
+        why = consolidation.why_not(survey, one, no_moves, release)
         if why is not None:
             return Invalid("churn", f"{one.name}: {why.text}")
     answer = simulator.ask([one.node for one in found], release.question(found))
