@@ -38,13 +38,13 @@ Try = Callable[[Sequence[Candidate]], "DisruptionCommand | Reason | None"]
 
 
 @dataclass
-class Consolidating:
-    """What both methods share in one pass."""
+class ConsolidationPass:
+    """What multi-node and single-node consolidation share in one pass."""
 
     survey: Survey
     simulator: Simulator
     settings: Settings
-    recently: "Recently"
+    recently: "RecentMoves"
     blockers: Blockers
     balance: Balance
     release: SlotRelease
@@ -80,7 +80,7 @@ class Consolidating:
         return command
 
 
-def together(c: Consolidating, some: Sequence[Candidate]) -> DisruptionCommand | None:
+def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
 
     def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
@@ -124,7 +124,7 @@ def largest(found: Sequence[Candidate], attempt: Try) -> DisruptionCommand | Non
 
 
 def one_by_one(
-    c: Consolidating,
+    c: ConsolidationPass,
     found: Sequence[Candidate],
     remaining: RemainingBudget,
     tried: frozenset[str],
@@ -297,7 +297,7 @@ class Judge:
         return Cost(0, replacement_prices.slot_nano(claim, self.survey.pools[claim.node_pool]))
 
 
-def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Reason | None:
+def why_not(survey: Survey, one: Candidate, moved: "RecentMoves", release: SlotRelease) -> Reason | None:
     """Why consolidation does not look at a node (D-21); None: it does."""
     rules = survey.cluster.pools.get(one.pool)
     pool = survey.pools[one.pool]
@@ -328,7 +328,7 @@ def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRele
 
 
 @dataclass(frozen=True, slots=True)
-class Recently:
+class RecentMoves:
     """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape and by when
     it was made: while pods of its shape were evicted, or right after."""
 

@@ -22,7 +22,7 @@ from holdfast.core.disruption.commands import (
     Method,
     Undisrupted,
 )
-from holdfast.core.disruption.consolidation import Consolidating, Recently
+from holdfast.core.disruption.consolidation import ConsolidationPass, RecentMoves
 from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Settings
 from holdfast.core.disruption.repair import Repair, RepairPolicy
 from holdfast.core.disruption.rolling import Rolling
@@ -86,8 +86,8 @@ class _Pass:
         )
 
     def _consolidated(self) -> DisruptionCommand | None:
-        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.cluster.now_s)
-        c = Consolidating(
+        recently = RecentMoves(self.memory.moves or (), self.settings.cooldown_s, self.cluster.now_s)
+        c = ConsolidationPass(
             self.survey,
             self.simulator,
             self.settings,

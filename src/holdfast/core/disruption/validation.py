@@ -12,7 +12,7 @@ from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
-from holdfast.core.disruption.consolidation import Judge, Recently
+from holdfast.core.disruption.consolidation import Judge, RecentMoves
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
@@ -100,7 +100,7 @@ def _still_pays(
     settings: Settings,
 ) -> DisruptionCommand | Invalid:
     release = SlotRelease(survey, simulator, settings)
-    no_moves = Recently((), settings.cooldown_s, survey.cluster.now_s)
+    no_moves = RecentMoves((), settings.cooldown_s, survey.cluster.now_s)
     for one in found:
         why = consolidation.why_not(survey, one, no_moves, release)
         if why is not None:
