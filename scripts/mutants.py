@@ -45,7 +45,7 @@ GROUPS: Final = {
         "core/scheduling/settling.py",
         "core/scheduling/slot_states.py",
         "core/scheduling/waiting.py",
-        "core/disruption/holds.py",
+        "core/disruption/waiting_replacements.py",
         "core/disruption/slot_release.py",
         "controllers/provisioning/slots.py",
         "controllers/slot_holds.py",

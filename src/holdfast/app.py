@@ -26,7 +26,7 @@ from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
-from holdfast.controllers.disruption import telling as disruption_telling
+from holdfast.controllers.disruption import reporter as disruption_reporter
 from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.instance_status import InstanceStatuses
@@ -102,7 +102,7 @@ _METRICS: Final = (
     *claim_writing.METRICS,
     *instance_status.METRICS,
     *disruption_queue.METRICS,
-    *disruption_telling.METRICS,
+    *disruption_reporter.METRICS,
     *registration.METRICS,
     *claim_termination.METRICS,
     *node_termination.METRICS,

@@ -73,7 +73,8 @@ PREFERRED_ZONE: Final = (
 )
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
-ORDER: Final = "holdfast.dev/order"
+DISRUPTION_COMMAND: Final = "holdfast.dev/disruption-command"  # of a claim: the command that disrupts it
+DISRUPTION_COMMAND_BEFORE_0_2: Final = "holdfast.dev/order"  # the same, as claims of earlier releases have it
 REBOOTS: Final = "holdfast.dev/reboots"
 CONSOLIDATED: Final = "holdfast.dev/consolidated"  # of a NodePool: when consolidation last moved its pods
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClassReference
-from holdfast.core.disruption.repair import Treatment
+from holdfast.core.disruption.repair import RepairPolicy
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
@@ -161,8 +161,8 @@ class Cloud(Protocol):
         """Its kind of node class; it does not change."""
 
     @property
-    def treatments(self) -> tuple[Treatment, ...]:
-        """What to do about nodes that are ill; it does not change."""
+    def repair_policies(self) -> tuple[RepairPolicy, ...]:
+        """Which unhealthy nodes are repaired, and how; constant."""
 
     def fingerprint(self, node_class: Object) -> str:
         """Of what a class says about its instances: with another one, instances that were launched are out of date."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 from bench import workloads
 from disruption_builders import NOW_S, world
 from holdfast import names
-from holdfast.core.disruption.commands import Code, Decision
+from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Budget, PoolRules, Settings, World
+from holdfast.core.disruption.inputs import Budget, DisruptionInput, PoolRules, Settings
 from holdfast.core.scheduling import compiled
 from holdfast.core.scheduling.columns import Memory
 from holdfast.core.scheduling.request import Settings as Solving
@@ -24,6 +24,7 @@ from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import NodePoolView, NodeView
 from planner_builders import (
@@ -71,7 +72,7 @@ def packed(
     tight: bool,
     kept: Sequence[Reservation] = (),
     sizes: Sequence[int] = (4, 8, 12, 16),
-) -> World:
+) -> DisruptionInput:
     """Nodes of a few types that hold pods of five sizes; `tight` ones are the cheapest that hold them."""
     dice = random.Random(7)
     shapes = [shape(cpu, memory, app=f"app-{i}") for i, (cpu, memory) in enumerate(SIZES)]
@@ -94,7 +95,7 @@ def packed(
     return world(*made, pools=[of], rules=FREELY, reservations=kept, well_known=workloads.KNOWN, instances=())
 
 
-def tied(count: int, of: NodePoolView) -> World:
+def tied(count: int, of: NodePoolView) -> DisruptionInput:
     """As the planner places the mix of Karpenter's benchmark, then looked at again: little is left to gain, and every
     question is about the whole cluster, since pods spread and stay apart."""
     pending = benchmark_mix(5 * count)
@@ -156,7 +157,7 @@ def _price(t: InstanceType) -> int:
     return min(o.price_nano_usd_per_hour or 0 for o in t.offerings if o.capacity_type == names.ON_DEMAND)
 
 
-def report(case: str, asked: World) -> None:
+def report(case: str, asked: DisruptionInput) -> None:
     planner = Memory()
     first, decision = timed(lambda: decide(asked, Settings(), planner=planner))
     again, _ = timed(lambda: decide(asked, Settings(), decision.memory, planner=planner))
@@ -167,7 +168,10 @@ def report(case: str, asked: World) -> None:
 
 
 def said(decision: Decision) -> str:
-    left = sum(any(why.code is Code.NOT_REACHED for why in one.whys) for one in decision.kept)
+    left = sum(
+        any(why.reason.code is BlockedCode.NOT_REACHED for why in one.blockers)
+        for one in decision.undisrupted
+    )
     later = f"; {left:,} nodes left for the next pass" if left else ""
     if decision.command is None:
         return f"nothing{later}"

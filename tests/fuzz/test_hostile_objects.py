@@ -11,7 +11,7 @@ import pytest
 import hostile
 import hostile_world
 from holdfast import errors
-from holdfast.api import kinds, orders, reboots
+from holdfast.api import kinds
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
@@ -25,13 +25,14 @@ from holdfast.cloud.aws import class_checks, class_hash, labels, node_shape
 from holdfast.controllers import drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.core.disruption import budgets as disruption_budgets
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.state import (
     budgets,
     claims,
     daemonsets,
     default_spreads,
-    disruption,
+    disruption_commands,
+    disruption_input,
     in_flight,
     nodepools,
     nodes,
@@ -117,8 +118,8 @@ def _bound(pod: Pod) -> None:
 
 
 def _budgets(pool: NodePool) -> None:
-    rules = disruption.rules(pool)
-    for reason in Reason:
+    rules = disruption_input.rules(pool)
+    for reason in DisruptionReason:
         limit = disruption_budgets.limit(rules.budgets, reason, 10, NOW_S)
         assert limit is None or limit >= 0
 
@@ -129,8 +130,8 @@ def _claim_alone(claim: NodeClaim) -> None:
     halves = NodeAndClaim(None, claim)
     nodes.view(halves)
     nodes.counts_for(halves)
-    disruption.facts(halves, reboots_s=reboots.of(claim))
-    orders.of(claim)
+    disruption_input.facts(halves)
+    disruption_commands.of(claim)
     draft = Draft(claim, NOW_S)
     draft.age_s("Launched")
     draft.moved()
@@ -157,7 +158,7 @@ def _node(node: Node) -> None:
     halves = NodeAndClaim(node, None)
     nodes.view(halves)
     nodes.counts_for(halves)
-    disruption.facts(halves)
+    disruption_input.facts(halves)
 
 
 Converters = dict[type[Object], tuple[Callable[[Any], object], ...]]

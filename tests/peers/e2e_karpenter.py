@@ -18,7 +18,7 @@ from checker import case, check, generate, labels, rules_slots, world
 from checker.case import Violation
 from checker.world import SOMETHING_ELSE, World
 from holdfast.cli.plan import plan_documents
-from holdfast.core.scheduling.plan import ReasonCode
+from holdfast.model.reasons import ReasonCode
 from peers import karpenter
 
 SEEDS: Final = range(1, 1 + int(os.environ.get("HOLDFAST_PEER_SEEDS", "100")))

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 
 from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, pdb, world
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Command, Decision
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Budget, Drifted, NodeFacts, PoolRules, Reason, Settings, World
+from holdfast.core.disruption.inputs import (
+    Budget,
+    DisruptionInput,
+    DisruptionReason,
+    Drifted,
+    NodeFacts,
+    PoolRules,
+    Settings,
+)
 from holdfast.core.disruption.validation import still_valid
 from holdfast.core.scheduling import displaced
 from holdfast.model import requirements, resources
@@ -53,7 +61,7 @@ WINDOWS = (  # of a budget of 0 nodes: whether it counts now, and its schedule
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> World:
+def clusters(draw: st.DrawFn) -> DisruptionInput:
     """A handful of nodes, some in slots, some drifted; pods of three apps, with disruption budgets and node budgets."""
     nodes, facts = [], {}
     for i in range(draw(st.sampled_from((1, 2, 3, 4, 5, 6)))):
@@ -133,12 +141,12 @@ def price_nano(node: NodeView) -> int:
     return round(PRICES[labels[names.INSTANCE_TYPE]] * of_kind * NANO)
 
 
-def check(asked: World, decision: Decision) -> None:
+def check(asked: DisruptionInput, decision: Decision) -> None:
     nodes = {node.name: node for node in asked.snapshot.nodes}
     command = decision.command
-    named = [*(command.candidates if command else ()), *(one.node for one in decision.kept)]
+    named = [*(command.candidates if command else ()), *(one.node for one in decision.undisrupted)]
     assert sorted(named) == sorted(nodes)
-    assert all(one.whys for one in decision.kept)
+    assert all(one.blockers for one in decision.undisrupted)
     if command is not None:
         gone = [nodes[name] for name in command.candidates]
         budgets_hold(asked, gone)
@@ -148,7 +156,7 @@ def check(asked: World, decision: Decision) -> None:
         it_pays(command, gone)
 
 
-def budgets_hold(asked: World, gone: list[NodeView]) -> None:
+def budgets_hold(asked: DisruptionInput, gone: list[NodeView]) -> None:
     plain, *windows = asked.pools["default"].budgets
     closed = any((True, (one.schedule, one.duration_s)) in WINDOWS for one in windows)
     limit = 0 if closed else int(plain.nodes)
@@ -157,10 +165,10 @@ def budgets_hold(asked: World, gone: list[NodeView]) -> None:
     assert not any(node.deleting or node.nominated or asked.facts[node.name].do_not_disrupt for node in gone)
 
 
-def evictions_are_allowed(asked: World, command: Command, gone: list[NodeView]) -> None:
+def evictions_are_allowed(asked: DisruptionInput, command: DisruptionCommand, gone: list[NodeView]) -> None:
     allowed = {one.name: one.disruptions_allowed for one in asked.snapshot.budgets}
     for node in gone:
-        if command.reason is Reason.DRIFTED and asked.facts[node.name].grace_period_s is not None:
+        if command.reason is DisruptionReason.DRIFTED and asked.facts[node.name].grace_period_s is not None:
             continue  # the drain has a bound: it may go on whatever the pods say
         away: Counter[str] = Counter()
         for pod in node.pods:
@@ -174,7 +182,7 @@ def evictions_are_allowed(asked: World, command: Command, gone: list[NodeView]) 
             assert all(count <= allowed.get(name, count) for name, count in away.items())
 
 
-def slots_are_not_oversold(asked: World, command: Command, gone: list[NodeView]) -> None:
+def slots_are_not_oversold(asked: DisruptionInput, command: DisruptionCommand, gone: list[NodeView]) -> None:
     over = [times for usable, times in TIMES if not usable]
     free = {
         one.id: 0
@@ -194,7 +202,7 @@ def slots_are_not_oversold(asked: World, command: Command, gone: list[NodeView])
         assert left.pop(one.waits_for_instance) == one.claim.reservation_id  # each slot is given to one
 
 
-def everybody_has_a_home(asked: World, command: Command, gone: list[NodeView]) -> None:
+def everybody_has_a_home(asked: DisruptionInput, command: DisruptionCommand, gone: list[NodeView]) -> None:
     homes = Counter(uid for one in command.placed for uid in one.pods)
     homes += Counter(uid for one in command.replacements for uid in one.claim.pods)
     movers = {
@@ -203,7 +211,7 @@ def everybody_has_a_home(asked: World, command: Command, gone: list[NodeView]) -
         for pod in node.pods
         if displaced.needs_another_place(pod, asked.snapshot.budgets)
     }
-    if command.reason is not Reason.EMPTY:
+    if command.reason is not DisruptionReason.EMPTY:
         assert all(homes[uid] == 1 for uid in movers)
     by_uid = {pod.uid: pod for node in asked.snapshot.nodes for pod in node.pods}
     nodes = {node.name: node for node in asked.snapshot.nodes}
@@ -223,8 +231,8 @@ def volumes_are_near(zone: str, pods: list[PodView]) -> None:
         assert not places or any(one.get(names.ZONE).has(zone) for one in places)
 
 
-def it_pays(command: Command, gone: list[NodeView]) -> None:
-    if command.reason is not Reason.UNDERUTILIZED:
+def it_pays(command: DisruptionCommand, gone: list[NodeView]) -> None:
+    if command.reason is not DisruptionReason.UNDERUTILIZED:
         return
     before = sum(price_nano(node) for node in gone)
     after = sum(one.claim.price_nano_usd_per_hour or 0 for one in command.replacements)
@@ -239,14 +247,16 @@ def it_pays(command: Command, gone: list[NodeView]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(clusters())
 def test_no_command_breaks_a_budget_oversells_a_slot_costs_more_or_leaves_a_pod_without_a_home(
-    asked: World,
+    asked: DisruptionInput,
 ) -> None:
     check(asked, decide(asked))
 
 
 @settings(max_examples=60, deadline=None)
 @given(clusters())
-def test_the_same_world_gives_the_same_decision_and_its_command_is_valid_at_once(asked: World) -> None:
+def test_the_same_world_gives_the_same_decision_and_its_command_is_valid_at_once(
+    asked: DisruptionInput,
+) -> None:
     decision = decide(asked)
     assert decide(asked) == decision
     if decision.command is not None:
@@ -255,7 +265,7 @@ def test_the_same_world_gives_the_same_decision_and_its_command_is_valid_at_once
 
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.integers(1, 10))
-def test_a_settled_cluster_comes_to_rest(asked: World, seconds: int) -> None:
+def test_a_settled_cluster_comes_to_rest(asked: DisruptionInput, seconds: int) -> None:
     """With the memory of the passes before, an unchanged world gives nothing new for ever."""
     always = PoolRules(budgets=asked.pools["default"].budgets[:1])  # windows open and close by themselves
     calm = replace(

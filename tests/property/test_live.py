@@ -9,7 +9,6 @@ import pytest
 import objects
 from app_world import AppWorld
 from holdfast import names
-from holdfast.api import orders
 from holdfast.api.cluster import Namespace
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -17,9 +16,11 @@ from holdfast.api.nodes import Node
 from holdfast.api.workloads import DaemonSet
 from holdfast.app import App
 from holdfast.cloud.aws import labels as aws_labels
+from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.ports import Change
 from holdfast.sim import time
-from holdfast.state import nodes, volumes
+from holdfast.state import disruption_commands, nodes, volumes
 from holdfast.state.live import Live
 
 STEPS = 60
@@ -86,18 +87,25 @@ class Cluster:
             {"nodeName": name if dice.random() < 0.9 else dice.choice(NODES)} if dice.random() < 0.8 else {}
         )
         status = {"providerID": self._machine(name), **stated} if dice.random() < 0.7 else {}
-        notes = {names.ORDER: self._order()} if dice.random() < 0.5 else {}
+        notes = self._command() if dice.random() < 0.5 else {}
         meta = self._meta(labels={names.NODEPOOL: "default"}, annotations=notes)
         return objects.nodeclaim(f"c-{name}", meta, status)
 
     def _machine(self, name: str) -> str:
         return f"cloud:///{name if self._dice.random() < 0.85 else self._dice.choice((*NODES, ''))}"
 
-    def _order(self) -> str:
+    def _command(self) -> dict[str, str | None]:
         replaced_by = (f"c-{self._dice.choice(NODES)}",)
-        return orders.text(
-            orders.Order(id="o", reason="Drifted", method="drift", why="", at=0, replacements=replaced_by)
+        command = DisruptionCommand(
+            Method.DRIFT,
+            DisruptionReason.DRIFTED,
+            Action.REPLACE,
+            (),
+            "",
+            id="o",
+            replacement_names=replaced_by,
         )
+        return {key: value for key, value in disruption_commands.annotations(command).items() if value}
 
     def _storage(self) -> Object:
         dice, disk = self._dice, self._dice.choice(DISKS)

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Reason, ReasonCode
 from holdfast.core.scheduling.request import Packing, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodTerm, TopologySpread, Volumes
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import of
 from holdfast.model.reservations import Reservation, State

@@ -43,7 +43,7 @@ def replaced(kind: str, dies_at: int | None) -> int:
         assert len(await world.running()) == 1 == len(await world.pods())
         (node,), (claim,) = await world.nodes(), await world.claims()
         assert not tainted(node)
-        assert names.ORDER not in claim.metadata.annotations
+        assert names.DISRUPTION_COMMAND not in claim.metadata.annotations
         assert len(world.machines) == 1
 
     app_world.run(program)

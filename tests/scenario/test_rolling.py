@@ -88,7 +88,7 @@ def test_a_slot_that_another_account_takes_is_waited_for_and_no_second_node_is_g
         (claim,) = [c for c in await world.claims() if not c.status.provider_id]
         assert said(claim, "Launched") == ("Unknown", "WaitsForSlot")
         blocked = await world.events("DisruptionBlocked")
-        assert any("no second node is given up" in event.message for event in blocked)
+        assert any("no second node is deleted" in event.message for event in blocked)
         await world.sleep(150)
         assert await world.gone(NodeClaim, claim.metadata.name)
         assert [event.involved_object.name for event in await world.events("SlotTaken")] == [

@@ -15,7 +15,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2.entities import Reservation
 from storms.generate import App, Pool, Storm
-from storms.watch import ORDER, SLOT, WAITS, WAITS_MAX_S, Watch
+from storms.watch import COMMAND, SLOT, WAITS, WAITS_MAX_S, Watch
 
 TYPES = {"small": "m5.large", "big": "m5.xlarge"}
 STORM = Storm(
@@ -63,7 +63,7 @@ class Stage:
 
     async def order(self, claim: NodeClaim, reason: str = "Drifted", *replacements: str) -> NodeClaim:
         order = {"id": "1", "reason": reason}
-        return await self.annotate(claim, ORDER, json.dumps(order | {"replacements": replacements}))
+        return await self.annotate(claim, COMMAND, json.dumps(order | {"replacements": replacements}))
 
     async def annotate(self, claim: NodeClaim, key: str, value: str) -> NodeClaim:
         return await self.world.kube.patch(claim, {"metadata": {"annotations": {key: value}}})

@@ -1,7 +1,7 @@
 """What must hold all through a storm, looked at after every write to a NodeClaim or a pod.
 
 Run beside it by the harness. The rules: of the nodes of a NodePool no more are being disrupted at once than its
-budgets allow; a node that is well goes by somebody's order; its pods have a home then, or it is a node that goes first,
+budgets allow; a node that is well goes by somebody's command; its pods have a home then, or it is a node that goes first,
 and its slot is held for them; consolidation never pays more, and leaves in peace whom it moved; a pod is taken away by
 eviction, which disruption budgets rule, or because EC2 takes its machine; no slot is given to two; and nobody waits for one without end.
 """
@@ -25,7 +25,7 @@ from storms import rules
 from storms.generate import App, Storm
 from storms.rules import Guest, Peace, Room
 
-ORDER: Final = "holdfast.dev/order"
+COMMAND: Final = "holdfast.dev/disruption-command"
 SLOT: Final = "holdfast.dev/reservation-id"
 TOKEN: Final = "holdfast.dev/launch-token"
 WAITS: Final = "holdfast.dev/waits-for-instance"
@@ -42,7 +42,7 @@ class Watch:
         self._storm = storm
         self._apps = {app.name: app for app in storm.apps}
         self._going: dict[str, str] = {}  # claims that are being disrupted, with their pools
-        self._ordered_s: dict[str, int] = {}  # orders by id; the program's own clock may be wrong
+        self._decided_s: dict[str, int] = {}  # commands by id; the program's own clock may be wrong
         self._bound_s: dict[str, int] = {}  # pods by uid
         self._peace = Peace()
         self._taken_s = 0
@@ -84,8 +84,8 @@ class Watch:
 
     def _see_claim(self, change: Change) -> None:
         claim = _claim(change.after.body)
-        if order := _order(claim):
-            self._ordered_s.setdefault(order["id"], self._world.clock.now_s())
+        if command := _command(claim):
+            self._decided_s.setdefault(command["id"], self._world.clock.now_s())
         before = _claim(change.before.body) if change.before else None
         self.see(claim, is_gone=change.deleted)
         went_before = before is not None and before.metadata.deletion_timestamp is not None
@@ -147,25 +147,25 @@ class Watch:
 
     def _goes(self, claim: NodeClaim) -> None:
         """A claim is told to go: by whom, and what becomes of its pods?"""
-        order, machine = _order(claim), self._machine(claim)
-        if order is None:
+        command, machine = _command(claim), self._machine(claim)
+        if command is None:
             self.disturbed()
-            self.judged["gone without an order"] += 1
+            self.judged["gone without a command"] += 1
             if machine is not None and self._is_well(claim, machine):
                 self._say(f"claim {claim.metadata.name} goes, and nobody ordered it")
             return
-        at_s = self._ordered_s[order["id"]]
+        at_s = self._decided_s[command["id"]]
         if at_s - self._calm_s < SETTLES_S or machine is None:
-            return  # it was another world that the order was made for
-        self.judged[f"gone: {order['reason']}"] += 1
-        if order["reason"] == CONSOLIDATION:
-            self._pays(claim, order)
-        firsts = [one for one in self._replacements(order) if WAITS in one.metadata.annotations]
+            return  # it was another world that the command was made for
+        self.judged[f"gone: {command['reason']}"] += 1
+        if command["reason"] == CONSOLIDATION:
+            self._pays(claim, command)
+        firsts = [one for one in self._replacements(command) if WAITS in one.metadata.annotations]
         if firsts:
             self.judged["gone first"] += 1
             self._is_held(claim, machine, firsts)
         elif not rules.have_homes(self._guests(claim, at_s), self._rooms(at_s)):
-            self._say(f"pods of {claim.status.node_name} have no home when it goes: {order}")
+            self._say(f"pods of {claim.status.node_name} have no home when it goes: {command}")
 
     def _is_well(self, claim: NodeClaim, machine: Instance) -> bool:
         """Whether neither people nor EC2 nor its node gave a reason to end it."""
@@ -177,17 +177,17 @@ class Watch:
             told or leaves or in_block or machine.silent or machine.impaired
         )  # fmt: skip
 
-    def _pays(self, claim: NodeClaim, order: dict[str, Any]) -> None:
+    def _pays(self, claim: NodeClaim, command: dict[str, Any]) -> None:
         setup = self._world.ec2.world.setup
-        group = [one for one in self._all_claims() if (_order(one) or {}).get("id") == order["id"]]
+        group = [one for one in self._all_claims() if (_command(one) or {}).get("id") == command["id"]]
         before = [self._machine(one) for one in group]
-        after = [self._machine(one) for one in self._replacements(order)]
+        after = [self._machine(one) for one in self._replacements(command)]
         was, will_be = (
             sum(rules.hourly_nano_usd(one, setup) for one in some if one is not None)
             for some in (before, after)
         )
         if will_be > was:
-            self._say(f"consolidation of {claim.metadata.name} raises {was} to {will_be}: {order}")
+            self._say(f"consolidation of {claim.metadata.name} raises {was} to {will_be}: {command}")
 
     def _is_held(self, claim: NodeClaim, machine: Instance, firsts: list[NodeClaim]) -> None:
         """A node goes first: then the slot it leaves is one replacement's, and no two wait for one machine."""
@@ -211,13 +211,13 @@ class Watch:
 
     def _evicted(self, pod: Pod) -> None:
         claim = self._claim_of_node(pod_words.node_of(pod))
-        order = _order(claim) if claim is not None else None
+        command = _command(claim) if claim is not None else None
         made, now_s = pod.metadata.creation_timestamp, self._world.clock.now_s()
-        if order is not None and order["reason"] == CONSOLIDATION and made is not None:
+        if command is not None and command["reason"] == CONSOLIDATION and made is not None:
             app = pod.metadata.labels["app"]
             self.judged["pods that consolidation moved"] += 1
             if self._peace.moved(app, made_s=int(made.timestamp()), now_s=now_s):
-                self._say(f"{pod.metadata.name} was moved again too soon: {order}")
+                self._say(f"{pod.metadata.name} was moved again too soon: {command}")
 
     def look(self) -> None:
         """Every so often: who waits for a slot, and for how long already?"""
@@ -236,8 +236,8 @@ class Watch:
     def _all_claims(self) -> Iterator[NodeClaim]:
         return (_claim(stored.body) for stored in self._claims.objects.values())
 
-    def _replacements(self, order: dict[str, Any]) -> list[NodeClaim]:
-        found = (self._claims.objects.get(("", name)) for name in order.get("replacements", ()))
+    def _replacements(self, command: dict[str, Any]) -> list[NodeClaim]:
+        found = (self._claims.objects.get(("", name)) for name in command.get("replacements", ()))
         return [_claim(stored.body) for stored in found if stored is not None]
 
     def _machine(self, claim: NodeClaim) -> Instance | None:
@@ -253,17 +253,17 @@ class Watch:
         ]
 
     def _guests(self, claim: NodeClaim, at_s: int) -> list[Guest]:
-        """Who was there when the order was made; a disk is where its pod is."""
+        """Who was there when the command was made; a disk is where its pod is."""
         zone = claim.metadata.labels.get(rules.ZONE)
         found = ((pod, self._app(pod)) for pod in self._on(claim) if self._counts(pod, at_s))
         return [Guest(pod.metadata.name, app, zone if app.disk else None) for pod, app in found]
 
     def _rooms(self, at_s: int) -> list[Room]:
-        """Nodes that stay, with what is left of them by the pods that were there when the order was made."""
+        """Nodes that stay, with what is left of them by the pods that were there when the command was made."""
         found = []
         for claim in self._all_claims():
             stored = self._nodes.objects.get(("", claim.status.node_name or ""))
-            if claim.metadata.deletion_timestamp is not None or _order(claim) is not None or stored is None:
+            if claim.metadata.deletion_timestamp is not None or _command(claim) is not None or stored is None:
                 continue
             node = _node(stored.body)
             used = sum(self._app(pod).cpu_millis for pod in self._on(claim) if self._counts(pod, at_s))
@@ -296,8 +296,8 @@ def _says(claim: NodeClaim, type_: str) -> bool:
     return conditions.holds(claim.status.conditions, type_)
 
 
-def _order(claim: NodeClaim) -> dict[str, Any] | None:
-    written = claim.metadata.annotations.get(ORDER)
+def _command(claim: NodeClaim) -> dict[str, Any] | None:
+    written = claim.metadata.annotations.get(COMMAND)
     return json.loads(written) if written else None
 
 

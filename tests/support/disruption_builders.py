@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast import names
-from holdfast.core.disruption.inputs import Budget, NodeFacts, PoolRules, World
+from holdfast.core.disruption.commands import Decision
+from holdfast.core.disruption.inputs import Budget, DisruptionInput, NodeFacts, PoolRules
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
@@ -91,7 +92,7 @@ def world(
     rules: PoolRules | Mapping[str, PoolRules] = FREE,
     facts: Mapping[str, NodeFacts] | None = None,
     **more: Any,
-) -> World:
+) -> DisruptionInput:
     """Nodes of the pool `default`, settled and initialized long ago; no budget unless `rules` say so."""
     found = pools if pools is not None else [pool("default", catalog(reservations))]
     asked = request(
@@ -105,7 +106,12 @@ def world(
         **more,
     )
     by_pool = {one.name: rules for one in found} if isinstance(rules, PoolRules) else dict(rules)
-    return World(asked.snapshot, by_pool, facts or {})
+    return DisruptionInput(asked.snapshot, by_pool, facts or {})
+
+
+def codes(decision: Decision, node: str) -> set[str]:
+    """Why a node is not disrupted."""
+    return {one.reason.code for found in decision.undisrupted if found.node == node for one in found.blockers}
 
 
 def at_most(nodes: str, **more: Any) -> PoolRules:

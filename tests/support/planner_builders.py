@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing, Settings, SolveRequest
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
@@ -153,7 +153,7 @@ def placed(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {one.node: one.pods for one in plan.placed}
 
 
-def reasons(plan: Plan) -> dict[str, list[ReasonCode]]:
+def reasons(plan: Plan) -> dict[str, list[str]]:
     """Why pods have no place, by pod."""
     return {one.pod: [reason.code for reason in one.reasons] for one in plan.unplaced}
 

@@ -8,8 +8,8 @@ import pytest
 from disruption_builders import at_most, machine, world
 from holdfast import errors
 from holdfast.core.disruption import budgets, cron
-from holdfast.core.disruption.budgets import Purse
-from holdfast.core.disruption.inputs import Budget, NodeFacts, PoolRules, Reason
+from holdfast.core.disruption.budgets import RemainingBudget
+from holdfast.core.disruption.inputs import Budget, DisruptionReason, NodeFacts, PoolRules
 
 NINE = int(dt.datetime(2026, 11, 16, 9, tzinfo=dt.UTC).timestamp())  # a Monday
 HOUR_S = 3600
@@ -17,7 +17,7 @@ DAY_S = 24 * HOUR_S
 
 
 def allowed(
-    rules: PoolRules, reason: Reason = Reason.DRIFTED, count: int = 10, **more: NodeFacts
+    rules: PoolRules, reason: DisruptionReason = DisruptionReason.DRIFTED, count: int = 10, **more: NodeFacts
 ) -> int | None:
     nodes = [machine(f"n{i}") for i in range(count)]
     return budgets.allowances(world(*nodes, rules=rules, facts=more), reason)["default"].allowed
@@ -50,8 +50,8 @@ def test_nodes_that_are_down_or_going_have_used_some_of_the_budget() -> None:
 
 @pytest.mark.fact("D-10")
 def test_for_a_repair_a_node_that_is_only_down_uses_nothing() -> None:
-    assert allowed(at_most("3"), Reason.UNHEALTHY, n0=NodeFacts(ready=False)) == 3
-    assert allowed(at_most("3"), Reason.UNHEALTHY, n0=NodeFacts(queued=True)) == 2
+    assert allowed(at_most("3"), DisruptionReason.UNHEALTHY, n0=NodeFacts(ready=False)) == 3
+    assert allowed(at_most("3"), DisruptionReason.UNHEALTHY, n0=NodeFacts(queued=True)) == 2
 
 
 @pytest.mark.fact("D-10")
@@ -64,7 +64,7 @@ def test_nodes_that_start_end_or_are_not_ours_are_not_counted() -> None:
         machine("n4"),
     ]
     found = budgets.allowances(
-        world(*nodes, rules=at_most("50%"), facts={"n4": NodeFacts(ending=True)}), Reason.EMPTY
+        world(*nodes, rules=at_most("50%"), facts={"n4": NodeFacts(ending=True)}), DisruptionReason.EMPTY
     )["default"]
     assert (found.nodes, found.consumed, found.limit, found.allowed) == (2, 1, 1, 0)
 
@@ -72,8 +72,8 @@ def test_nodes_that_start_end_or_are_not_ours_are_not_counted() -> None:
 @pytest.mark.fact("D-12")
 def test_a_budget_is_about_its_reasons_and_without_reasons_about_all() -> None:
     rules = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})), Budget("4"), Budget("6")))
-    assert allowed(rules, Reason.DRIFTED) == 0
-    assert allowed(rules, Reason.EMPTY) == 4
+    assert allowed(rules, DisruptionReason.DRIFTED) == 0
+    assert allowed(rules, DisruptionReason.EMPTY) == 4
     assert allowed(PoolRules(budgets=(Budget("0", frozenset()),))) is None
     assert allowed(PoolRules(budgets=())) is None
 
@@ -86,7 +86,7 @@ def test_a_budget_with_a_schedule_counts_from_each_beginning_for_its_duration(
     after_s: int, expected: int | None
 ) -> None:
     one = Budget("0", schedule="0 9 * * *", duration_s=HOUR_S)
-    assert budgets.limit((one,), Reason.EMPTY, 10, NINE + after_s) == expected
+    assert budgets.limit((one,), DisruptionReason.EMPTY, 10, NINE + after_s) == expected
 
 
 @pytest.mark.fact("D-11")
@@ -100,18 +100,20 @@ def test_a_budget_with_a_schedule_counts_from_each_beginning_for_its_duration(
 def test_a_budget_that_cannot_be_read_allows_nothing(schedule: str) -> None:
     with pytest.raises(errors.InvalidInput):
         cron.parse(schedule)
-    assert budgets.limit((Budget("5", schedule=schedule, duration_s=60),), Reason.EMPTY, 10, NINE) == 0
-    assert budgets.limit((Budget("many"),), Reason.EMPTY, 10, NINE) == 0
-    assert budgets.limit((Budget("9" * 5000),), Reason.EMPTY, 10, NINE) == 0
-    assert budgets.limit((Budget("9" * 5000 + "%"),), Reason.EMPTY, 10, NINE) == 0
+    assert (
+        budgets.limit((Budget("5", schedule=schedule, duration_s=60),), DisruptionReason.EMPTY, 10, NINE) == 0
+    )
+    assert budgets.limit((Budget("many"),), DisruptionReason.EMPTY, 10, NINE) == 0
+    assert budgets.limit((Budget("9" * 5000),), DisruptionReason.EMPTY, 10, NINE) == 0
+    assert budgets.limit((Budget("9" * 5000 + "%"),), DisruptionReason.EMPTY, 10, NINE) == 0
 
 
-def test_a_purse_is_spent_once_a_node_and_a_pool_that_is_not_there_has_none() -> None:
-    found = budgets.allowances(world(machine("n0"), rules=at_most("2")), Reason.EMPTY)
-    purse = Purse(found)
-    assert [purse.spend("default") for _ in range(3)] == [True, True, False]
-    assert not purse.spend("gone")
-    endless = Purse({"default": replace(found["default"], limit=None)})
+def test_each_node_uses_one_disruption_and_an_unknown_pool_has_none() -> None:
+    found = budgets.allowances(world(machine("n0"), rules=at_most("2")), DisruptionReason.EMPTY)
+    remaining = RemainingBudget(found)
+    assert [remaining.spend("default") for _ in range(3)] == [True, True, False]
+    assert not remaining.spend("gone")
+    endless = RemainingBudget({"default": replace(found["default"], limit=None)})
     assert all(endless.spend("default") for _ in range(100))
 
 

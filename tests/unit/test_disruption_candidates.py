@@ -9,9 +9,9 @@ from disruption_builders import FREE, HOUR_S, LARGE, MEDIUM, NOW_S, SMALL, load,
 from holdfast import names
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Survey, is_settled
-from holdfast.core.disruption.commands import Code
 from holdfast.core.disruption.costs import POD, Cost
-from holdfast.core.disruption.inputs import NodeFacts, World
+from holdfast.core.disruption.inputs import DisruptionInput, NodeFacts
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, pool, reservation, shape
 
@@ -19,7 +19,7 @@ WEB = shape(1000)
 BUSY = machine("n1", pods=load("web", WEB))
 
 
-def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> Code | None:
+def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> str | None:
     survey = Survey(world(one, facts={one.name: facts} if facts else {}, **more))
     why = survey.refused.get(one.name)
     return why.code if why else None
@@ -30,49 +30,53 @@ def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> Code 
     ("one", "facts", "code"),
     [
         (BUSY, NodeFacts(), None),
-        (BUSY, NodeFacts(queued=True), Code.QUEUED),
-        (machine("n1", claim=None), NodeFacts(), Code.NOT_OURS),
-        (BUSY, NodeFacts(rebooting=True), Code.REBOOTING),
-        (machine("n1", initialized=False), NodeFacts(), Code.UNINITIALIZED),
-        (machine("n1", deleting=True), NodeFacts(), Code.DELETING),
-        (machine("n1", nominated=True), NodeFacts(), Code.NOMINATED),
-        (BUSY, NodeFacts(do_not_disrupt=True), Code.DO_NOT_DISRUPT),
+        (BUSY, NodeFacts(queued=True), BlockedCode.QUEUED),
+        (machine("n1", claim=None), NodeFacts(), BlockedCode.NOT_OURS),
+        (BUSY, NodeFacts(rebooting=True), BlockedCode.REBOOTING),
+        (machine("n1", initialized=False), NodeFacts(), BlockedCode.UNINITIALIZED),
+        (machine("n1", deleting=True), NodeFacts(), BlockedCode.DELETING),
+        (machine("n1", nominated=True), NodeFacts(), BlockedCode.NOMINATED),
+        (BUSY, NodeFacts(do_not_disrupt=True), BlockedCode.DO_NOT_DISRUPT),
     ],
 )
 def test_a_node_is_a_candidate_unless_something_forbids_it(
-    one: NodeView, facts: NodeFacts, code: Code | None
+    one: NodeView, facts: NodeFacts, code: BlockedCode | None
 ) -> None:
     assert refusal(one, facts) is code
 
 
 @pytest.mark.fact("D-4")
 def test_a_node_without_a_usable_node_pool_is_no_candidate() -> None:
-    assert refusal(BUSY, pools=[pool("other")]) is Code.NO_NODE_POOL
-    assert refusal(BUSY, pools=[pool("default")]) is Code.NO_NODE_POOL
+    assert refusal(BUSY, pools=[pool("other")]) is BlockedCode.NO_NODE_POOL
+    assert refusal(BUSY, pools=[pool("default")]) is BlockedCode.NO_NODE_POOL
     stray = replace(BUSY, node_pool=None)
-    assert refusal(stray) is Code.NOT_OURS
+    assert refusal(stray) is BlockedCode.NOT_OURS
 
 
-def blocked(*nodes: NodeView, **more: Any) -> Code | None:
+def blocked(*nodes: NodeView, **more: Any) -> str | None:
     found = Survey(world(*nodes, **more)).candidates[nodes[0].name].pods_block
     return found.code if found else None
 
 
 @pytest.mark.fact("D-5", "D-6")
 def test_a_pod_that_must_not_be_disrupted_blocks_its_node_whoever_made_it() -> None:
-    assert blocked(machine("n1", pods=load("web", WEB, do_not_disrupt=True))) is Code.POD_DO_NOT_DISRUPT
+    assert (
+        blocked(machine("n1", pods=load("web", WEB, do_not_disrupt=True))) is BlockedCode.POD_DO_NOT_DISRUPT
+    )
     of_daemon = load("logs", WEB, do_not_disrupt=True, from_daemon_set=True, reschedulable=False)
-    assert blocked(machine("n1", pods=of_daemon)) is Code.POD_DO_NOT_DISRUPT
+    assert blocked(machine("n1", pods=of_daemon)) is BlockedCode.POD_DO_NOT_DISRUPT
     mirror = load("proxy", WEB, do_not_disrupt=True, mirror=True, reschedulable=False)
-    assert blocked(machine("n1", pods=mirror)) is Code.POD_DO_NOT_DISRUPT
+    assert blocked(machine("n1", pods=mirror)) is BlockedCode.POD_DO_NOT_DISRUPT
     assert blocked(BUSY) is None
 
 
 @pytest.mark.fact("D-5")
 def test_a_disruption_budget_that_lets_nobody_go_blocks_and_so_do_two() -> None:
-    assert blocked(BUSY, budgets=(pdb(allowed=0),)) is Code.BUDGET_OF_PODS
+    assert blocked(BUSY, budgets=(pdb(allowed=0),)) is BlockedCode.BUDGET_OF_PODS
     assert blocked(BUSY, budgets=(pdb(allowed=1),)) is None
-    assert blocked(BUSY, budgets=(pdb(allowed=1), pdb(allowed=1, name="second"))) is Code.BUDGET_OF_PODS
+    assert (
+        blocked(BUSY, budgets=(pdb(allowed=1), pdb(allowed=1, name="second"))) is BlockedCode.BUDGET_OF_PODS
+    )
     assert blocked(BUSY, budgets=(pdb("other", allowed=0),)) is None
 
 
@@ -82,7 +86,7 @@ def test_a_budget_does_not_block_pods_that_nobody_evicts_or_that_are_ill_and_may
     assert blocked(leaving, budgets=(pdb(allowed=0),)) is None
     ill = machine("n1", pods=load("web", WEB, ready=False))
     assert blocked(ill, budgets=(pdb(allowed=0, always_allows_unhealthy=True),)) is None
-    assert blocked(ill, budgets=(pdb(allowed=0),)) is Code.BUDGET_OF_PODS
+    assert blocked(ill, budgets=(pdb(allowed=0),)) is BlockedCode.BUDGET_OF_PODS
 
 
 # --- What disruption costs -----------------------------------------------------------------------------
@@ -153,7 +157,7 @@ def test_running_reserved_node_is_priced_by_its_own_reservation() -> None:
 
 
 def order(*nodes: NodeView, **more: Any) -> list[str]:
-    found: World = world(*nodes, **more)
+    found: DisruptionInput = world(*nodes, **more)
     return [one.name for one in sorted(Survey(found).candidates.values(), key=lambda one: one.order)]
 
 

@@ -14,27 +14,29 @@ from disruption_builders import (
     SMALL,
     at_most,
     catalog,
+    codes,
     load,
     machine,
     pdb,
     world,
 )
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
     Budget,
+    DisruptionInput,
+    DisruptionReason,
     Drifted,
     NodeFacts,
     Policy,
     PoolRules,
-    Reason,
     ReleaseSlots,
     Settings,
-    World,
 )
 from holdfast.model import requirements
 from holdfast.model.pods import PodView
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
 
@@ -53,17 +55,13 @@ def decided(*nodes: NodeView, settings: Settings | None = None, **more: Any) -> 
     return decide(world(*nodes, **more), settings or Settings())
 
 
-def command(*nodes: NodeView, **more: Any) -> Command:
+def command(*nodes: NodeView, **more: Any) -> DisruptionCommand:
     found = decided(*nodes, **more).command
     assert found is not None
     return found
 
 
-def codes(decision: Decision, node: str) -> set[Code]:
-    return {why.code for kept in decision.kept if kept.node == node for why in kept.whys}
-
-
-def became(found: Command) -> list[tuple[str, str, str | None]]:
+def became(found: DisruptionCommand) -> list[tuple[str, str, str | None]]:
     return [
         (one.claim.instance_type, one.claim.capacity_type, one.claim.reservation_id)
         for one in found.replacements
@@ -79,9 +77,9 @@ def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
     first = decided(empty, drifted, idle, facts=facts)
     assert first.command is not None
     assert first.command.method is Method.EMPTINESS
-    assert codes(first, "b") == codes(first, "c") == {Code.ANOTHER_FIRST}
+    assert codes(first, "b") == codes(first, "c") == {BlockedCode.ANOTHER_FIRST}
     assert command(drifted, idle, facts=facts).method is Method.DRIFT
-    assert command(drifted, idle).reason is Reason.UNDERUTILIZED
+    assert command(drifted, idle).reason is DisruptionReason.UNDERUTILIZED
 
 
 # --- Emptiness -----------------------------------------------------------------------------------------
@@ -97,7 +95,11 @@ def test_all_empty_nodes_go_at_once_and_nothing_replaces_them() -> None:
         machine("d", slot="cr-1"),
         reservations=kept,
     )
-    assert (found.method, found.reason, found.action) == (Method.EMPTINESS, Reason.EMPTY, Action.DELETE)
+    assert (found.method, found.reason, found.action) == (
+        Method.EMPTINESS,
+        DisruptionReason.EMPTY,
+        Action.DELETE,
+    )
     assert found.candidates == ("b", "a", "d")
     assert not found.replacements
     assert found.saves_nano_usd_per_hour == round(0.6 * NANO)
@@ -108,8 +110,8 @@ def test_budgets_bound_how_many_empty_nodes_go() -> None:
     decision = decided(machine("a"), machine("b", LARGE), machine("c"), rules=at_most("1"))
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
-    assert codes(decision, "a") == codes(decision, "c") == {Code.BUDGET}
-    assert [(one.reason, one.allowed) for one in decision.allowances] == [(Reason.EMPTY, 1)]
+    assert codes(decision, "a") == codes(decision, "c") == {BlockedCode.BUDGET}
+    assert [(one.reason, one.allowed) for one in decision.allowances] == [(DisruptionReason.EMPTY, 1)]
 
 
 @pytest.mark.fact("D-15", "D-49")
@@ -117,10 +119,10 @@ def test_empty_nodes_stay_while_pods_just_left_or_consolidation_is_off() -> None
     fresh = machine("a", last_pod_event_s=NOW_S - 10)
     decision = decided(fresh, pools=on_demand(consolidate_after_s=60))
     assert decision.command is None
-    assert Code.UNSETTLED in codes(decision, "a")
+    assert BlockedCode.UNSETTLED in codes(decision, "a")
     never = decided(machine("a"), pools=on_demand(consolidate_after_s=None))
     assert never.command is None
-    assert Code.CONSOLIDATION_OFF in codes(never, "a")
+    assert BlockedCode.CONSOLIDATION_OFF in codes(never, "a")
     assert decided(machine("a"), rules=PoolRules(static=True, budgets=())).command is None
 
 
@@ -152,7 +154,7 @@ def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
     found = command(machine("a", LARGE, load("a", HALF)))
     assert (found.method, found.reason, found.action) == (
         Method.SINGLE_NODE,
-        Reason.UNDERUTILIZED,
+        DisruptionReason.UNDERUTILIZED,
         Action.REPLACE,
     )
     assert became(found) == [(SMALL, names.ON_DEMAND, None)]
@@ -165,7 +167,7 @@ def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
 def test_a_node_that_nothing_cheaper_holds_stays() -> None:
     decision = decided(machine("a", MEDIUM, load("a", shape(3000))))
     assert decision.command is None
-    assert codes(decision, "a") == {Code.NOT_CHEAPER}
+    assert codes(decision, "a") == {BlockedCode.NOT_CHEAPER}
 
 
 @pytest.mark.fact("D-24")
@@ -173,7 +175,7 @@ def test_a_node_is_not_replaced_by_two_that_are_bought() -> None:
     apart = [replace(pod, shape=shape(1900, **one_per_node())) for pod in load("a", HALF, 2)]
     decision = decided(machine("a", LARGE, apart))
     assert decision.command is None
-    assert Code.TOO_MANY in codes(decision, "a")
+    assert BlockedCode.TOO_MANY in codes(decision, "a")
 
 
 @pytest.mark.fact("D-23", "S-25")
@@ -184,7 +186,7 @@ def test_pods_are_not_moved_to_a_node_that_only_just_changed_or_is_not_up() -> N
     starting = machine("b", MEDIUM, initialized=False)
     decision = decided(mover, starting)
     assert decision.command is None
-    assert Code.ON_STARTING_NODE in codes(decision, "a")
+    assert BlockedCode.ON_STARTING_NODE in codes(decision, "a")
 
 
 @pytest.mark.parametrize(("used_millis", "goes"), [(900, False), (400, True)])
@@ -200,7 +202,7 @@ def test_a_node_stays_where_kube_scheduler_would_leave_one_of_its_pods_over(
     kept = {"full": NodeFacts(do_not_disrupt=True), "half": NodeFacts(do_not_disrupt=True)}
     decision = decided(mover, full, half, facts=kept)
     assert (decision.command is not None) is goes
-    assert goes or Code.PODS_WITHOUT_PLACE in codes(decision, "a")
+    assert goes or BlockedCode.PODS_WITHOUT_PLACE in codes(decision, "a")
 
 
 def test_a_node_may_go_as_soon_as_another_one_may_take_its_pods() -> None:
@@ -223,11 +225,11 @@ def test_a_node_may_go_as_soon_as_another_one_may_take_its_pods() -> None:
 @pytest.mark.parametrize(
     ("labels", "code"),
     [
-        ({names.INSTANCE_TYPE: "unheard-of"}, Code.UNKNOWN_TYPE),
+        ({names.INSTANCE_TYPE: "unheard-of"}, BlockedCode.UNKNOWN_TYPE),
         ({}, None),
     ],
 )
-def test_consolidation_wants_to_know_what_a_node_is(labels: dict[str, str], code: Code | None) -> None:
+def test_consolidation_wants_to_know_what_a_node_is(labels: dict[str, str], code: BlockedCode | None) -> None:
     decision = decided(machine("a", LARGE, load("a", WEB), labels=labels))
     assert (decision.command is None) is (code is not None)
     assert code is None or code in codes(decision, "a")
@@ -240,14 +242,14 @@ def test_consolidation_leaves_a_node_without_capacity_type_or_zone(key: str) -> 
     bare = replace(full, labels=tuple(one for one in full.labels if one[0] != key))
     decision = decide(world(bare, pools=on_demand(), instances=()))
     assert decision.command is None
-    assert Code.NO_LABELS in codes(decision, "a")
+    assert BlockedCode.NO_LABELS in codes(decision, "a")
 
 
 @pytest.mark.fact("D-49", "D-21")
 def test_a_pool_that_consolidates_empty_nodes_only_keeps_the_others() -> None:
     decision = decided(machine("a", LARGE, load("a", WEB)), rules=PoolRules(Policy.WHEN_EMPTY, ()))
     assert decision.command is None
-    assert Code.WHEN_EMPTY in codes(decision, "a")
+    assert BlockedCode.WHEN_EMPTY in codes(decision, "a")
 
 
 @pytest.mark.fact("D-38")
@@ -263,7 +265,7 @@ def test_single_nodes_are_looked_at_in_turn_over_the_pools_and_the_next_pass_goe
     few = Settings(nodes_asked_max=1, together_max=0)
     first = decide(asked, few)
     assert first.command is None
-    assert Code.NOT_REACHED in codes(first, "b") & codes(first, "c")
+    assert BlockedCode.NOT_REACHED in codes(first, "b") & codes(first, "c")
     assert first.memory.unreached == ("other", "default")
     second = decide(asked, few, first.memory)
     assert second.command is not None
@@ -323,10 +325,10 @@ def test_spot_is_replaced_by_spot_only_with_the_gate_open_and_enough_types() -> 
     node = spot("a", LARGE, 3000)
     shut = decided(node, pools=spot_world(20))
     assert shut.command is None
-    assert Code.SPOT_TO_SPOT in codes(shut, "a")
+    assert BlockedCode.SPOT_TO_SPOT in codes(shut, "a")
     few = decided(node, pools=spot_world(14), settings=Settings(spot_to_spot=True))
     assert few.command is None
-    assert Code.SPOT_TO_SPOT in codes(few, "a")
+    assert BlockedCode.SPOT_TO_SPOT in codes(few, "a")
     found = command(node, pools=spot_world(20), settings=Settings(spot_to_spot=True))
     (one,) = found.replacements
     assert one.claim.instance_types == tuple(f"t{i:02d}" for i in range(15))
@@ -363,7 +365,7 @@ def test_pods_are_not_moved_onto_an_empty_node_that_costs_as_much(policy: str | 
         assert decision.command.candidates == ("used",)
     else:
         assert decision.command is None
-        assert Code.NOT_CHEAPER in codes(decision, "used")
+        assert BlockedCode.NOT_CHEAPER in codes(decision, "used")
 
 
 def test_to_evict_pods_takes_a_saving_for_each_of_them() -> None:
@@ -372,7 +374,7 @@ def test_to_evict_pods_takes_a_saving_for_each_of_them() -> None:
     assert decided(machine("a", LARGE, load("a", shape(1000), 3)), settings=per_pod).command is not None
     decision = decided(machine("a", LARGE, load("a", shape(900), 4)), settings=per_pod)
     assert decision.command is None
-    assert Code.BALANCE in codes(decision, "a")
+    assert BlockedCode.BALANCE in codes(decision, "a")
 
 
 @pytest.mark.fact("D-7")
@@ -389,10 +391,10 @@ def test_a_node_whose_pods_may_not_be_evicted_is_not_consolidated() -> None:
     assert decided(machine("a", LARGE, load("a", HALF))).command is not None
     decision = decided(machine("a", LARGE, pods_of_a))
     assert decision.command is None
-    assert Code.POD_DO_NOT_DISRUPT in codes(decision, "a")
+    assert BlockedCode.POD_DO_NOT_DISRUPT in codes(decision, "a")
     kept = decided(machine("a", LARGE, load("a", HALF)), budgets=(pdb(allowed=0),))
     assert kept.command is None
-    assert Code.BUDGET_OF_PODS in codes(kept, "a")
+    assert BlockedCode.BUDGET_OF_PODS in codes(kept, "a")
 
 
 def test_the_reason_of_a_command_names_what_is_saved() -> None:
@@ -401,10 +403,10 @@ def test_the_reason_of_a_command_names_what_is_saved() -> None:
     assert deleted.why == "the pods of 1 node fit on other nodes; that saves 0.2 USD an hour"
     assert (deleted.action, deleted.saves_nano_usd_per_hour) == (Action.DELETE, round(0.2 * NANO))
     replaced = command(machine("a", LARGE, load("a", HALF)))
-    assert replaced.why == "1 node at 0.4 USD an hour become one small at most at 0.1"
+    assert replaced.why == "1 node at 0.4 USD an hour replaced by one small at 0.1"
     kept = [reservation("cr-1", MEDIUM)]
     into_slot = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=kept)
-    assert into_slot.why == "1 node at 0.2 USD an hour become 1 of slots (cr-1) at 0"
+    assert into_slot.why == "1 node at 0.2 USD an hour replaced by 1 slot of cr-1 at 0"
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     releasing = command(
         machine("a", MEDIUM, load("a", HALF), slot="cr-1"),
@@ -454,7 +456,7 @@ def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
     asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
     again = decide(asked, Settings(), decision.memory)
     assert again.command is None
-    assert Code.COOLING_DOWN in codes(again, "b")
+    assert BlockedCode.COOLING_DOWN in codes(again, "b")
     later = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
     assert decide(later, Settings(), decision.memory).command is not None
     older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
@@ -472,7 +474,7 @@ def test_a_short_cool_down_is_remembered_as_long_as_a_replacement_may_need_it() 
     assert between.command is not None
     assert between.command.candidates == ("c",)
     later = decide(world(held, pools=on_demand(), now_s=NOW_S + 84), short, between.memory)
-    assert Code.COOLING_DOWN in codes(later, "b")
+    assert BlockedCode.COOLING_DOWN in codes(later, "b")
 
 
 def test_a_pod_that_was_made_long_after_its_like_was_moved_may_be_moved() -> None:
@@ -494,7 +496,7 @@ def test_a_pod_that_was_moved_to_another_zone_is_known_again() -> None:
     decision = decided(machine("a", LARGE, bound("a", "z1", NOW_S - 3600)))
     assert decision.command is not None
     asked = world(machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300)
-    assert Code.COOLING_DOWN in codes(decide(asked, Settings(), decision.memory), "b")
+    assert BlockedCode.COOLING_DOWN in codes(decide(asked, Settings(), decision.memory), "b")
 
 
 @pytest.mark.parametrize(("ago_s", "is_moved"), [(None, True), (601, True), (599, False)])
@@ -518,7 +520,7 @@ def test_a_program_that_has_just_begun_knows_the_pods_of_nodes_that_drain() -> N
     later = world(machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300)
     again = decide(later, Settings(), began.memory)
     assert again.command is None
-    assert Code.COOLING_DOWN in codes(again, "b")
+    assert BlockedCode.COOLING_DOWN in codes(again, "b")
 
 
 def test_a_node_that_costs_nothing_goes_when_its_pods_fit_elsewhere() -> None:
@@ -539,7 +541,7 @@ def test_a_drain_that_takes_long_is_not_forgotten() -> None:
     assert much_later.command is not None
     successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
     asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
-    assert Code.COOLING_DOWN in codes(decide(asked, Settings(), much_later.memory), "b")
+    assert BlockedCode.COOLING_DOWN in codes(decide(asked, Settings(), much_later.memory), "b")
 
 
 @pytest.mark.fact("D-28", "D-35", "W-2")
@@ -547,16 +549,16 @@ def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]
 
-    def asked(kept: list[Any], now_s: int, changed: int = 0) -> World:
+    def asked(kept: list[Any], now_s: int, changed: int = 0) -> DisruptionInput:
         found = world(*nodes, reservations=kept, now_s=now_s, pools=on_demand(reservations=kept))
         return replace(found, changed=changed)
 
     first = decide(asked(full, NOW_S))
     assert first.command is None
     second = decide(asked(full, NOW_S + 10), Settings(), first.memory)
-    assert codes(second, "a") >= {Code.UNCHANGED}
+    assert codes(second, "a") >= {BlockedCode.UNCHANGED}
     for world_now in (asked(full, NOW_S + 10, changed=1), asked(full, NOW_S + 301)):
-        assert Code.UNCHANGED not in codes(decide(world_now, Settings(), first.memory), "a")
+        assert BlockedCode.UNCHANGED not in codes(decide(world_now, Settings(), first.memory), "a")
     free = [reservation("cr-1", MEDIUM, available=1, total=1)]
     found = decide(asked(free, NOW_S + 10), Settings(), first.memory).command
     assert found is not None  # a slot that was freed is seen at once
@@ -595,7 +597,7 @@ def test_balanced_takes_what_is_worth_the_trouble_and_no_more() -> None:
     many_pods = [machine("a", SMALL, load("a", shape(90), 20)), machine("b", LARGE, load("b", shape(7000)))]
     decision = decided(*many_pods, rules=BALANCED)
     assert decision.command is None
-    assert Code.BALANCE in codes(decision, "a")
+    assert BlockedCode.BALANCE in codes(decision, "a")
 
 
 @pytest.mark.fact("D-33")
@@ -619,7 +621,7 @@ def test_balanced_deletes_a_reserved_node_only_in_a_pool_without_paid_nodes() ->
     paid = machine("c", LARGE, load("c", shape(7000)))
     mixed = decided(*nodes, paid, reservations=kept, rules=BALANCED, settings=leaving)
     assert mixed.command is None
-    assert Code.BALANCE in codes(mixed, "a")
+    assert BlockedCode.BALANCE in codes(mixed, "a")
 
 
 @pytest.mark.fact("D-33")
@@ -631,7 +633,7 @@ def test_balanced_scores_a_move_into_a_slot_like_a_deletion() -> None:
     ]
     cheaper = decided(*nodes, pools=on_demand(), rules=BALANCED)
     assert cheaper.command is None
-    assert Code.BALANCE in codes(cheaper, "a")
+    assert BlockedCode.BALANCE in codes(cheaper, "a")
     slot = reservation("cr-1", MEDIUM)
     found = command(*nodes, pools=on_demand(reservations=[slot]), reservations=[slot], rules=BALANCED)
     assert became(found) == [(MEDIUM, names.RESERVED, "cr-1")]
@@ -664,7 +666,7 @@ def test_every_balanced_pool_must_agree_and_the_others_are_not_asked(
     decision = decided(*nodes, pools=pools, rules={"default": BALANCED, "other": theirs})
     assert decision.command is not None
     assert set(decision.command.candidates) == gone
-    assert (Code.BALANCE in codes(decision, "busy")) is (theirs is BALANCED)
+    assert (BlockedCode.BALANCE in codes(decision, "busy")) is (theirs is BALANCED)
 
 
 def test_a_pod_that_wants_a_node_of_its_own_finds_one_among_many_that_have_its_like() -> None:
@@ -695,9 +697,9 @@ def test_every_node_is_in_the_decision_once() -> None:
     nodes = [machine(f"n{i}", LARGE, load(f"n{i}", shape(1000 * i))) for i in range(1, 5)]
     decision = decided(*nodes, machine("z", claim=None))
     assert decision.command is not None
-    named = sorted([*decision.command.candidates, *(kept.node for kept in decision.kept)])
+    named = sorted([*decision.command.candidates, *(kept.node for kept in decision.undisrupted)])
     assert named == ["n1", "n2", "n3", "n4", "z"]
-    assert all(kept.whys for kept in decision.kept)
+    assert all(kept.blockers for kept in decision.undisrupted)
 
 
 # --- Types whose use costs more than their price ------------------------------------------------------

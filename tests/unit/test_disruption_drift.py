@@ -13,6 +13,7 @@ from disruption_builders import (
     NOW_S,
     at_most,
     catalog,
+    codes,
     instances,
     load,
     machine,
@@ -20,25 +21,26 @@ from disruption_builders import (
     world,
 )
 from holdfast import names
-from holdfast.core.disruption import drift, holds
-from holdfast.core.disruption.commands import Action, Code, Decision, Method
+from holdfast.core.disruption import drift, waiting_replacements
+from holdfast.core.disruption.commands import Action, Decision, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.core.disruption.inputs import (
     Budget,
+    DisruptionInput,
+    DisruptionReason,
     Drifted,
     MixedPools,
     NodeFacts,
     PoolRules,
-    Reason,
     Settings,
-    World,
 )
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.request import Settings as Solving
 from holdfast.model import requirements
 from holdfast.model.instances import InstanceState
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
 from planner_builders import RESERVATION_ID, WELL_KNOWN, is_in, pods, pool, reservation, shape
@@ -49,16 +51,12 @@ RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
 FULL = reservation("cr-1", MEDIUM, available=0, total=2)
 
 
-def codes(decision: Decision, node: str) -> set[Code]:
-    return {why.code for kept in decision.kept if kept.node == node for why in kept.whys}
-
-
 def paid(name: str, since_s: int | None = None, **more: Any) -> tuple[NodeView, NodeFacts]:
     facts = NodeFacts(drifted=Drifted("AMI", since_s)) if since_s is not None else NodeFacts()
     return machine(name, MEDIUM, load(name, BIG), **more), facts
 
 
-def drifting(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> World:
+def drifting(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> DisruptionInput:
     on_demand = pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))
     return world(
         *(node for node, _ in pairs),
@@ -75,7 +73,11 @@ def drifting(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> World:
 def test_the_oldest_drift_is_replaced_first_one_node_a_pass_whatever_it_costs() -> None:
     found = decide(drifting(paid("a", 500), paid("b", 100), paid("c"))).command
     assert found is not None
-    assert (found.method, found.reason, found.action) == (Method.DRIFT, Reason.DRIFTED, Action.REPLACE)
+    assert (found.method, found.reason, found.action) == (
+        Method.DRIFT,
+        DisruptionReason.DRIFTED,
+        Action.REPLACE,
+    )
     assert found.candidates == ("b",)
     assert [one.claim.instance_type for one in found.replacements] == [MEDIUM]
 
@@ -94,7 +96,7 @@ def test_nodes_that_nobody_has_to_leave_go_before_the_others() -> None:
 def test_a_pool_without_budget_is_skipped() -> None:
     decision = decide(drifting(paid("a", 100), paid("b", 200), rules=at_most("0")))
     assert decision.command is None
-    assert Code.BUDGET in codes(decision, "a") & codes(decision, "b")
+    assert BlockedCode.BUDGET in codes(decision, "a") & codes(decision, "b")
 
 
 @pytest.mark.fact("D-18")
@@ -106,7 +108,7 @@ def test_a_node_whose_pods_fit_nowhere_stays_and_the_next_is_looked_at() -> None
     decision = decide(drifting((stuck, old), paid("b", 100)))
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
-    assert codes(decision, "a") == {Code.PODS_WITHOUT_PLACE}
+    assert codes(decision, "a") == {BlockedCode.PODS_WITHOUT_PLACE}
 
 
 @pytest.mark.fact("D-5", "D-3")
@@ -114,7 +116,7 @@ def test_a_drift_may_begin_on_a_node_with_pods_that_block_only_if_the_drain_has_
     node, _ = paid("a", 100)
     decision = decide(drifting((node, DRIFTED), budgets=(pdb(allowed=0),)))
     assert decision.command is None
-    assert Code.BUDGET_OF_PODS in codes(decision, "a")
+    assert BlockedCode.BUDGET_OF_PODS in codes(decision, "a")
     bounded = replace(DRIFTED, grace_period_s=600)
     found = decide(drifting((node, bounded), budgets=(pdb(allowed=0),))).command
     assert found is not None
@@ -130,7 +132,9 @@ def test_a_node_of_unknown_type_drifts_as_others_do() -> None:
 # --- A full reservation: terminate first -------------------------------------------------------------------
 
 
-def full(*slots: str, since_s: int = 100, available: int = 0, sizes: int = 3000, **more: Any) -> World:
+def full(
+    *slots: str, since_s: int = 100, available: int = 0, sizes: int = 3000, **more: Any
+) -> DisruptionInput:
     """Nodes that fill cr-1, all drifted, in a pool of slots only."""
     kept = [replace(FULL, available=available, total=max(2, len(slots) + available))]
     nodes = [machine(name, MEDIUM, load(name, shape(sizes)), slot="cr-1") for name in slots]
@@ -191,7 +195,7 @@ def test_a_free_slot_or_a_shut_gate_means_replace_first() -> None:
     assert found.action is Action.REPLACE
     shut = decide(full("a", "b"), Settings(terminate_first_drift=False))
     assert shut.command is None
-    assert codes(shut, "a") >= {Code.PODS_WITHOUT_PLACE}
+    assert codes(shut, "a") >= {BlockedCode.PODS_WITHOUT_PLACE}
 
 
 @pytest.mark.fact("D-19a")
@@ -215,7 +219,7 @@ def test_a_node_whose_machine_ends_is_within_its_budget_until_its_replacement_is
         snapshot = replace(asked.snapshot, nodes=nodes, claims=tuple(written))
         found = decide(replace(asked, snapshot=snapshot, facts=facts))
         assert found.command is None
-        assert Code.BUDGET in codes(found, "b")
+        assert BlockedCode.BUDGET in codes(found, "b")
 
 
 @pytest.mark.fact("D-19c")
@@ -277,7 +281,7 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand(
     node = machine("a", MEDIUM, two, slot="cr-1")
     kept = [replace(FULL, total=1)]
 
-    def asked(allowed: int, **of: Any) -> World:
+    def asked(allowed: int, **of: Any) -> DisruptionInput:
         return world(
             node,
             facts={"a": replace(DRIFTED, **of)},
@@ -288,9 +292,14 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_refused_beforehand(
 
     refused = decide(asked(1))
     assert refused.command is None
-    whys = [why for one in refused.kept for why in one.whys if why.code is Code.DRAIN_NEVER_ENDS]
-    assert [why.subject for why in whys] == ["pdb-web"]
-    assert "disruption budget pdb-web" in whys[0].text
+    whys = [
+        why
+        for one in refused.undisrupted
+        for why in one.blockers
+        if why.reason.code is BlockedCode.DRAIN_NEVER_ENDS
+    ]
+    assert [why.reason.subject for why in whys] == ["pdb-web"]
+    assert "PodDisruptionBudget=default/pdb-web" in whys[0].reason.text
     assert decide(asked(2)).command is not None
     assert decide(asked(1, grace_period_s=600)).command is not None  # the drain has a bound
 
@@ -309,18 +318,18 @@ def test_no_second_node_is_given_up_while_somebody_else_has_the_first_ones_slot(
     waiting = replace(asked, snapshot=replace(asked.snapshot, claims=(stolen,)))
     decision = decide(waiting)
     assert decision.command is None
-    assert Code.WAITS_FOR_SLOT in codes(decision, "b")
+    assert BlockedCode.WAITS_FOR_SLOT in codes(decision, "b")
     bound_s = Settings().slot_wait_s
-    assert holds.overdue(waiting, bound_s, LAG_S) == ()
+    assert waiting_replacements.overdue(waiting, bound_s, LAG_S) == ()
     later = replace(waiting, snapshot=replace(waiting.snapshot, taken_s=NOW_S + bound_s))
-    (given_up,) = holds.overdue(later, bound_s, LAG_S)
+    (given_up,) = waiting_replacements.overdue(later, bound_s, LAG_S)
     assert (given_up.claim, given_up.reservation) == ("new", "cr-1")
     unknown = replace(later.snapshot, claims=(replace(stolen, instance_gone_s=None),))
-    assert holds.overdue(replace(later, snapshot=unknown), bound_s, LAG_S) == ()
+    assert waiting_replacements.overdue(replace(later, snapshot=unknown), bound_s, LAG_S) == ()
     free = replace(later.snapshot, reservations=(replace(FULL, available=1),))
-    assert holds.overdue(replace(later, snapshot=free), bound_s, LAG_S) == ()
+    assert waiting_replacements.overdue(replace(later, snapshot=free), bound_s, LAG_S) == ()
     in_vain = replace(later, snapshot=replace(free, taken_s=NOW_S + 2 * bound_s))
-    assert [one.claim for one in holds.overdue(in_vain, bound_s, LAG_S)] == ["new"]
+    assert [one.claim for one in waiting_replacements.overdue(in_vain, bound_s, LAG_S)] == ["new"]
 
 
 def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
@@ -339,7 +348,7 @@ def test_a_machine_that_is_still_there_keeps_the_wait_from_running() -> None:
         for one in asked.snapshot.instances
     )
     there = replace(asked, snapshot=replace(asked.snapshot, claims=(waits,), instances=ending))
-    assert holds.overdue(there, 600, LAG_S) == ()
+    assert waiting_replacements.overdue(there, 600, LAG_S) == ()
 
 
 # --- Mixed pools -------------------------------------------------------------------------------------------
@@ -394,7 +403,7 @@ def test_a_mixed_pool_waits_for_its_budget_rather_than_leave_a_slot_for_what_is_
 
     waiting = asked("1")
     assert waiting.command is None
-    assert Code.BUDGET in codes(waiting, "a")
+    assert BlockedCode.BUDGET in codes(waiting, "a")
     found = asked("2").command
     assert found is not None
     assert found.action is Action.TERMINATE_FIRST
@@ -459,7 +468,7 @@ def waits_for(provider_id: str, slot: str = "cr-1") -> ClaimView:
 def test_a_slot_that_is_being_released_is_waited_for_within_bounds() -> None:
     waiting = released(2 * HOUR_S)
     assert waiting.command is None
-    assert Code.WAITS_FOR_SLOT in codes(waiting, "a")
+    assert BlockedCode.WAITS_FOR_SLOT in codes(waiting, "a")
     assert released(HOUR_S + 1).command is None
     assert released(HOUR_S).command is not None
 
@@ -479,7 +488,7 @@ def test_only_a_slot_that_no_claim_waits_for_and_that_can_be_used_is_waited_for(
 def test_a_static_pool_is_left_alone() -> None:
     decision = decide(drifting(paid("a", 100), rules=PoolRules(static=True, budgets=())))
     assert decision.command is None
-    assert Code.STATIC in codes(decision, "a")
+    assert BlockedCode.STATIC in codes(decision, "a")
 
 
 # --- What drift is -----------------------------------------------------------------------------------------

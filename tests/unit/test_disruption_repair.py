@@ -15,6 +15,7 @@ from disruption_builders import (
     SMALL,
     at_most,
     catalog,
+    codes,
     load,
     machine,
     pdb,
@@ -23,20 +24,23 @@ from disruption_builders import (
 from holdfast import errors, names
 from holdfast.cloud.aws import repair as aws_repair
 from holdfast.core.disruption import repair
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import NodeCondition, NodeFacts, Reason, Settings
-from holdfast.core.disruption.repair import Illness, Mend, Treatment
+from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, NodeFacts, Settings
+from holdfast.core.disruption.repair import RepairAction, RepairPolicy, UnhealthyCondition
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.snapshot import NodeView
 from planner_builders import is_in, pool, reservation, shape
 
 BIG = shape(3000)
 ON = Settings(node_repair=True)
-NOT_READY = Treatment("Ready", "False", 30 * 60)
-TREATMENTS = (
+NOT_READY = RepairPolicy("Ready", "False", 30 * 60)
+REPAIR_POLICIES = (
     NOT_READY,
-    Treatment("Accelerator", "False", 600, priority=50),
-    Treatment("Accelerator", "False", 600, "XID.*", drain_bound_s=300, priority=80, mend=Mend.REBOOT),
+    RepairPolicy("Accelerator", "False", 600, priority=50),
+    RepairPolicy(
+        "Accelerator", "False", 600, "XID.*", drain_bound_s=300, priority=80, action=RepairAction.REBOOT
+    ),
 )
 ILL = NodeCondition("Ready", "False", "KubeletNotReady", NOW_S - HOUR_S)
 XID = NodeCondition("Accelerator", "False", "XID79", NOW_S - HOUR_S)
@@ -51,7 +55,7 @@ def decided(
 ) -> Decision:
     """Ten nodes that are well, and those."""
     well = [node(f"well-{i}") for i in range(10)]
-    kept, treatments = more.get("reservations", ()), more.pop("treatments", TREATMENTS)
+    kept, repair_policies = more.get("reservations", ()), more.pop("repair_policies", REPAIR_POLICIES)
     types = pool("default", catalog(kept), is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED))
     found = world(
         *(*well, *(nodes or [node(name) for name in ill])),
@@ -59,14 +63,10 @@ def decided(
         pools=more.pop("pools", [types]),
         **more,
     )
-    return decide(found, settings, treatments=treatments)
+    return decide(found, settings, repair_policies=repair_policies)
 
 
-def codes(decision: Decision, name: str) -> set[Code]:
-    return {why.code for kept in decision.kept if kept.node == name for why in kept.whys}
-
-
-def repaired(decision: Decision) -> Command:
+def repaired(decision: Decision) -> DisruptionCommand:
     assert decision.command is not None
     assert decision.command.method is Method.REPAIR
     return decision.command
@@ -79,7 +79,11 @@ def sick(*conditions: NodeCondition, **more: Any) -> NodeFacts:
 @pytest.mark.fact("NC-38", "D-2", "D-3")
 def test_a_node_that_is_ill_for_too_long_is_replaced_before_anything_else_happens() -> None:
     found = repaired(decided({"a": sick(ILL)}, [node("a"), machine("empty", SMALL)]))
-    assert (found.reason, found.action, found.candidates) == (Reason.UNHEALTHY, Action.REPLACE, ("a",))
+    assert (found.reason, found.action, found.candidates) == (
+        DisruptionReason.UNHEALTHY,
+        Action.REPLACE,
+        ("a",),
+    )
     assert len(found.replacements) == 1
 
 
@@ -89,7 +93,7 @@ def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() ->
     young = replace(ILL, since_s=NOW_S - 1799)
     decision = decided({"a": sick(young)})
     assert decision.command is None
-    assert Code.TOLERATED in codes(decision, "a")
+    assert BlockedCode.TOLERATED in codes(decision, "a")
     assert repaired(decided({"a": sick(replace(ILL, since_s=NOW_S - 1800))})).candidates == ("a",)
 
 
@@ -109,7 +113,7 @@ def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() ->
 def test_aws_says_what_is_tolerated_and_for_how_long(kind: str, status: str, minutes: int) -> None:
     def after(seconds: int) -> Decision:
         ill = NodeCondition(kind, status, "", NOW_S - seconds)
-        return decided({"a": sick(ill)}, treatments=aws_repair.TREATMENTS)
+        return decided({"a": sick(ill)}, repair_policies=aws_repair.REPAIR_POLICIES)
 
     assert after(minutes * 60 - 1).command is None
     assert repaired(after(minutes * 60)).candidates == ("a",)
@@ -118,7 +122,7 @@ def test_aws_says_what_is_tolerated_and_for_how_long(kind: str, status: str, min
 @pytest.mark.fact("aws-9.4.3")
 def test_aws_says_nothing_of_other_conditions() -> None:
     pressure = NodeCondition("DiskPressure", "True", "", NOW_S - 9 * HOUR_S)
-    assert decided({"a": sick(pressure)}, treatments=aws_repair.TREATMENTS).command is None
+    assert decided({"a": sick(pressure)}, repair_policies=aws_repair.REPAIR_POLICIES).command is None
 
 
 @pytest.mark.fact("NC-38")
@@ -133,9 +137,9 @@ def test_a_pattern_of_the_reason_decides_how_and_what_matches_none_is_replaced()
 
 @pytest.mark.fact("NC-38")
 def test_of_several_treatments_priority_then_who_waits_longest_decides() -> None:
-    def illness(priority: int, since_s: int, name: str = "X") -> Illness:
-        return Illness(
-            NodeCondition(name, "False", "", since_s), Treatment(name, "False", 0, priority=priority)
+    def illness(priority: int, since_s: int, name: str = "X") -> UnhealthyCondition:
+        return UnhealthyCondition(
+            NodeCondition(name, "False", "", since_s), RepairPolicy(name, "False", 0, priority=priority)
         )
 
     urgent, old, young = illness(9, 50), illness(5, 10), illness(5, 20)
@@ -149,7 +153,7 @@ def test_of_several_treatments_priority_then_who_waits_longest_decides() -> None
 def test_a_veto_on_the_node_is_heard_and_do_not_disrupt_is_not() -> None:
     vetoed = decided({"a": sick(ILL, do_not_repair=True)})
     assert vetoed.command is None
-    assert Code.DO_NOT_REPAIR in codes(vetoed, "a")
+    assert BlockedCode.DO_NOT_REPAIR in codes(vetoed, "a")
     assert repaired(decided({"a": sick(ILL, do_not_disrupt=True)})).candidates == ("a",)
 
 
@@ -184,7 +188,7 @@ def test_budgets_bound_repairs_and_being_down_alone_uses_none() -> None:
     assert repaired(decided({"a": sick(ILL)}, rules=at_most("1"))).candidates == ("a",)
     decision = decided({"a": sick(ILL)}, rules=at_most("0"))
     assert decision.command is None
-    assert Code.BUDGET in codes(decision, "a")
+    assert BlockedCode.BUDGET in codes(decision, "a")
 
 
 @pytest.mark.fact("NC-39")
@@ -194,10 +198,10 @@ def test_when_more_than_a_fifth_of_a_pool_is_ill_nothing_is_repaired() -> None:
     many = {name: sick(ILL) for name in "abcd"}  # fourteen nodes: three may be ill
     decision = decided(many)
     assert decision.command is None
-    assert Code.BREAKER in codes(decision, "a")
+    assert BlockedCode.BREAKER in codes(decision, "a")
     young = replace(ILL, since_s=NOW_S - 1)
     tolerated = {"a": sick(ILL)} | {name: sick(young) for name in "bcd"}
-    assert Code.BREAKER in codes(decided(tolerated), "a")  # tolerated or not
+    assert BlockedCode.BREAKER in codes(decided(tolerated), "a")  # tolerated or not
 
 
 @pytest.mark.fact("NC-38a")
@@ -219,7 +223,7 @@ def reserved(facts: NodeFacts, settings: Settings = ON) -> Decision:
     only = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED))
     nodes = [node("a", slot="cr-1"), *(node(f"n{i}", slot="cr-9") for i in range(5))]
     found = world(*nodes, facts={"a": facts}, reservations=[FULL], pools=[only], rules=FREE)
-    return decide(found, settings, treatments=TREATMENTS)
+    return decide(found, settings, repair_policies=REPAIR_POLICIES)
 
 
 def test_a_reserved_node_is_rebooted_before_it_is_replaced() -> None:
@@ -270,25 +274,27 @@ def test_after_two_reboots_in_a_day_a_node_is_replaced_whatever_the_treatment() 
 def test_a_node_that_reboots_is_left_alone() -> None:
     decision = decided({"a": sick(ILL, rebooting=True)})
     assert decision.command is None
-    assert Code.REBOOTING in codes(decision, "a")
+    assert BlockedCode.REBOOTING in codes(decision, "a")
 
 
 @pytest.mark.fact("NC-38")
 @pytest.mark.parametrize(
-    "treatments",
+    "repair_policies",
     [
-        (Treatment("Ready", "False", 60, "X"),),
+        (RepairPolicy("Ready", "False", 60, "X"),),
         (NOT_READY, NOT_READY),
-        (replace(NOT_READY, mend=Mend.REBOOT),),
+        (replace(NOT_READY, action=RepairAction.REBOOT),),
         (replace(NOT_READY, priority=101),),
         (NOT_READY, replace(NOT_READY, reason="(")),
         (replace(NOT_READY, tolerated_s=-1),),
     ],
 )
-def test_a_set_of_treatments_that_cannot_be_used_is_refused(treatments: tuple[Treatment, ...]) -> None:
+def test_a_set_of_treatments_that_cannot_be_used_is_refused(
+    repair_policies: tuple[RepairPolicy, ...],
+) -> None:
     with pytest.raises(errors.InvalidInput):
-        repair.check(treatments)
+        repair.check(repair_policies)
 
 
 def test_the_treatments_of_these_tests_can_be_used() -> None:
-    repair.check(TREATMENTS)
+    repair.check(REPAIR_POLICIES)

@@ -8,11 +8,19 @@ import pytest
 from disruption_builders import HOUR_S, LARGE, MEDIUM, NOW_S, at_most, catalog, load, machine, pdb, world
 from holdfast import names
 from holdfast.core.disruption.candidates import Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method, Replacement
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Drifted, MixedPools, NodeFacts, Reason, Settings, World
+from holdfast.core.disruption.inputs import (
+    DisruptionInput,
+    DisruptionReason,
+    Drifted,
+    MixedPools,
+    NodeFacts,
+    Settings,
+)
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, NodeView
@@ -29,7 +37,7 @@ def slotted(name: str, **more: Any) -> NodeView:
     return machine(name, MEDIUM, load(name, BIG), slot=more.pop("slot", "cr-1"), **more)
 
 
-def asked(*nodes: NodeView, allowed: Any = RESERVED_ONLY, available: int = 0, **more: Any) -> World:
+def asked(*nodes: NodeView, allowed: Any = RESERVED_ONLY, available: int = 0, **more: Any) -> DisruptionInput:
     """Nodes in the slots of cr-1."""
     kept = [
         reservation("cr-1", MEDIUM, available=available, total=4, state=more.pop("state", State.ACTIVE)),
@@ -42,7 +50,7 @@ def asked(*nodes: NodeView, allowed: Any = RESERVED_ONLY, available: int = 0, **
 # --- Nodes that are being deleted --------------------------------------------------------------------
 
 
-def held(found: World, name: str = "a", settings: Settings | None = None) -> Replacement | None:
+def held(found: DisruptionInput, name: str = "a", settings: Settings | None = None) -> Replacement | None:
     settings = settings or Settings()
     survey = Survey(found)
     (node,) = (one for one in found.snapshot.nodes if one.name == name)
@@ -68,7 +76,7 @@ def test_the_slot_of_a_node_that_is_being_deleted_is_held_whatever_budgets_allow
         (asked(machine("a", MEDIUM, (), slot="cr-1", deleting=True)), Settings()),  # it has no pods
     ],
 )
-def test_a_slot_is_not_held_where_the_pods_need_none(found: World, settings: Settings) -> None:
+def test_a_slot_is_not_held_where_the_pods_need_none(found: DisruptionInput, settings: Settings) -> None:
     assert held(found, settings=settings) is None
 
 
@@ -82,7 +90,7 @@ def test_with_fallback_a_drifted_node_goes_first_where_its_pods_fit_nowhere_else
     assert found.action is Action.TERMINATE_FIRST
 
 
-def with_a_pod_on_demand(**more: Any) -> World:
+def with_a_pod_on_demand(**more: Any) -> DisruptionInput:
     """A node in a slot of a full reservation. One of its pods selects on-demand capacity."""
     selects = shape(500, node_selector=of(is_in(names.CAPACITY_TYPE, names.ON_DEMAND)))
     node = machine("a", MEDIUM, (*load("a", BIG), *load("selects", selects)), slot="cr-1", **more)
@@ -128,8 +136,10 @@ def test_a_replacement_that_is_not_up_counts_as_away_once(
 ) -> None:
     decision = rolls(*others, claims=claims)
     assert decision.command is None
-    (why,) = [why for one in decision.kept for why in one.whys if why.code is Code.BUDGET]
-    assert (why.method, why.subject) == (Method.DRIFT, "default")
+    (why,) = [
+        why for one in decision.undisrupted for why in one.blockers if why.reason.code is BlockedCode.BUDGET
+    ]
+    assert (why.method, why.reason.subject) == (Method.DRIFT, "default")
     found = rolls(*others, claims=claims, limit="2").command
     assert found is not None
     assert (found.action, found.candidates) == (Action.TERMINATE_FIRST, ("a",))
@@ -157,7 +167,7 @@ def test_other_slots_and_nodepools_do_not_count_as_away(
 def test_a_static_nodepool_and_one_without_budget_keep_their_nodes() -> None:
     decision = decide(asked(slotted("a"), facts={"a": DRIFTED}, rules=at_most("0")))
     assert decision.command is None
-    assert Code.BUDGET in {why.code for one in decision.kept for why in one.whys}
+    assert BlockedCode.BUDGET in {why.reason.code for one in decision.undisrupted for why in one.blockers}
 
 
 # --- Drains that end ---------------------------------------------------------------------------------
@@ -186,7 +196,7 @@ def test_a_drain_begins_only_if_the_disruption_budget_allows_all_pods_to_be_away
 # --- What the command says ---------------------------------------------------------------------------
 
 
-def command(found: World, settings: Settings | None = None) -> Command:
+def command(found: DisruptionInput, settings: Settings | None = None) -> DisruptionCommand:
     decided = decide(found, settings or Settings()).command
     assert decided is not None
     return decided
@@ -196,7 +206,7 @@ def test_the_reason_of_a_drift_names_what_replaces_the_node() -> None:
     on_demand = [pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))]
     bought = command(asked(machine("a", MEDIUM, load("a", BIG)), facts={"a": DRIFTED}, pools=on_demand))
     assert bought.why == "AMI; replaced by a medium on-demand"
-    assert (bought.reason, bought.action) == (Reason.DRIFTED, Action.REPLACE)
+    assert (bought.reason, bought.action) == (DisruptionReason.DRIFTED, Action.REPLACE)
     into_slot = command(asked(slotted("a"), available=1, facts={"a": DRIFTED}))
     assert into_slot.why == "AMI; replaced by a medium in cr-1"
     elsewhere = command(asked(slotted("a"), machine("b", LARGE, load("b", BIG)), facts={"a": DRIFTED}))
@@ -206,4 +216,6 @@ def test_the_reason_of_a_drift_names_what_replaces_the_node() -> None:
 def test_without_terminate_first_a_node_in_a_full_reservation_stays() -> None:
     stays = decide(asked(slotted("a"), facts={"a": DRIFTED}), Settings(terminate_first_drift=False))
     assert stays.command is None
-    assert Code.PODS_WITHOUT_PLACE in {why.code for one in stays.kept for why in one.whys}
+    assert BlockedCode.PODS_WITHOUT_PLACE in {
+        why.reason.code for one in stays.undisrupted for why in one.blockers
+    }

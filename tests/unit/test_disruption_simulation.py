@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.disruption import simulation
-from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import SolveRequest
@@ -122,7 +122,7 @@ def test_pods_on_such_a_node_still_count() -> None:
 
 def answered(asked: SolveRequest) -> Answer:
     """What every method of disruption asks before it takes the node `old`."""
-    return Simulator(World(asked.snapshot), Settings()).ask([OLD])
+    return Simulator(DisruptionInput(asked.snapshot), Settings()).ask([OLD])
 
 
 @pytest.mark.fact("S-104")

@@ -7,12 +7,13 @@ import pytest
 
 from disruption_builders import FREE, LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, world
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Method
+from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import NodeFacts, ReleaseSlots, Settings
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.request import Settings as Solving
 from holdfast.model import requirements
+from holdfast.model.reasons import BlockedCode
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import ClaimView, NodeView
 from planner_builders import NANO, RESERVATION_ID, instance_type, is_in, pods, pool, reservation, shape
@@ -28,7 +29,7 @@ def decided(*nodes: NodeView, kept: Sequence[Reservation], **more: Any) -> Decis
     return decide(world(*nodes, reservations=kept, pools=pools, rules=FREE, pending=pending), **more)
 
 
-def moves(found: Command | None) -> tuple[set[str], list[tuple[str, str | None]]]:
+def moves(found: DisruptionCommand | None) -> tuple[set[str], list[tuple[str, str | None]]]:
     """Which nodes go, and what comes: types with their slots, sorted."""
     assert found is not None
     return set(found.candidates), sorted(
@@ -102,7 +103,9 @@ def test_a_slot_is_never_left_for_something_that_is_bought() -> None:
     kept = [reservation("cr-1", LARGE, available=0, total=1)]
     decision = decided(machine("a", LARGE, load("a", HALF), slot="cr-1"), kept=kept)
     assert decision.command is None
-    assert any(why.code is Code.NOT_CHEAPER for one in decision.kept for why in one.whys)
+    assert any(
+        why.reason.code is BlockedCode.NOT_CHEAPER for one in decision.undisrupted for why in one.blockers
+    )
 
 
 @pytest.mark.fact("D-32", "Q-27", "W-7")

@@ -7,9 +7,9 @@ import pytest
 
 from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, at_most, catalog, load, machine, pdb, world
 from holdfast import names
-from holdfast.core.disruption.commands import Command
+from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Drifted, NodeFacts, Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Drifted, NodeFacts, Settings
 from holdfast.core.disruption.validation import Invalid, still_valid
 from holdfast.model.snapshot import NodeView
 from planner_builders import instance_type, is_in, pool, reservation, shape
@@ -18,19 +18,19 @@ HALF = shape(1900)
 ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
 
 
-def asked(*nodes: NodeView, **more: Any) -> World:
+def asked(*nodes: NodeView, **more: Any) -> DisruptionInput:
     kept = more.get("reservations", ())
     more.setdefault("pools", [pool("default", more.pop("types", catalog(kept)), ON_DEMAND)])
     return world(*nodes, now_s=NOW_S + 15, **more)
 
 
-def decided(*nodes: NodeView, **more: Any) -> Command:
+def decided(*nodes: NodeView, **more: Any) -> DisruptionCommand:
     found = decide(asked(*nodes, **more)).command
     assert found is not None
     return found
 
 
-def kind(command: Command, now: World) -> str | None:
+def kind(command: DisruptionCommand, now: DisruptionInput) -> str | None:
     found = still_valid(command, now, Settings())
     return found.kind if isinstance(found, Invalid) else None
 
@@ -44,14 +44,14 @@ def test_of_empty_nodes_those_that_are_empty_no_more_are_left_out() -> None:
     assert still_valid(command, asked(*EMPTY), Settings()) == command
     filled = asked(EMPTY[0], machine("b", LARGE, load("new", HALF)))
     left = still_valid(command, filled, Settings())
-    assert isinstance(left, Command)
+    assert isinstance(left, DisruptionCommand)
     assert left.candidates == ("a",)
     nominated = asked(EMPTY[0], replace(EMPTY[1], nominated=True))
     left = still_valid(command, nominated, Settings())
-    assert isinstance(left, Command)
+    assert isinstance(left, DisruptionCommand)
     assert left.candidates == ("a",)
     fewer = still_valid(command, asked(*EMPTY, rules=at_most("1")), Settings())
-    assert isinstance(fewer, Command)
+    assert isinstance(fewer, DisruptionCommand)
     assert fewer.candidates == ("b",)
     assert kind(command, asked(EMPTY[0], rules=at_most("0"))) == "churn"
 
@@ -83,7 +83,7 @@ def test_a_consolidation_stands_while_nothing_changed() -> None:
         (asked(BIG, types=catalog()[1:]), "scheduling"),  # the type that was counted on is not sold any more
     ],
 )
-def test_a_consolidation_falls_with_what_it_was_based_on(now: World, why: str) -> None:
+def test_a_consolidation_falls_with_what_it_was_based_on(now: DisruptionInput, why: str) -> None:
     assert kind(decided(BIG), now) == why
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodShape, PodTerm, PreferredPodTerm, TopologySpread
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import from_labels, of
 from holdfast.model.snapshot import NodeView
 from planner_builders import (

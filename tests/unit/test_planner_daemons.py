@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import from_labels, of
 from holdfast.model.snapshot import DaemonSetView
 from holdfast.model.taints import Effect, Taint, Toleration, TolerationOperator

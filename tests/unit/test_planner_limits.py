@@ -6,10 +6,11 @@ import pytest
 
 from holdfast import names
 from holdfast.core.scheduling import admission
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import resources
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import from_labels
 from holdfast.model.resources import Resources
 from planner_builders import (

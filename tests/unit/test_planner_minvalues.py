@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import MinValuesPolicy, Packing, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
 from holdfast.model.pods import PodShape, TopologySpread, Volumes
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import of
 from planner_builders import fake_types, is_in, pods, pool, reasons, request, reservation, selector, shape

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodTerm, PodView, PreferredNodeTerm
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import from_labels, of
 from planner_builders import (
     fake_types,

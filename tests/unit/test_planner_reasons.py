@@ -10,7 +10,6 @@ import pytest
 from builders import ec2nodeclass_document, nodepool_document
 from holdfast import names
 from holdfast.cli.plan import plan_documents
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
@@ -18,6 +17,7 @@ from holdfast.model.host_ports import HostPort
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodTerm, PreferredNodeTerm, Volumes
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import Reservation, State

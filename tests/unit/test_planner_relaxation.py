@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import PreferencePolicy, ReservedMode
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodTerm, PreferredNodeTerm, PreferredPodTerm, TopologySpread
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import Requirements, from_labels
 from holdfast.model.snapshot import NodeView
 from holdfast.model.taints import Effect, Taint

@@ -7,10 +7,10 @@ import pytest
 from holdfast import names
 from holdfast.core.scheduling import report
 from holdfast.core.scheduling.columns import Memory
-from holdfast.core.scheduling.plan import Reason, ReasonCode
 from holdfast.core.scheduling.request import PreferencePolicy
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodShape, PodTerm, PreferredNodeTerm, Volumes
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS, from_labels, of
 from holdfast.model.snapshot import ClaimView
 from holdfast.model.taints import Effect, Taint

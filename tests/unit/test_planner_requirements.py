@@ -8,10 +8,11 @@ import pytest
 from builders import nodepool
 from builders import requirement as wire
 from holdfast import names
-from holdfast.core.scheduling.plan import PlannedClaim, ReasonCode
+from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import label_rules, requirement, resources
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements, from_labels, of
 from holdfast.model.resources import NOTHING

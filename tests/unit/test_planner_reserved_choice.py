@@ -6,12 +6,13 @@ from collections import Counter
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing, ReservedMode
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import TopologySpread, Volumes
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import of
 from holdfast.model.snapshot import NodeView

@@ -5,11 +5,12 @@ from collections import Counter
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
 from holdfast.model.pods import PodShape, PodTerm
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import of
 from holdfast.model.selectors import LabelSelector

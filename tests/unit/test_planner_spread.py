@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan, ReasonCode
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, TopologySpread
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import from_labels, of
 from holdfast.model.snapshot import NodeView

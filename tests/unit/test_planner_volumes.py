@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
 from holdfast.model.pods import PodShape, PodTerm, TopologySpread, Volumes
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements, from_labels, of
 from holdfast.state import nodes as node_views

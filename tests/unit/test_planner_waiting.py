@@ -7,10 +7,10 @@ import pytest
 
 from disruption_builders import MEDIUM, load, machine, world
 from holdfast.core.disruption import simulation
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import ReservedMode, Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView, Snapshot
 from planner_builders import fake_types, instance_type, one_per_node, pods, pool, request, reservation, shape

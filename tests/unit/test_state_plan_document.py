@@ -6,18 +6,9 @@ from typing import Any
 
 from holdfast import names
 from holdfast.cli import plan_table
-from holdfast.core.scheduling.plan import (
-    NODE_POOL,
-    RESERVATION,
-    NotReserved,
-    Placed,
-    Plan,
-    PlannedClaim,
-    Reason,
-    ReasonCode,
-    Unplaced,
-)
+from holdfast.core.scheduling.plan import NotReserved, Placed, Plan, PlannedClaim, Unplaced
 from holdfast.model import requirement, requirements, resources
+from holdfast.model.reasons import NODE_POOL, RESERVATION, Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.state import plan_document
 from objects import NOW_S

@@ -7,10 +7,10 @@ import pytest
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
-from holdfast.core.scheduling.plan import Reason, ReasonCode
 from holdfast.model import requirements, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape, PodTerm, PodView
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Effect, Toleration, TolerationOperator

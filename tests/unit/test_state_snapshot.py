@@ -8,11 +8,11 @@ import pytest
 from builders import nodepool
 from holdfast import names
 from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
-from holdfast.core.scheduling.plan import ReasonCode
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements, resources
 from holdfast.model.offerings import InstanceType
+from holdfast.model.reasons import ReasonCode
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CloudLabels
 from holdfast.state import pod_states, snapshot

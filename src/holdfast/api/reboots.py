@@ -1,7 +1,4 @@
-"""Reboots of a NodeClaim's instance: whether one goes on, and when there were some, as the claim says.
-
-Written by the reboot controller, read by it and by disruption.
-"""
+"""Reads and writes the reboots of a NodeClaim's instance: its condition Rebooting, and the annotation with their times."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -11,7 +8,7 @@ from holdfast.api import conditions
 from holdfast.api.claim_conditions import REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
 
-FAILED: Final = "RebootFailed"  # why one is over
+FAILED: Final = "RebootFailed"  # the reason of the condition after a reboot that failed
 _REMEMBERED: Final = 4
 _DIGITS_MAX: Final = 12  # of seconds since the epoch
 
@@ -21,14 +18,14 @@ def is_on(claim: NodeClaim) -> bool:
 
 
 def has_failed(claim: NodeClaim) -> bool:
-    """Whether the last one is over and the node did not come back."""
+    """Whether the node was not ready in time after the last reboot."""
     found = conditions.find(claim.status.conditions, REBOOTING)
     return found is not None and (found.status, found.reason) == (conditions.FALSE, FAILED)
 
 
 def of(claim: NodeClaim) -> tuple[int, ...]:
-    """When it was rebooted for its repair, in seconds since the epoch. The last one was not begun where the condition says
-    nothing of it: whoever wanted to begin it died between the two."""
+    """When the instance was rebooted for a repair, in seconds since the epoch. Without the condition the last reboot was
+    not requested: the process exited between the two writes."""
     written = claim.metadata.annotations.get(names.REBOOTS, "")
     found = tuple(int(one) for one in written.split(",") if one.isdecimal() and len(one) <= _DIGITS_MAX)
     said = conditions.find(claim.status.conditions, REBOOTING)
@@ -37,7 +34,7 @@ def of(claim: NodeClaim) -> tuple[int, ...]:
 
 
 def and_one(claim: NodeClaim, at_s: int) -> str:
-    """The annotation with one more."""
+    """The annotation with one more reboot."""
     return ",".join(map(str, (*of(claim), at_s)[-_REMEMBERED:]))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from holdfast.core.scheduling.plan import sentence
 from holdfast.model import wording
+from holdfast.model.reasons import sentence
 
 _SHOWN: Final = 3  # pods that are named in one row; the rest is a number
 _UNKNOWN: Final = "?"

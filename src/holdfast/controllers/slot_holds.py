@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from holdfast import errors, names
-from holdfast.api import claim_conditions, conditions, orders
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
@@ -25,13 +25,13 @@ from holdfast.controllers import claim_writing
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Replacement
-from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption_world
-from holdfast.state.disruption_world import Objects
+from holdfast.state import disruption_commands, disruption_input
+from holdfast.state.disruption_input import Objects
 from holdfast.state.live import Live
 
 _SUFFIX: Final = 8
@@ -61,10 +61,10 @@ class SlotHolds:
             found = tuple(self._undecided())
             if not found:
                 return ()
-            world = await self._world(found)
+            cluster = await self._input(found)
             wanted = {claim.status.provider_id for claim in found}
             decide = functools.partial(_replacements, settings=self._settings, provider_ids=wanted)
-            written = [await self._write(one) for one in await self._compute.run(decide, world)]
+            written = [await self._write(one) for one in await self._compute.run(decide, cluster)]
             there = {claim.metadata.uid for claim in self._claims}
             self._decided = (self._decided & there) | {claim.metadata.uid for claim in found}
             return tuple(name for name in written if name)
@@ -78,17 +78,17 @@ class SlotHolds:
                 and meta.uid not in self._decided
                 and meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
                 and provider_id
-                and orders.of(claim) is None
+                and disruption_commands.of(claim) is None
                 and conditions.find(claim.status.conditions, claim_conditions.DRAINED) is None
                 and not any(True for _ in self._waiting.get(provider_id))
                 and self._live.is_ours(claim.spec.node_class_ref)
             ):
                 yield claim
 
-    async def _world(self, claims: Sequence[NodeClaim]) -> World:
+    async def _input(self, claims: Sequence[NodeClaim]) -> DisruptionInput:
         seen = await self._live.take()
         nodes = [node for claim in claims for node in self._nodes.get(claim.status.provider_id or "")]
-        return disruption_world.world(seen.snapshot, Objects((), claims, nodes), 0)
+        return disruption_input.disruption_input(seen.snapshot, Objects((), claims, nodes), 0)
 
     async def _write(self, one: Replacement) -> str | None:
         pool = self._pools.get(("", one.claim.node_pool))
@@ -109,10 +109,12 @@ class SlotHolds:
         return name
 
 
-def _replacements(world: World, *, settings: Settings, provider_ids: set[str | None]) -> list[Replacement]:
-    survey = Survey(world)
-    rolling = Rolling(survey, Simulator(world, settings), settings)
-    going = [node for node in world.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
+def _replacements(
+    cluster: DisruptionInput, *, settings: Settings, provider_ids: set[str | None]
+) -> list[Replacement]:
+    survey = Survey(cluster)
+    rolling = Rolling(survey, Simulator(cluster, settings), settings)
+    going = [node for node in cluster.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
     found = (rolling.held(survey.candidate(node)) for node in going)
     return [one for one in found if one is not None]
 

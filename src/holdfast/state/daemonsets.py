@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.pods import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod
 from holdfast.api.workloads import DaemonSet
-from holdfast.core.scheduling.plan import Reason
+from holdfast.model.reasons import Reason
 from holdfast.model.snapshot import DaemonSetView
 from holdfast.state import pod_shapes, pod_states, times
 from holdfast.state.pods import PodConverter

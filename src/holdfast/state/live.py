@@ -34,12 +34,12 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state import (
     claims,
-    held_room,
+    held_capacity,
     nodepools,
     snapshot,
 )
-from holdfast.state.expecting import Expecting
 from holdfast.state.node_terms import LabelRules
+from holdfast.state.nominated_pods import NominatedPods
 from holdfast.state.nominations import Nominations
 from holdfast.state.snapshot import Cluster, Supply
 from holdfast.state.watched_claims import WatchedClaims
@@ -125,7 +125,7 @@ class Live:
         self._nodes = WatchedNodes(
             caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
-        self._expecting = Expecting(self.nominations, clock=clock)
+        self._nominated_pods = NominatedPods(self.nominations, clock=clock)
         self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
@@ -147,7 +147,7 @@ class Live:
         await self._pods.convert_new()
         await self._nodes.see_changed()
         await self._claims.see_changed()
-        await self._expecting.see_changed(self._nodes.all().nodes, self._pods.sorted_out().pending)
+        await self._nominated_pods.refresh(self._nodes.all().nodes, self._pods.sorted_out().pending)
         return self._taken(counted, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
@@ -252,7 +252,7 @@ class Live:
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
-        world = held_room.marked(self._expecting.applied(taken.snapshot))
+        world = held_capacity.tainted(self._nominated_pods.applied(taken.snapshot))
         return Seen(world, taken.rejected, tuple(self._supplied.unserved))
 
     async def _supply(self, counts: ReservationCounts) -> _Supplied:

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.core.scheduling.plan import NotReserved, Plan, PlannedClaim, Reason, Unplaced
+from holdfast.core.scheduling.plan import NotReserved, Plan, PlannedClaim, Unplaced
 from holdfast.model import prices, resources, wording
+from holdfast.model.reasons import Reason
 from holdfast.model.requirement import Expression
 from holdfast.model.resources import Resources
 from holdfast.state import times

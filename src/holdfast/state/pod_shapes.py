@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 from holdfast import errors, names
 from holdfast.api import pods as wire
 from holdfast.api.scheduler_config import DefaultConstraint
-from holdfast.core.scheduling.plan import Reason, ReasonCode
 from holdfast.model import requirements, resources, taints
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pod_requests import Container, pod_requests
@@ -25,6 +24,7 @@ from holdfast.model.pods import (
     TopologySpread,
     Volumes,
 )
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import Resources

@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast import errors
 from holdfast.api.pods import Pod
-from holdfast.core.scheduling.plan import Reason
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
 from holdfast.state import pod_shapes, pod_states, times
 from holdfast.state.node_terms import LabelRules

@@ -12,9 +12,9 @@ from typing import Final
 from holdfast import names
 from holdfast.api.pods import Volume
 from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from holdfast.core.scheduling.plan import CLAIM, Reason, ReasonCode
 from holdfast.model import label_rules, requirement, requirements
 from holdfast.model.pods import Volumes
+from holdfast.model.reasons import CLAIM, Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
 from holdfast.state import node_terms

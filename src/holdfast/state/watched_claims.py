@@ -12,7 +12,7 @@ from holdfast.model.snapshot import ClaimView, CloudLabels
 from holdfast.ports import Clock
 from holdfast.runtime.cache import Cache
 from holdfast.state import claims
-from holdfast.state.kept import Kept
+from holdfast.state.views import Views
 
 _SEEN_AT_ONCE: Final = 200  # in about 5 ms
 
@@ -30,7 +30,7 @@ class WatchedClaims:
         self._clock = clock
         self._labels = labels
         self._is_ours = is_ours
-        self._views: Kept[ClaimView] = Kept()
+        self._views: Views[ClaimView] = Views()
         self._changed = dict.fromkeys(claim.metadata.name for claim in watched)
         watched.subscribe(self._on_claim)
 

@@ -8,7 +8,6 @@ we decided about it, or what its instance type states. `nodes.pairs` pairs all o
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
@@ -18,15 +17,15 @@ from holdfast.model.snapshot import CloudLabels, NodeView
 from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import in_flight, nodepools, nodes, orders
-from holdfast.state.kept import Kept
+from holdfast.state import disruption_commands, in_flight, nodepools, nodes
 from holdfast.state.nodes import Limits, NodeAndClaim
 from holdfast.state.nominations import Nominations
 from holdfast.state.snapshot import Nodes
+from holdfast.state.views import Views
 from holdfast.state.watched_pods import WatchedPods
 
 _SEEN_AT_ONCE: Final = 100  # in about 5 ms
-_ORDERED: Final = "ordered"
+_DISRUPTED: Final = "disrupted"
 
 Types = tuple[InstanceType, ...]
 
@@ -52,15 +51,15 @@ class WatchedNodes:
         self._nodes_by_provider_id = self._nodes.index(indexes.by_provider_id)
         self._claims_by_provider_id = self._claims.index(indexes.by_provider_id)
         self._claims_by_node = self._claims.index(indexes.by_node_name)
-        self._ordered = self._claims.index(_is_ordered)
+        self._disrupted = self._claims.index(_is_disrupted)
         self._limits: Mapping[str, Limits] = {}  # by instance type
         self._types: Mapping[str, Types] = {}  # by name of class
         self._offerings: in_flight.Cache = {}
         self._deleting: frozenset[str] = frozenset()
         self._nominated: frozenset[str] = frozenset()
         self._full: frozenset[str] = frozenset()
-        self._views: Kept[NodeView] = Kept()
-        self._lone: Kept[NodeView] = Kept()  # of claims whose node is not there, by the claim
+        self._views: Views[NodeView] = Views()
+        self._lone: Views[NodeView] = Views()  # of claims whose node is not there, by the claim
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
         self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
         self._all = Nodes()
@@ -117,8 +116,8 @@ class WatchedNodes:
 
     def _mark(self) -> None:
         """What we decided and the API server does not know yet; and nodes with pods that cannot be read."""
-        deleting = orders.going(
-            self._ordered.get(_ORDERED), lambda name: self._claims.get(("", name)) is not None
+        deleting = disruption_commands.nodes_to_delete(
+            self._disrupted.get(_DISRUPTED), lambda name: self._claims.get(("", name)) is not None
         )
         nominated = self._nominations.places()
         full = frozenset(pod.node_name for pod in self._all_pods.unreadable.values() if pod.node_name)
@@ -198,5 +197,5 @@ def _taken_out(changed: dict[str, None]) -> str:
     return first
 
 
-def _is_ordered(claim: NodeClaim) -> tuple[str, ...]:
-    return (_ORDERED,) if names.ORDER in claim.metadata.annotations else ()
+def _is_disrupted(claim: NodeClaim) -> tuple[str, ...]:
+    return (_DISRUPTED,) if disruption_commands.is_annotated(claim) else ()

@@ -12,8 +12,9 @@ from typing import Final
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.api.workloads import DaemonSet
-from holdfast.core.scheduling.plan import Reason, Unplaced
+from holdfast.core.scheduling.plan import Unplaced
 from holdfast.model.pods import PodView
+from holdfast.model.reasons import Reason
 from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, key_of

@@ -23,7 +23,7 @@ from holdfast.cloud.aws.notices import Notices
 from holdfast.cloud.aws.probes import Probes
 from holdfast.cloud.aws.queue import Queue
 from holdfast.cloud.aws.templates import LaunchContext
-from holdfast.core.disruption.repair import Treatment
+from holdfast.core.disruption.repair import RepairPolicy
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
@@ -99,8 +99,8 @@ class Aws:
         return NODE_CLASSES
 
     @property
-    def treatments(self) -> tuple[Treatment, ...]:
-        return repair.TREATMENTS
+    def repair_policies(self) -> tuple[RepairPolicy, ...]:
+        return repair.REPAIR_POLICIES
 
     def fingerprint(self, node_class: Object) -> str:
         assert isinstance(node_class, EC2NodeClass)

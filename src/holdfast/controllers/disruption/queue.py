@@ -1,38 +1,41 @@
-"""Orders that are carried out: replacements are waited for, then the nodes they replace go; or all is taken back.
+"""The disruption queue executes commands: it creates the replacements, waits until they are initialized, and deletes the
+candidates; or it rolls the command back.
 
-Run by the engine, a key an order, woken by the claims it is about; `start` is called by the loop. The rules: everything
-needed is on the claims (api/orders), so a restart between any two writes goes on, where every replacement is written, or
-else takes the order back; a node that waits for nothing is deleted by `start` itself, and an order of that kind that
-is found later was left behind by a crash; a replacement that waits for the very slot of the node is not waited for.
+Each command is one key, triggered by the NodeClaims of the command; the disruption loop calls `start`. All state is in
+the annotations of the candidates (state/disruption_commands), so after a restart the queue continues a command if all of
+its replacements exist, and rolls it back otherwise. `start` itself deletes the candidates of a command without
+replacements: the queue finds such a command only if a crash interrupted `start`. A replacement that waits for the slot of
+its candidate is not waited for.
 """
 
-from collections import Counter
+import dataclasses
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.api import claim_conditions, conditions, orders
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.api.orders import Order
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.disruption.marks import Marks
+from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.controllers.doors import Doors
-from holdfast.core.disruption.commands import Command, Replacement
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.commands import DisruptionCommand, Replacement
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling import admission
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import times
+from holdfast.state import disruption_commands, times
 from holdfast.state.live import Live
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
 METRICS: Final = (
-    Metric(FAILURES, "counter", "Orders that were taken back.", ("reason", "consolidation_type")),
+    Metric(
+        FAILURES, "counter", "Commands that failed and were rolled back.", ("reason", "consolidation_type")
+    ),
 )
 _TIMEOUT_S: Final = 600
 _CHECK_S: Final = 10.0
@@ -45,11 +48,11 @@ class Queue:
     def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
         self._live = live
         self._claims = caches.of(NodeClaim)
-        self._by_order = self._claims.index(_order_id)
-        self._by_replacement = self._claims.index(_replacements)
+        self._by_command = self._claims.index(_command_id)
+        self._by_replacement = self._claims.index(_replacement_names)
         self._pods = caches.of(Pod).index(indexes.by_uid)
         self._pools = caches.of(NodePool)
-        self._marks = Marks(caches=caches, doors=doors)
+        self._taints = DisruptionTaints(caches=caches, doors=doors)
         self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
         self._kube = doors.kube
         self._labels = doors.cloud.labels
@@ -60,79 +63,71 @@ class Queue:
 
     def watch(self, controller: Controller) -> None:
         self._controller = controller
-        controller.watch(self._claims, self._concerned)
+        controller.watch(self._claims, self._keys)
 
-    def _concerned(self, claim: NodeClaim) -> list[Key]:
+    def _keys(self, claim: NodeClaim) -> list[Key]:
         about = (claim, *self._by_replacement.get(claim.metadata.name))
-        return [("", id_) for one in about for id_ in _order_id(one)]
+        return [("", id_) for one in about for id_ in _command_id(one)]
 
-    # --- The beginning --------------------------------------------------------------------------------
+    # --- Start ----------------------------------------------------------------------------------------
 
-    async def start(self, command: Command, candidates: tuple[NodeClaim, ...]) -> Order:
-        """Marks the nodes, writes what replaces them, and lets go of those that wait for nothing. NotReady where a
-        replacement has no place any more: its NodePool is gone or full, or its slot was taken since it was decided."""
-        named = [self._named(one) for one in command.replacements]
-        slots = Counter(
-            one.claim.reservation_id
-            for one in command.replacements
-            if one.claim.reservation_id and not one.waits_for_instance
-        )
-        with self._live.holding(slots) as held:
-            taken = slots - held
-            if taken:
-                raise errors.NotReady(f"a slot of {', '.join(sorted(taken))} was taken meanwhile")
-            return await self._carry_out(command, candidates, named)
-
-    async def _carry_out(
-        self, command: Command, candidates: tuple[NodeClaim, ...], named: list[NodeClaim]
-    ) -> Order:
-        order = Order(
+    async def start(self, command: DisruptionCommand, candidates: tuple[NodeClaim, ...]) -> DisruptionCommand:
+        """Taints the candidates and creates the replacements; without replacements, deletes the candidates. NotReady if a
+        replacement cannot be launched any more: its NodePool is deleted or at its limits, or its slot was taken since."""
+        claims = [self._node_claim(one) for one in command.replacements]
+        started = dataclasses.replace(
+            command,
             id=self._ids.token(),
-            reason=command.reason.value,
-            method=command.method.value,
-            why=command.why,
-            at=self._clock.now_s(),
-            replacements=tuple(claim.metadata.name for claim in named),
-            drain_bound=command.drain_bound_s,
+            started_s=self._clock.now_s(),
+            replacement_names=tuple(claim.metadata.name for claim in claims),
         )
-        self._starting.add(order.id)
-        try:
-            if command.reason is Reason.UNDERUTILIZED:
-                await self._remember(candidates)
-            marked = []
-            for claim in candidates:
-                try:
-                    await self._marks.put(claim, order)
-                except (errors.NotFound, errors.Conflict):
-                    if named:
-                        raise
-                    continue
-                marked.append(claim)
-            for claim in named:
-                await self._kube.create(claim)
-                claim_writing.count(self._recorder, claim, order.reason.lower())
-            if not named:
-                await self._let_go(order, marked)
-        finally:
-            self._starting.discard(order.id)
-            self._controller.add(("", order.id))
-        return order
+        with self._live.holding(command.slots_needed) as held:
+            taken = command.slots_needed - held
+            if taken:
+                raise errors.NotReady(f"a slot of {', '.join(sorted(taken))} was taken since the decision")
+            self._starting.add(started.id)
+            try:
+                await self._execute(started, candidates, claims)
+            finally:
+                self._starting.discard(started.id)
+                self._controller.add(("", started.id))
+        return started
 
-    async def _remember(self, candidates: tuple[NodeClaim, ...]) -> None:
-        """Before pods are moved it is on their NodePools, so that the next program leaves them in peace as well."""
+    async def _execute(
+        self, command: DisruptionCommand, candidates: tuple[NodeClaim, ...], claims: list[NodeClaim]
+    ) -> None:
+        if command.reason is DisruptionReason.UNDERUTILIZED:
+            await self._record_consolidation(candidates)
+        tainted = []
+        for claim in candidates:
+            try:
+                await self._taints.add(claim, command)
+            except (errors.NotFound, errors.Conflict):
+                if claims:
+                    raise
+                continue
+            tainted.append(claim)
+        for claim in claims:
+            await self._kube.create(claim)
+            claim_writing.count(self._recorder, claim, command.reason.lower())
+        if not claims:
+            await self._delete(command, tainted)
+
+    async def _record_consolidation(self, candidates: tuple[NodeClaim, ...]) -> None:
+        """Before pods are evicted, since the cool-down must also hold in a process that starts in the meantime."""
         now = times.text(self._clock.now_s())
         for name in sorted({one.metadata.labels.get(names.NODEPOOL, "") for one in candidates}):
             pool = self._pools.get(("", name))
             if pool is not None:
                 await self._kube.patch(pool, {"metadata": {"annotations": {names.CONSOLIDATED: now}}})
 
-    def _named(self, one: Replacement) -> NodeClaim:
-        """The claim to write. NotReady when its pool is gone, or has no room for it any more."""
+    def _node_claim(self, one: Replacement) -> NodeClaim:
+        """The NodeClaim to create. NotReady when its NodePool is deleted or refuses another node."""
         name = one.claim.node_pool
-        pool, seen = self._pools.get(("", name)), self._live.pool(name)
-        if pool is None or seen is None:
-            raise errors.NotReady(f"NodePool {name} is gone")
-        refused = admission.why_refused(seen)
+        pool, view = self._pools.get(("", name)), self._live.pool(name)
+        if pool is None or view is None:
+            raise errors.NotReady(f"NodePool {name} does not exist")
+        refused = admission.why_refused(view)
         if refused is not None:
             raise errors.NotReady(f"NodePool {name}: {refused.text}")
         pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
@@ -142,51 +137,54 @@ class Queue:
             one.claim, pool, f"{name}-{token}", self._labels.well_known, annotations=held
         )
 
-    # --- Until its end --------------------------------------------------------------------------------
+    # --- Until the candidates are deleted -------------------------------------------------------------
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         id_ = key[1]
-        marked = [one for one in self._by_order.get(id_) if one.metadata.deletion_timestamp is None]
-        order = orders.of(marked[0]) if marked else None
-        if order is None or id_ in self._starting:
+        candidates = [one for one in self._by_command.get(id_) if one.metadata.deletion_timestamp is None]
+        command = disruption_commands.of(candidates[0]) if candidates else None
+        if command is None or id_ in self._starting:
             return Done()
-        found = [self._claims.get(("", name)) for name in order.replacements]
-        there = [one for one in found if one is not None and one.metadata.deletion_timestamp is None]
-        late = self._clock.now_s() >= order.at + _TIMEOUT_S
-        starting = [one for one in there if not _is_up(one)]
-        if not order.replacements:
-            return await self._take_back(order, marked, "it was left behind")
-        if len(there) < len(found):
-            return await self._take_back(order, marked, "a replacement is not there, or did not come up")
-        if starting and late:
-            return await self._take_back(order, marked, f"a replacement was not up in {_TIMEOUT_S} s")
+        found = [self._claims.get(("", name)) for name in command.replacement_names]
+        existing = [one for one in found if one is not None and one.metadata.deletion_timestamp is None]
+        starting = [one for one in existing if not _is_ready(one)]
+        if not command.replacement_names:
+            return await self._roll_back(command, candidates, "the start of the command was interrupted")
+        if len(existing) < len(found):
+            return await self._roll_back(command, candidates, "a replacement NodeClaim was deleted")
+        if starting and self._clock.now_s() >= command.started_s + _TIMEOUT_S:
+            why = f"a replacement was not initialized within {_TIMEOUT_S} s"
+            return await self._roll_back(command, candidates, why)
         if starting:
-            self._tell(starting, order)
-            return RequeueAfter(_CHECK_S, f"{len(starting)} replacements are not up yet")
-        await self._let_go(order, marked)
-        return Done(f"deleted {', '.join(claim.metadata.name for claim in marked)}: {order.why}")
+            self._report_progress(starting, command)
+            return RequeueAfter(_CHECK_S, f"{len(starting)} replacements are not initialized")
+        await self._delete(command, candidates)
+        return Done(f"deleted {', '.join(claim.metadata.name for claim in candidates)}: {command.why}")
 
-    async def _let_go(self, order: Order, marked: list[NodeClaim]) -> None:
-        until_s = self._clock.now_s() + order.drain_bound if order.drain_bound is not None else None
-        for claim in marked:
-            self._tell_both(claim, "DisruptionTerminating", f"{order.reason}: {order.why}")
-            await self._end.end(claim, order.reason.lower(), until_s=until_s)
+    async def _delete(self, command: DisruptionCommand, candidates: list[NodeClaim]) -> None:
+        bound_s = command.drain_bound_s
+        until_s = self._clock.now_s() + bound_s if bound_s is not None else None
+        about = f"{command.reason}/{command.action.title()}: {command.why}"
+        for claim in candidates:
+            self._report(claim, "DisruptionTerminating", "Disrupting {}: " + about)
+            await self._end.end(claim, command.reason.lower(), until_s=until_s)
 
-    async def _take_back(self, order: Order, marked: list[NodeClaim], why: str) -> Done:
-        """Machines that were launched stay, and go when they stay empty (D-47)."""
-        for name in order.replacements:
-            claim = await self._found(name)
+    async def _roll_back(self, command: DisruptionCommand, candidates: list[NodeClaim], why: str) -> Done:
+        """Replacements with an instance are kept: emptiness deletes them if no pod uses them (D-47)."""
+        for name in command.replacement_names:
+            claim = await self._replacement(name)
             if claim is not None and not claim.status.provider_id:
-                await self._end.end(claim, order.reason.lower())
-        for claim in marked:
-            self._tell_both(claim, "DisruptionFailed", f"{order.reason}: {why}; it stays", warning=True)
-            await self._marks.take_off(claim)
-        about = {"reason": order.reason.lower(), "consolidation_type": consolidation_type(order.method)}
-        self._recorder.count(FAILURES, about)
-        return Done(f"took back {order.id}: {why}")
+                await self._end.end(claim, command.reason.lower())
+        for claim in candidates:
+            about = f"Disruption of {{}} failed: {command.reason}: {why}"
+            self._report(claim, "DisruptionFailed", about, warning=True)
+            await self._taints.remove(claim)
+        labels = {"reason": command.reason.lower(), "consolidation_type": command.consolidation_type}
+        self._recorder.count(FAILURES, labels)
+        return Done(f"rolled back {command.id}: {why}")
 
-    async def _found(self, name: str) -> NodeClaim | None:
-        """The caches may not have it yet, where the answer to its creation was lost."""
+    async def _replacement(self, name: str) -> NodeClaim | None:
+        """The cache may not have it yet: the answer to its creation may have been lost."""
         claim = self._claims.get(("", name))
         if claim is not None:
             return claim
@@ -195,34 +193,32 @@ class Queue:
         except errors.NotFound:
             return None
 
-    def _tell(self, starting: list[NodeClaim], order: Order) -> None:
+    def _report_progress(self, starting: list[NodeClaim], command: DisruptionCommand) -> None:
         for claim in starting:
-            reason = "DisruptionWaitingReadiness" if claim.status.provider_id else "DisruptionLaunching"
-            self._recorder.event(claim, reason, f"it replaces nodes that are {order.reason}")
+            if claim.status.provider_id:
+                text = "Waiting on readiness to continue disruption"
+                self._recorder.event(claim, "DisruptionWaitingReadiness", text)
+            else:
+                self._recorder.event(claim, "DisruptionLaunching", f"Launching NodeClaim: {command.reason}")
 
-    def _tell_both(self, claim: NodeClaim, reason: str, said: str, *, warning: bool = False) -> None:
-        for obj in (claim, self._marks.node_of(claim)):
+    def _report(self, claim: NodeClaim, reason: str, text: str, *, warning: bool = False) -> None:
+        """An event on the NodeClaim and its Node; `{}` in the text becomes the kind."""
+        for kind, obj in (("NodeClaim", claim), ("Node", self._taints.node_of(claim))):
             if obj is not None:
-                self._recorder.event(obj, reason, said, warning=warning)
+                self._recorder.event(obj, reason, text.replace("{}", kind, 1), warning=warning)
 
 
-def consolidation_type(method: str) -> str:
-    """As Karpenter's metrics call it."""
-    kind, _, rest = method.partition("-node")
-    return kind if rest else ""
-
-
-def _is_up(claim: NodeClaim) -> bool:
+def _is_ready(claim: NodeClaim) -> bool:
     if names.WAITS_FOR_INSTANCE in claim.metadata.annotations:
         return True
     return conditions.holds(claim.status.conditions, claim_conditions.INITIALIZED)
 
 
-def _order_id(claim: NodeClaim) -> tuple[str, ...]:
-    order = orders.of(claim)
-    return (order.id,) if order is not None else ()
+def _command_id(claim: NodeClaim) -> tuple[str, ...]:
+    command = disruption_commands.of(claim)
+    return (command.id,) if command is not None else ()
 
 
-def _replacements(claim: NodeClaim) -> tuple[str, ...]:
-    order = orders.of(claim)
-    return order.replacements if order is not None else ()
+def _replacement_names(claim: NodeClaim) -> tuple[str, ...]:
+    command = disruption_commands.of(claim)
+    return command.replacement_names if command is not None else ()

@@ -22,7 +22,7 @@ from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.subreconciler import Delete
-from holdfast.core.disruption import holds
+from holdfast.core.disruption import waiting_replacements
 from holdfast.model import prices, resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType, Offering
@@ -200,12 +200,14 @@ class Launch:
 
     async def _is_its_turn(self, draft: Draft) -> bool:
         """Once its instance is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
-        gone = any(one.name == draft.name for one in holds.freed(await self._live.slots()))
+        gone = any(one.name == draft.name for one in waiting_replacements.freed(await self._live.slots()))
         await self._write_instance_gone(draft, gone=gone)
-        return gone and holds.goes_now(await self._live.slots(max_age_s=_COUNT_AGE_S), draft.name)
+        return gone and waiting_replacements.may_launch(
+            await self._live.slots(max_age_s=_COUNT_AGE_S), draft.name
+        )
 
     async def _write_instance_gone(self, draft: Draft, *, gone: bool) -> None:
-        """The bound on the wait counts from this time (`holds.overdue`), so it is on the claim before anything else is
+        """The bound on the wait counts from this time (`waiting_replacements.overdue`), so it is on the claim before anything else is
         done: a time in memory would start anew with each restart. An instance that is listed again is not gone."""
         known = times.moment_s(draft.annotations.get(names.INSTANCE_GONE)) is not None
         if known is not gone:

@@ -19,7 +19,7 @@ from holdfast.api.pods import Pod
 from holdfast.controllers import status_patch
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
@@ -83,12 +83,12 @@ class Reboot:
         """How many pods are still to go."""
         now_s, cached = self._clock.now_s(), self._pods.get(node.metadata.name)
         decided = await self._evictions.drain(
-            node, cached, now_s=now_s, until_s=None, reason=Reason.UNHEALTHY.value
+            node, cached, now_s=now_s, until_s=None, reason=DisruptionReason.UNHEALTHY.value
         )
         if decided.done:
             listed = await self._evictions.listed(node)
             decided = await self._evictions.drain(
-                node, listed, now_s=now_s, until_s=None, reason=Reason.UNHEALTHY.value
+                node, listed, now_s=now_s, until_s=None, reason=DisruptionReason.UNHEALTHY.value
             )
         return decided.waiting + unreadable.pods_on(self._all_pods, node.metadata.name)
 

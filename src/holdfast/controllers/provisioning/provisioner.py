@@ -28,9 +28,10 @@ from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling import admission, report
 from holdfast.core.scheduling.columns import Memory
-from holdfast.core.scheduling.plan import Plan, PlannedClaim, Reason, ReasonCode, Unplaced
+from holdfast.core.scheduling.plan import Plan, PlannedClaim, Unplaced
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller

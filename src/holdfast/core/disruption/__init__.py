@@ -1,1 +1,1 @@
-"""decide(world, settings, memory) -> Decision: what to disrupt now, and why everything else stays."""
+"""decide(cluster, settings, memory) -> Decision: which nodes to disrupt now, and why the others are not."""

@@ -11,9 +11,10 @@ from typing import Final
 
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Code, Command, Why
+from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Policy
+from holdfast.model.reasons import BlockedCode, Reason
 
 THRESHOLD: Final = Fraction(1, 2)
 
@@ -22,10 +23,10 @@ class Balance:
     """The totals of every Balanced pool, over all of its nodes."""
 
     def __init__(self, survey: Survey) -> None:
-        balanced = {name for name, rules in survey.world.pools.items() if rules.policy is Policy.BALANCED}
+        balanced = {name for name, rules in survey.cluster.pools.items() if rules.policy is Policy.BALANCED}
         self._cost = dict.fromkeys(balanced, 0)
         self._trouble = dict.fromkeys(balanced, 0)
-        for node in survey.world.snapshot.nodes:
+        for node in survey.cluster.snapshot.nodes:
             if node.node_pool in balanced and node.claim is not None:
                 self._cost[node.node_pool] += survey.cost(node).scaled
                 self._trouble[node.node_pool] += costs.rescheduling_cost(node)
@@ -35,7 +36,7 @@ class Balance:
             return Fraction(0)
         return (saved / self._cost[pool]) / Fraction(trouble, self._trouble[pool])
 
-    def why_not(self, found: Sequence[Candidate], command: Command) -> Why | None:
+    def why_not(self, found: Sequence[Candidate], command: DisruptionCommand) -> Reason | None:
         """Every Balanced pool must agree to its share of the command; other pools are not asked."""
         saved = Cost(command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour).scaled
         total = sum((one.cost for one in found), FREE).scaled
@@ -45,11 +46,10 @@ class Balance:
             share = saved * Fraction(of_pool, total) if total else Fraction(0)
             score = self.score(pool, share, sum(one.rescheduling for one in ours))
             if score < THRESHOLD:
-                return Why(
-                    Code.BALANCE,
-                    f"NodePool {pool} is Balanced: a score of {float(score):.2f} is below {float(THRESHOLD)}",
-                    command.method,
-                    pool,
+                return Reason(
+                    BlockedCode.BALANCE,
+                    f'NodePool "{pool}" is Balanced: a score of {float(score):.2f} is below {float(THRESHOLD)}',
+                    subjects=(pool,),
                 )
         return None
 

@@ -1,8 +1,7 @@
-"""How many nodes of a NodePool may be disrupted now, for which reason.
+"""How many nodes of a NodePool may be disrupted now, for each disruption reason.
 
-Called before every method, and again before a command is acted on. The rules: of the budgets that count at the moment
-the smallest decides; nodes that are down or on their way out have used some of it already; and a budget that cannot be
-read allows nothing (D-10 to D-12).
+The rules: of the budgets that are active now, the smallest decides; nodes that are not ready, reboot or are being deleted
+count against it; and a budget that cannot be parsed allows no disruption (D-10 to D-12).
 """
 
 from dataclasses import dataclass
@@ -10,21 +9,20 @@ from typing import Final
 
 from holdfast import errors
 from holdfast.core.disruption import cron
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, Reason, World
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, DisruptionInput, DisruptionReason
+from holdfast.model.reasons import BlockedCode, Reason
 
-_DIGITS_MAX: Final = (
-    12  # of a number of nodes; no cluster has more, and int() refuses some thousands of digits
-)
+_DIGITS_MAX: Final = 12  # of a number of nodes; int() refuses thousands of digits
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the budgets of one pool leave for one reason; `None`: no limit."""
+    """What the budgets of one NodePool allow for one reason. A `limit` of None: no budget is active."""
 
     pool: str
-    reason: Reason
+    reason: DisruptionReason
     nodes: int  # that count
-    consumed: int  # of those: down, rebooting or on their way out
+    consumed: int  # of those: not ready, rebooting or being deleted
     limit: int | None
 
     @property
@@ -32,8 +30,15 @@ class Allowance:
         return None if self.limit is None else max(0, self.limit - self.consumed)
 
 
-class Purse:
-    """What is left while a method picks nodes."""
+def blocked(pool: str) -> Reason:
+    """Why a node is not disrupted when the budgets of its NodePool allow no more."""
+    return Reason(
+        BlockedCode.BUDGET, f"No allowed disruptions due to blocking budget (NodePool={pool})", (pool,)
+    )
+
+
+class RemainingBudget:
+    """What the allowances leave while a method picks nodes."""
 
     def __init__(self, allowances: dict[str, Allowance]) -> None:
         self._left = {pool: one.allowed for pool, one in allowances.items()}
@@ -42,7 +47,7 @@ class Purse:
         return self._left.get(pool, 0)
 
     def spend(self, pool: str) -> bool:
-        """Takes one, if there is one."""
+        """Uses up one disruption; False: none is left."""
         left = self.left(pool)
         if left == 0:
             return False
@@ -51,30 +56,34 @@ class Purse:
         return True
 
 
-def allowances(world: World, reason: Reason) -> dict[str, Allowance]:
-    """By NodePool. Budgets bind only what is done of our own will (D-14)."""
-    nodes = dict.fromkeys(world.pools, 0)
-    consumed = dict.fromkeys(world.pools, 0)
-    for node in world.snapshot.nodes:
+def allowances(cluster: DisruptionInput, reason: DisruptionReason) -> dict[str, Allowance]:
+    """By NodePool. Budgets restrict voluntary disruption only (D-14)."""
+    nodes = dict.fromkeys(cluster.pools, 0)
+    consumed = dict.fromkeys(cluster.pools, 0)
+    for node in cluster.snapshot.nodes:
         pool = node.node_pool
-        facts = world.facts.get(node.name, DEFAULT_FACTS)
+        facts = cluster.facts.get(node.name, DEFAULT_FACTS)
         if pool not in nodes or node.claim is None or facts.ending:
             continue
         if not (node.initialized or facts.rebooting):
             continue
         nodes[pool] += 1
-        down = not facts.ready and reason is not Reason.UNHEALTHY
+        down = not facts.ready and reason is not DisruptionReason.UNHEALTHY
         consumed[pool] += node.deleting or facts.queued or facts.rebooting or down
     return {
         pool: Allowance(
-            pool, reason, nodes[pool], consumed[pool], limit(rules.budgets, reason, nodes[pool], world.now_s)
+            pool,
+            reason,
+            nodes[pool],
+            consumed[pool],
+            limit(rules.budgets, reason, nodes[pool], cluster.now_s),
         )
-        for pool, rules in sorted(world.pools.items())
+        for pool, rules in sorted(cluster.pools.items())
     }
 
 
-def limit(budgets: tuple[Budget, ...], reason: Reason, nodes: int, now_s: int) -> int | None:
-    """The smallest of those that count now and are about the reason; None: there is none, so no limit."""
+def limit(budgets: tuple[Budget, ...], reason: DisruptionReason, nodes: int, now_s: int) -> int | None:
+    """The smallest of the active budgets for the reason; None: no budget is active, so there is no limit."""
     found = [
         _nodes(one, nodes, now_s) for one in budgets if one.reasons is None or reason.value in one.reasons
     ]
@@ -82,7 +91,7 @@ def limit(budgets: tuple[Budget, ...], reason: Reason, nodes: int, now_s: int) -
 
 
 def _nodes(budget: Budget, nodes: int, now_s: int) -> int | None:
-    """None: it does not count at the moment. One that cannot be read allows nothing (D-11)."""
+    """None: the budget is not active now. A budget that cannot be parsed allows nothing (D-11)."""
     try:
         if budget.schedule is not None and not cron.is_open(
             cron.parse(budget.schedule), budget.duration_s, now_s
@@ -96,7 +105,7 @@ def _nodes(budget: Budget, nodes: int, now_s: int) -> int | None:
 def _amount(text: str, nodes: int) -> int:
     digits = text.removesuffix("%")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
-        raise errors.InvalidInput(f"{text[:40]!r} is neither a number of nodes nor a share of them")
+        raise errors.InvalidInput(f"{text[:40]!r} is neither a number of nodes nor a percentage")
     if digits == text:
         return int(digits)
     return -(-nodes * int(digits) // 100)

@@ -1,7 +1,7 @@
-"""Which nodes may be disrupted at all, and why the others may not.
+"""Which nodes are candidates for disruption, and why the others are not.
 
-Called once a decision. The rules are Karpenter's (D-4 to D-6): nothing that starts, ends, is spoken for or is marked
-may be touched; and every pod on a node must be one that may be evicted. Each refusal has its reason.
+The rules are Karpenter's (D-4 to D-6): a candidate is initialized, and not deleting, nominated or annotated with
+do-not-disrupt; and every pod on it may be evicted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from holdfast import names
 from holdfast.core.disruption import costs
-from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.costs import Cost
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, NodeFacts, World
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts
 from holdfast.core.scheduling import displaced
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that may be disrupted; for some methods only if its pods do not mind."""
+    """A node that may be disrupted. Some methods also need that `pods_block` is None."""
 
     node: NodeView
     facts: NodeFacts
@@ -28,8 +28,8 @@ class Candidate:
     cost: Cost
     rescheduling: int  # what it costs to move its pods
     pods_block: (
-        Why | None
-    )  # a pod that must not be evicted; a drain with a bound may go on all the same (D-5)
+        Reason | None
+    )  # a pod that must not be evicted; a drain with a bound is possible all the same (D-5)
 
     @property
     def name(self) -> str:
@@ -49,12 +49,12 @@ class Candidate:
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """Most saved for the trouble first (D-22)."""
+        """Sorts by saving per eviction cost, the highest first (D-22)."""
         return (*costs.order_key(self.cost, self.rescheduling), self.name)
 
 
 class Budgets:
-    """PodDisruptionBudgets by pod. Pods of one shape have the same, so each shape is looked up once."""
+    """PodDisruptionBudgets by pod. Pods of one shape have the same ones, so each shape is matched once."""
 
     def __init__(self, budgets: Iterable[BudgetView]) -> None:
         self._by_namespace: dict[str, list[BudgetView]] = {}
@@ -75,39 +75,39 @@ class Budgets:
             known = self._known[id(shape)] = shape, found
         return known[1]
 
-    def why_not(self, pod: PodView) -> Why | None:
+    def why_not(self, pod: PodView) -> Reason | None:
         """Why the pod must not be evicted now, or None if it may."""
         about = self.about(pod)
         if not about or not displaced.is_evictable(pod):
             return None
         if len(about) > 1:
-            both = " and ".join(one.name for one in about)
-            return Why(
-                Code.BUDGET_OF_PODS,
-                f"pod {pod.full_name} has two disruption budgets, {both}: nobody may evict it",
-                subject=pod.full_name,
+            both = " ".join(f"{one.namespace}/{one.name}" for one in about)
+            return Reason(
+                BlockedCode.BUDGET_OF_PODS,
+                f"Eviction does not support multiple PDBs (Pod={pod.full_name}, PodDisruptionBudgets=[{both}])",
+                subjects=(pod.full_name,),
             )
         (one,) = about
         if one.disruptions_allowed > 0 or (one.always_allows_unhealthy and not pod.ready):
             return None
-        return Why(
-            Code.BUDGET_OF_PODS,
-            f"disruption budget {one.name} lets no pod like {pod.full_name} go now",
-            subject=pod.full_name,
+        return Reason(
+            BlockedCode.BUDGET_OF_PODS,
+            f"Pdb prevents pod evictions (PodDisruptionBudget={one.namespace}/{one.name}, Pod={pod.full_name})",
+            subjects=(pod.full_name,),
         )
 
 
 class Survey:
-    """Every node of a world, sorted out: who may be disrupted, and why not."""
+    """Every node of the input: a candidate, or the reason why it is none."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.budgets = Budgets(world.snapshot.budgets)
-        self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in world.snapshot.node_pools}
+    def __init__(self, cluster: DisruptionInput) -> None:
+        self.cluster = cluster
+        self.budgets = Budgets(cluster.snapshot.budgets)
+        self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in cluster.snapshot.node_pools}
         self._types = {name: {t.name: t for t in pool.instance_types} for name, pool in self.pools.items()}
         self.candidates: dict[str, Candidate] = {}
-        self.refused: dict[str, Why] = {}
-        for node in world.snapshot.nodes:
+        self.refused: dict[str, Reason] = {}
+        for node in cluster.snapshot.nodes:
             why = self.why_never(node)
             if why is None:
                 self.candidates[node.name] = self.candidate(node)
@@ -115,14 +115,14 @@ class Survey:
                 self.refused[node.name] = why
 
     def facts(self, node: NodeView) -> NodeFacts:
-        return self.world.facts.get(node.name, DEFAULT_FACTS)
+        return self.cluster.facts.get(node.name, DEFAULT_FACTS)
 
     def type_of(self, node: NodeView) -> InstanceType | None:
         return self._types.get(node.node_pool or "", {}).get(dict(node.labels).get(names.INSTANCE_TYPE, ""))
 
     def cost(self, node: NodeView) -> Cost:
         types = self._types.get(node.node_pool or "", {})
-        return costs.node_cost(node, types, self.world.snapshot.cloud_labels)
+        return costs.node_cost(node, types, self.cluster.snapshot.cloud_labels)
 
     def candidate(self, node: NodeView) -> Candidate:
         return Candidate(
@@ -134,47 +134,53 @@ class Survey:
             pods_block=next(self._blocked_by(node), None),
         )
 
-    def why_never(self, node: NodeView, *, repair: bool = False) -> Why | None:
-        """Why no method may touch the node; of a repair, which asks for less (D-4, NC-38a)."""
+    def why_never(self, node: NodeView, *, repair: bool = False) -> Reason | None:
+        """Why no method may disrupt the node. A repair has fewer conditions (D-4, NC-38a)."""
         facts = self.facts(node)
         if node.node_pool is None or node.claim is None:
-            return Why(Code.NOT_OURS, "it is not ours: it has no NodeClaim or belongs to no NodePool")
+            return Reason(BlockedCode.NOT_OURS, "Node has no NodeClaim or no NodePool")
         if facts.queued:
-            return Why(Code.QUEUED, "a command that is being carried out is about it")
+            return Reason(BlockedCode.QUEUED, "Node is a candidate of a command that is being executed")
         if node.deleting:
-            return Why(Code.DELETING, "it is being deleted")
+            return Reason(BlockedCode.DELETING, "Node is deleting or marked for deletion")
         if facts.unreadable:
-            return Why(Code.UNREADABLE, "the Node, its NodeClaim or a pod that may run on it cannot be read")
+            return Reason(
+                BlockedCode.UNREADABLE,
+                "the Node, its NodeClaim or a pod that may run on it cannot be decoded",
+            )
         if facts.rebooting:
-            return Why(Code.REBOOTING, "it is rebooting")
+            return Reason(BlockedCode.REBOOTING, "Node is rebooting")
         if not node.initialized and not (repair and facts.registered):
-            return Why(Code.UNINITIALIZED, "it is starting")
+            return Reason(BlockedCode.UNINITIALIZED, "Node isn't initialized")
         if node.nominated and node.initialized:
-            return Why(Code.NOMINATED, "pods are on their way to it")
+            return Reason(BlockedCode.NOMINATED, "Node is nominated for a pending pod")
         if facts.do_not_disrupt and not repair:
-            return Why(Code.DO_NOT_DISRUPT, f"it has the annotation {names.DO_NOT_DISRUPT}")
+            return Reason(
+                BlockedCode.DO_NOT_DISRUPT,
+                f'Disruption is blocked through the "{names.DO_NOT_DISRUPT}" annotation',
+            )
         pool = self.pools.get(node.node_pool)
         if pool is None or not pool.instance_types:
-            return Why(
-                Code.NO_NODE_POOL,
-                f"NodePool {node.node_pool} is not there, is not ready or has no instance types",
-                subject=node.node_pool,
+            return Reason(
+                BlockedCode.NO_NODE_POOL,
+                f'NodePool "{node.node_pool}" does not exist, is not ready or has no instance types',
+                subjects=(node.node_pool,),
             )
         return None
 
-    def _blocked_by(self, node: NodeView) -> Iterator[Why]:
-        """Pods that must stay: those of DaemonSets count here as all others do (D-5)."""
+    def _blocked_by(self, node: NodeView) -> Iterator[Reason]:
+        """Pods that must not be evicted, DaemonSet pods included (D-5)."""
         for pod in node.pods:
             if pod.do_not_disrupt:
-                text = f"pod {pod.full_name} has the annotation {names.DO_NOT_DISRUPT}"
-                yield Why(Code.POD_DO_NOT_DISRUPT, text, subject=pod.full_name)
+                text = f'Pod has "{names.DO_NOT_DISRUPT}" annotation (Pod={pod.full_name})'
+                yield Reason(BlockedCode.POD_DO_NOT_DISRUPT, text, subjects=(pod.full_name,))
             why = self.budgets.why_not(pod)
             if why is not None:
                 yield why
 
 
 def is_settled(node: NodeView, facts: NodeFacts, after_s: int | None, now_s: int) -> bool:
-    """Whether no pod came or went for as long as its pool wants: the condition Consolidatable (NC-42)."""
+    """Whether no pod was added or removed for consolidateAfter: the condition Consolidatable (NC-42)."""
     if after_s is None or not node.initialized:
         return False
     since_s = node.last_pod_event_s if node.last_pod_event_s is not None else facts.initialized_s or 0

@@ -1,22 +1,23 @@
-"""What disruption answers: what to do and why, and of every node that stays why it stays.
+"""The values of a disruption decision: the `DisruptionCommand`, and for every other node why it is not disrupted.
 
-Read by the controllers that carry a command out, and by whoever explains. Every node of the world is in a decision
-exactly once: in the command, or among those that stay.
+Every node of the input is in a decision exactly once: in the command, or among `undisrupted`.
 """
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.core.disruption.budgets import Allowance
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import BlockedCode, Reason
 
 
 class Method(enum.StrEnum):
-    """In the order they are asked (D-2)."""
+    """In the order in which a pass tries them (D-2)."""
 
     REPAIR = "repair"
     EMPTINESS = "emptiness"
@@ -26,123 +27,108 @@ class Method(enum.StrEnum):
 
 
 class Action(enum.StrEnum):
-    DELETE = "delete"  # its pods have a place already
-    REPLACE = "replace"  # replacements are ready before it goes
-    TERMINATE_FIRST = "terminate-first"  # its own slot is the home of its replacement
-    REBOOT = "reboot"  # it keeps its machine, and with it its slot
+    DELETE = "delete"  # its pods fit on other nodes
+    REPLACE = "replace"  # the replacements are initialized before it is deleted
+    TERMINATE_FIRST = "terminate-first"  # its replacement is launched into its slot
+    REBOOT = "reboot"  # it keeps its instance, and with it its slot
 
 
-class Code(enum.StrEnum):
-    """Why a node stays. Stable: alerts match on these."""
+_CONSOLIDATION_TYPES: Final = {Method.MULTI_NODE: "multi", Method.SINGLE_NODE: "single"}
 
-    NOT_OURS = "NotOurs"
-    QUEUED = "Queued"
-    REBOOTING = "Rebooting"
-    UNINITIALIZED = "Uninitialized"
-    DELETING = "Deleting"
-    UNREADABLE = "Unreadable"
-    NOMINATED = "Nominated"
-    DO_NOT_DISRUPT = "DoNotDisrupt"
-    DO_NOT_REPAIR = "DoNotRepair"
-    NO_NODE_POOL = "NoNodePool"
-    POD_DO_NOT_DISRUPT = "PodDoNotDisrupt"
-    BUDGET_OF_PODS = "PodDisruptionBudget"
-    BUDGET = "Budget"
-    NOTHING_TO_DO = "NothingToDo"
-    STATIC = "Static"
-    UNKNOWN_TYPE = "UnknownInstanceType"
-    NO_LABELS = "MissingLabels"
-    CONSOLIDATION_OFF = "ConsolidationOff"
-    WHEN_EMPTY = "WhenEmptyOnly"
-    UNSETTLED = "NotYetConsolidatable"
-    COOLING_DOWN = "CoolingDown"
-    PODS_WITHOUT_PLACE = "PodsWithoutPlace"
-    ON_STARTING_NODE = "OnStartingNode"
-    NOT_CHEAPER = "NotCheaper"
-    TOO_MANY = "TooManyReplacements"
-    SPOT_TO_SPOT = "SpotToSpot"
-    MIN_VALUES = "MinValues"
-    BALANCE = "NotWorthIt"
-    WAITS_FOR_SLOT = "WaitsForSlot"
-    DRAIN_NEVER_ENDS = "DrainNeverEnds"
-    BREAKER = "TooManyUnhealthy"
-    TOLERATED = "Tolerated"
-    NOT_REACHED = "NotReached"
-    UNCHANGED = "Unchanged"
-    ANOTHER_FIRST = "AnotherFirst"
-
-
-# What users are told with an event; the rest is only shown when somebody asks (D-4, D-21).
+# Codes that cause no event (D-4, D-21).
 SILENT: Final = frozenset(
     {
-        Code.NOT_OURS,
-        Code.UNINITIALIZED,
-        Code.QUEUED,
-        Code.NOTHING_TO_DO,
-        Code.STATIC,
-        Code.UNSETTLED,
-        Code.TOLERATED,
-        Code.NOT_REACHED,
-        Code.UNCHANGED,
-        Code.ANOTHER_FIRST,
+        BlockedCode.NOT_OURS,
+        BlockedCode.UNINITIALIZED,
+        BlockedCode.QUEUED,
+        BlockedCode.NOTHING_TO_DO,
+        BlockedCode.STATIC,
+        BlockedCode.UNSETTLED,
+        BlockedCode.TOLERATED,
+        BlockedCode.NOT_REACHED,
+        BlockedCode.UNCHANGED,
+        BlockedCode.ANOTHER_FIRST,
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    code: Code
-    text: str
-    method: Method | None = None  # None: whatever the method
-    subject: str = ""  # a pod, a budget, a reservation
+class Blocker:
+    """Why one method does not disrupt a node; without a method: why no method may."""
+
+    reason: Reason
+    method: Method | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A node that stays."""
+class Undisrupted:
+    """A node that is not in the command."""
 
     node: str
-    whys: tuple[Why, ...]
+    blockers: tuple[Blocker, ...]
 
 
-class Whys:
-    """Why nodes stay, as methods find out."""
+class Blockers:
+    """What the methods of one pass find against the disruption of nodes."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[Why]] = {}
+        self._found: dict[str, dict[Blocker, None]] = {}
 
-    def add(self, node: str, why: Why) -> None:
-        known = self._found.setdefault(node, [])
-        if why not in known:
-            known.append(why)
+    def add(self, node: str, reason: Reason, method: Method | None = None) -> None:
+        self._found.setdefault(node, {})[Blocker(reason, method)] = None
 
-    def of(self, node: str) -> tuple[Why, ...]:
-        """All that keeps it; that a method had nothing to do says little where another had."""
-        found = self._found.get(node, [])
-        return tuple(why for why in found if why.code is not Code.NOTHING_TO_DO) or tuple(found)
+    def of(self, node: str) -> tuple[Blocker, ...]:
+        """Everything that was found; without the methods that had nothing to do, if another method found something."""
+        found = tuple(self._found.get(node, ()))
+        return tuple(one for one in found if one.reason.code is not BlockedCode.NOTHING_TO_DO) or found
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A claim to write. One that waits is written first, and launched when that machine is gone and its slot free."""
+    """A NodeClaim to create. With `waits_for_instance` it is launched into the slot of that instance, once the
+    cloud counts the slot as free."""
 
     claim: PlannedClaim
     waits_for_instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class DisruptionCommand:
+    """Nodes to disrupt together, from the decision until their NodeClaims are deleted."""
+
     method: Method
-    reason: Reason
+    reason: DisruptionReason
     action: Action
     candidates: tuple[str, ...]  # nodes, in the order they were chosen
     why: str
+    drain_bound_s: int | None = None  # how long the drain may take; None: as the NodeClaim says
+
+    # Of a command that the queue started. An annotation of each candidate's NodeClaim has these and the fields above, but
+    # not `candidates`: the candidates are the NodeClaims with the annotation (state/disruption_commands).
+    id: str = ""
+    started_s: int = 0
+    replacement_names: tuple[str, ...] = ()  # the NodeClaims that replace the candidates
+
+    # Of a command that was decided by this process.
     replacements: tuple[Replacement, ...] = ()
-    placed: tuple[Placed, ...] = ()  # their pods on nodes that exist: those are spoken for
+    placed: tuple[Placed, ...] = ()  # the candidates' pods on existing nodes, which are nominated for them
     saves_nano_usd_per_hour: int = 0
-    frees_nano_usd_per_hour: int = 0  # what slots are worth that are left, less those that are taken
-    drain_bound_s: int | None = None  # how long the drain may take; None: as the claim says
-    condition: str = ""  # of a repair: the node condition that it answers
+    frees_nano_usd_per_hour: int = 0  # the worth of the slots that are left, less those that are taken
+    condition: str = ""  # of a repair: the condition of the Node that it repairs
+
+    @property
+    def consolidation_type(self) -> str:
+        """The label of Karpenter's metrics: single, multi or empty."""
+        return _CONSOLIDATION_TYPES.get(self.method, "")
+
+    @property
+    def slots_needed(self) -> Counter[str]:
+        """Free slots by reservation. A replacement that waits for the slot of a candidate needs none."""
+        return Counter(
+            one.claim.reservation_id
+            for one in self.replacements
+            if one.claim.reservation_id is not None and one.waits_for_instance is None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +143,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """A method looked at a world of this stamp then, and these nodes gave nothing."""
+    """A method looked at a cluster of this stamp then, and these nodes gave nothing."""
 
     stamp: tuple[int | str, ...]
     at_s: int
@@ -176,7 +162,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    command: Command | None
-    kept: tuple[Kept, ...]  # by name of the node
+    command: DisruptionCommand | None
+    undisrupted: tuple[Undisrupted, ...]  # by name of the node
     memory: Memory
     allowances: tuple[Allowance, ...]  # for metrics and events (D-13)

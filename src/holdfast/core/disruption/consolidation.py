@@ -15,36 +15,37 @@ from itertools import zip_longest
 from typing import Final
 
 from holdfast import names
+from holdfast.core.disruption import budgets, commands, costs, prefilter, replacement_prices
 from holdfast.core.disruption import candidates as candidates_
-from holdfast.core.disruption import commands, costs, hopes, prices_of
 from holdfast.core.disruption.balanced import Balance
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.costs import FREE, Cost
-from holdfast.core.disruption.inputs import Policy, Reason, Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Policy, Settings
 from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import prices, wording
 from holdfast.model.pods import PodShape, PodView
+from holdfast.model.reasons import BlockedCode, Reason
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
 
-Try = Callable[[Sequence[Candidate]], "Command | Why | None"]
+Try = Callable[[Sequence[Candidate]], "DisruptionCommand | Reason | None"]
 """What becomes of a set of nodes; None: nothing more is tried."""
 
 
 @dataclass
-class Consolidating:
-    """What both methods share in one pass."""
+class ConsolidationPass:
+    """What multi-node and single-node consolidation share in one pass."""
 
     survey: Survey
     simulator: Simulator
     settings: Settings
-    recently: "Recently"
-    whys: Whys
+    recently: "RecentMoves"
+    blockers: Blockers
     balance: Balance
     release: SlotRelease
 
@@ -54,37 +55,40 @@ class Consolidating:
         for one in self.survey.candidates.values():
             why = why_not(self.survey, one, self.recently, self.release)
             if why is None and self.balance.never_worth_it(one):
-                why = Why(Code.BALANCE, f"NodePool {one.pool} is Balanced: even to delete it is not worth it")
+                why = Reason(
+                    BlockedCode.BALANCE,
+                    f'NodePool "{one.pool}" is Balanced: the price of the node is not worth its evictions',
+                )
             if why is None:
                 found.append(one)
             else:
-                self.whys.add(one.name, why)
+                self.blockers.add(one.name, why)
         return sorted(found, key=lambda one: one.order)
 
-    def within(self, found: Sequence[Candidate], purse: Purse) -> list[Candidate]:
+    def within(self, found: Sequence[Candidate], remaining: RemainingBudget) -> list[Candidate]:
         """Those that are looked at together."""
-        return [one for one in found if purse.spend(one.pool)][: self.settings.together_max]
+        return [one for one in found if remaining.spend(one.pool)][: self.settings.together_max]
 
-    def attempt(self, method: Method, found: Sequence[Candidate]) -> Command | Why:
+    def attempt(self, method: Method, found: Sequence[Candidate]) -> DisruptionCommand | Reason:
         question = self.release.question(found)
         answer = self.simulator.ask([one.node for one in found], question)
         command = Judge(self.survey, self.simulator, self.settings, self.release).command(
             method, found, answer
         )
-        if isinstance(command, Command):
+        if isinstance(command, DisruptionCommand):
             return self.balance.why_not(found, command) or command
         return command
 
 
-def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
+def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
 
-    def attempt(chosen: Sequence[Candidate]) -> Command | Why | None:
+    def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
         # Half of what a pass may ask is left for single nodes.
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
-    slots = hopes.Slots(c.survey, c.settings)
+    slots = prefilter.FreeSlots(c.survey, c.settings)
     into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
     if into_slots:
         command = largest(into_slots, attempt)
@@ -94,10 +98,10 @@ def together(c: Consolidating, some: Sequence[Candidate]) -> Command | None:
     return command if command is not None and len(command.candidates) >= _TOGETHER_MIN else None
 
 
-def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
+def largest(found: Sequence[Candidate], attempt: Try) -> DisruptionCommand | None:
     """The command that saves most, of sets that grow: as many as possible are added at a time, half as many where that
     does not do, and one that does not go with the others is left out."""
-    best: Command | None = None
+    best: DisruptionCommand | None = None
     chosen: list[Candidate] = []
     at, step = 0, len(found)
     for _ in range(_TRIES_MAX):
@@ -107,7 +111,7 @@ def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
         command = attempt([*chosen, *more])
         if command is None:
             break
-        if isinstance(command, Command) and (best is None or _gain(command) > _gain(best)):
+        if isinstance(command, DisruptionCommand) and (best is None or _gain(command) > _gain(best)):
             best = command
             chosen += more
             at += len(more)
@@ -120,35 +124,39 @@ def largest(found: Sequence[Candidate], attempt: Try) -> Command | None:
 
 
 def one_by_one(
-    c: Consolidating, found: Sequence[Candidate], purse: Purse, tried: frozenset[str], first: Sequence[str]
-) -> tuple[Command | None, frozenset[str], tuple[str, ...]]:
+    c: ConsolidationPass,
+    found: Sequence[Candidate],
+    remaining: RemainingBudget,
+    tried: frozenset[str],
+    first: Sequence[str],
+) -> tuple[DisruptionCommand | None, frozenset[str], tuple[str, ...]]:
     """The first node that alone gives a command; with the nodes that were tried, and the pools that were not reached."""
-    hope = hopes.Hope(c.survey, c.simulator.targets, c.settings)
+    filter_ = prefilter.Prefilter(c.survey, c.simulator.targets, c.settings)
     seen = set(tried)
     waiting: list[str] = []
     for one in interleaved(found, first):
-        if purse.left(one.pool) == 0:
-            text = f"the budgets of NodePool {one.pool} allow no more"
-            c.whys.add(one.name, Why(Code.BUDGET, text, Method.SINGLE_NODE, one.pool))
+        if remaining.left(one.pool) == 0:
+            c.blockers.add(one.name, budgets.blocked(one.pool), Method.SINGLE_NODE)
             continue
         if one.name in tried:
-            c.whys.add(
+            c.blockers.add(
                 one.name,
-                Why(Code.UNCHANGED, "nothing changed since it was last looked at", Method.SINGLE_NODE),
+                Reason(BlockedCode.UNCHANGED, "the cluster did not change since the node was last simulated"),
+                Method.SINGLE_NODE,
             )
             continue
-        why: Command | Why | None = hope.why_not(one)
+        why: DisruptionCommand | Reason | None = filter_.why_not(one)
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
-            why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.SINGLE_NODE)
-            c.whys.add(one.name, why)
+            why = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")
+            c.blockers.add(one.name, why, Method.SINGLE_NODE)
             continue
         if why is None:
             why = c.attempt(Method.SINGLE_NODE, [one])
-        if isinstance(why, Command):
+        if isinstance(why, DisruptionCommand):
             return why, frozenset(seen), ()
         seen.add(one.name)
-        c.whys.add(one.name, why)
+        c.blockers.add(one.name, why, Method.SINGLE_NODE)
     return None, frozenset(seen), tuple(dict.fromkeys(waiting))
 
 
@@ -160,7 +168,7 @@ def interleaved(found: Sequence[Candidate], first: Sequence[str]) -> list[Candid
     return [one for row in zip_longest(*by_pool.values()) for one in row if one is not None]
 
 
-def _gain(command: Command) -> tuple[int, int]:
+def _gain(command: DisruptionCommand) -> tuple[int, int]:
     return command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour
 
 
@@ -176,34 +184,34 @@ class Judge:
     settings: Settings
     release: SlotRelease
 
-    def command(self, method: Method, found: Sequence[Candidate], answer: Answer) -> Command | Why:
+    def command(
+        self, method: Method, found: Sequence[Candidate], answer: Answer
+    ) -> DisruptionCommand | Reason:
         if answer.stuck is not None:
-            return replace(answer.stuck, method=method)
+            return answer.stuck
         stays = self.release.why_not(found, answer)
         if stays is not None:
-            return replace(stays, method=method)
+            return stays
         before = sum((one.cost for one in found), FREE)
         kept_nano = sum(self._kept_up(placed.node) for placed in answer.placed)
         if kept_nano:
             if kept_nano >= before.paid_nano:
-                text = (
-                    "its pods would go on empty nodes that cost as much, and that would be deleted otherwise"
-                )
-                return Why(Code.NOT_CHEAPER, text, method)
+                text = "Can't remove: the pods would move to empty nodes that cost as much and would be deleted otherwise"
+                return Reason(BlockedCode.NOT_CHEAPER, text)
             before = Cost(before.paid_nano - kept_nano, before.slots_nano)
         claims = self._claims(method, found, answer.claims, before)
-        if isinstance(claims, Why):
-            return replace(claims, method=method)
+        if isinstance(claims, Reason):
+            return claims
         after = sum((self._cost(claim) for claim in claims), FREE)
         assert not claims or after < before, "a move pays"
         stays = self._saves_too_little(found, before, after)
         if stays is None and not claims:
             stays = self.simulator.crowded_out([one.node for one in found], answer.movers)
         if stays is not None:
-            return replace(stays, method=method)
-        return Command(
+            return stays
+        return DisruptionCommand(
             method=method,
-            reason=Reason.UNDERUTILIZED,
+            reason=DisruptionReason.UNDERUTILIZED,
             action=Action.REPLACE if claims else Action.DELETE,
             candidates=tuple(one.name for one in found),
             why=_said(found, claims, before, after),
@@ -215,96 +223,112 @@ class Judge:
 
     def _claims(
         self, method: Method, found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost
-    ) -> list[PlannedClaim] | Why:
+    ) -> list[PlannedClaim] | Reason:
         """What is launched instead, narrowed to what pays; or why nothing is."""
         bought = [claim for claim in claims if claim.reservation_id is None]
         if len(bought) > 1:
-            return Why(Code.TOO_MANY, f"its pods would need {len(bought)} nodes that are bought")
+            return Reason(BlockedCode.TOO_MANY, f"Can't remove without creating {len(bought)} candidates")
         if bought:
             narrowed = self._bought(method, found, bought[0], before)
-            if isinstance(narrowed, Why):
+            if isinstance(narrowed, Reason):
                 return narrowed
             return [narrowed if claim is bought[0] else claim for claim in claims]
         if claims and not before.paid_nano:
             # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
-            claims = [prices_of.pinned(claim, self.survey.world.snapshot.cloud_labels) for claim in claims]
+            claims = [
+                replacement_prices.pinned(claim, self.survey.cluster.snapshot.cloud_labels)
+                for claim in claims
+            ]
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
-            return Why(Code.NOT_CHEAPER, "the free slots that would hold its pods are worth no less")
+            return Reason(
+                BlockedCode.NOT_CHEAPER, "Can't replace with a cheaper node: the free slots are worth no less"
+            )
         return list(claims)
 
-    def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Why | None:
+    def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Reason | None:
         """Where a price is not known, and where a slot is left for a pending pod, nothing is asked for."""
         evicted = sum(one.rescheduling - costs.POD for one in found)
         wanted_nano = costs.saving_wanted_nano(evicted, self.settings.saving_per_pod_nano)
         saved_nano = before.paid_nano - after.paid_nano
         if not before.paid_nano or saved_nano >= wanted_nano:
             return None
-        text = f"it would save {prices.text(saved_nano)} USD an hour; to evict its pods takes {prices.text(wanted_nano)}"
-        return Why(Code.BALANCE, text)
+        text = f"it would save {prices.text(saved_nano)} USD an hour, less than the {prices.text(wanted_nano)} that evicting its pods requires"
+        return Reason(BlockedCode.BALANCE, text)
 
     def _kept_up(self, node: str) -> int:
         """What an hour of an empty node costs that would be deleted if no pods were moved to it."""
         one = self.survey.candidates.get(node)
         if one is None or not one.is_empty or one.pods_block is not None:
             return 0
-        rules = self.survey.world.pools.get(one.pool)
+        rules = self.survey.cluster.pools.get(one.pool)
         if rules is None or rules.static or self.survey.pools[one.pool].consolidate_after_s is None:
             return 0
         return one.cost.paid_nano
 
     def _bought(
         self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
-    ) -> PlannedClaim | Why:
+    ) -> PlannedClaim | Reason:
         pool = self.survey.pools[claim.node_pool]
-        well_known = self.survey.world.snapshot.cloud_labels.well_known
+        well_known = self.survey.cluster.snapshot.cloud_labels.well_known
         all_spot = all(one.labels.get(names.CAPACITY_TYPE) == names.SPOT for one in found)
         admits_spot = claim.requirements.get(names.CAPACITY_TYPE).has(names.SPOT)
         if all_spot and admits_spot:
             if not self.settings.spot_to_spot:
-                return Why(Code.SPOT_TO_SPOT, "spot nodes are not replaced by spot nodes: the gate is off")
-            claim = prices_of.only_spot(claim)
-        limit_nano = prices_of.limit_nano(found, claim, before)
-        narrowed = prices_of.cheaper(claim, pool, well_known, limit_nano)
+                return Reason(
+                    BlockedCode.SPOT_TO_SPOT,
+                    "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
+                )
+            claim = replacement_prices.only_spot(claim)
+        limit_nano = replacement_prices.limit_nano(found, claim, before)
+        narrowed = replacement_prices.cheaper(claim, pool, well_known, limit_nano)
         if narrowed is None:
-            return Why(Code.NOT_CHEAPER, "it cannot be replaced by a cheaper node")
-        if prices_of.breaks_min_values(narrowed, pool):
-            return Why(Code.MIN_VALUES, "the cheaper instance types are fewer than minValues asks for")
+            return Reason(BlockedCode.NOT_CHEAPER, "Can't replace with a cheaper node")
+        if replacement_prices.breaks_min_values(narrowed, pool):
+            return Reason(
+                BlockedCode.MIN_VALUES, "Can't replace with a cheaper node: minValues requirement is not met"
+            )
         if all_spot and admits_spot:
-            return narrowed if method is Method.MULTI_NODE else prices_of.flexible(narrowed, pool)
-        return prices_of.spot_rather_than_on_demand(narrowed, pool, well_known)
+            return narrowed if method is Method.MULTI_NODE else replacement_prices.flexible(narrowed, pool)
+        return replacement_prices.spot_rather_than_on_demand(narrowed, pool, well_known)
 
     def _cost(self, claim: PlannedClaim) -> Cost:
         if claim.reservation_id is None:
             return Cost(claim.price_nano_usd_per_hour or 0)
-        return Cost(0, prices_of.slot_nano(claim, self.survey.pools[claim.node_pool]))
+        return Cost(0, replacement_prices.slot_nano(claim, self.survey.pools[claim.node_pool]))
 
 
-def why_not(survey: Survey, one: Candidate, moved: "Recently", release: SlotRelease) -> Why | None:
+def why_not(survey: Survey, one: Candidate, moved: "RecentMoves", release: SlotRelease) -> Reason | None:
     """Why consolidation does not look at a node (D-21); None: it does."""
-    rules = survey.world.pools.get(one.pool)
+    rules = survey.cluster.pools.get(one.pool)
     pool = survey.pools[one.pool]
     if rules is None or rules.static:
-        return Why(Code.STATIC, "its NodePool has a fixed number of nodes")
+        return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
     if one.pods_block is not None:
         return one.pods_block
     if survey.type_of(one.node) is None:
-        return Why(Code.UNKNOWN_TYPE, "its instance type is not in the catalog of its NodePool")
+        return Reason(
+            BlockedCode.UNKNOWN_TYPE, f'Instance Type "{one.labels.get(names.INSTANCE_TYPE, "")}" not found'
+        )
     missing = [key for key in (names.CAPACITY_TYPE, names.ZONE) if key not in one.labels]
     if missing:
-        return Why(Code.NO_LABELS, f"it has no label {missing[0]}", subject=missing[0])
+        return Reason(
+            BlockedCode.NO_LABELS, f'Node does not have label "{missing[0]}"', subjects=(missing[0],)
+        )
     if pool.consolidate_after_s is None:
-        return Why(Code.CONSOLIDATION_OFF, f"NodePool {one.pool} says consolidateAfter: Never")
+        return Reason(BlockedCode.CONSOLIDATION_OFF, f'NodePool "{one.pool}" has consolidation disabled')
     if rules.policy is Policy.WHEN_EMPTY:
-        return Why(Code.WHEN_EMPTY, f"NodePool {one.pool} consolidates empty nodes only")
+        return Reason(BlockedCode.WHEN_EMPTY, f'NodePool "{one.pool}" has non-empty consolidation disabled')
     if one.is_empty:
-        return Why(Code.NOTHING_TO_DO, "it is empty")
-    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.world.now_s):
-        return Why(Code.UNSETTLED, f"pods came or went less than {pool.consolidate_after_s} s ago")
+        return Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
+    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.cluster.now_s):
+        return Reason(
+            BlockedCode.UNSETTLED, f"a pod was added or removed less than {pool.consolidate_after_s} s ago"
+        )
     return release.why_never(one) or moved.why_not(one)
 
 
 @dataclass(frozen=True, slots=True)
-class Recently:
+class RecentMoves:
     """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape and by when
     it was made: while pods of its shape were evicted, or right after."""
 
@@ -312,21 +336,21 @@ class Recently:
     cooldown_s: int
     now_s: int
 
-    def why_not(self, one: Candidate) -> Why | None:
+    def why_not(self, one: Candidate) -> Reason | None:
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
                     last_s = move.until_s + _REPLACED_WITHIN_S
                     if move.at_s <= pod.created_s <= last_s and _kind(pod) in move.shapes:
                         until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
-                        return Why(
-                            Code.COOLING_DOWN,
-                            f"pod {pod.full_name} was moved a short while ago and is not moved until {until} (UTC)",
-                            subject=pod.full_name,
+                        return Reason(
+                            BlockedCode.COOLING_DOWN,
+                            f"pod {pod.full_name} was evicted by consolidation and is not evicted again until {until} (UTC)",
+                            subjects=(pod.full_name,),
                         )
         return None
 
-    def after(self, command: Command, survey: Survey) -> tuple[commands.Move, ...]:
+    def after(self, command: DisruptionCommand, survey: Survey) -> tuple[commands.Move, ...]:
         """What is to be remembered once a command is carried out; what is too old is forgotten."""
         held_s = _REPLACED_WITHIN_S + self.cooldown_s
         kept = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)
@@ -341,28 +365,31 @@ class Recently:
         return (*kept, commands.Move(self.now_s, shapes, frozenset(command.candidates), self.now_s))
 
 
-def still_moving(moves: Sequence[commands.Move], world: World) -> tuple[commands.Move, ...]:
+def still_moving(moves: Sequence[commands.Move], cluster: DisruptionInput) -> tuple[commands.Move, ...]:
     """The moves as they are known now: a drain that takes hours is a move for hours."""
     leaving = {
         node.name
-        for node in world.snapshot.nodes
-        if node.deleting or (node.name in world.facts and world.facts[node.name].queued)
+        for node in cluster.snapshot.nodes
+        if node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued)
     }
-    return tuple(replace(move, until_s=world.now_s) if move.nodes & leaving else move for move in moves)
+    return tuple(replace(move, until_s=cluster.now_s) if move.nodes & leaving else move for move in moves)
 
 
-def moves_before(world: World, cooldown_s: int) -> tuple[commands.Move, ...]:
+def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[commands.Move, ...]:
     """What a program that has just begun takes for moved by the one before it: where consolidation was at work a short
     while ago, every pod that is young, and every pod that is still to leave."""
-    since_s = world.now_s - cooldown_s
-    if all((rules.consolidated_s or 0) <= since_s for rules in world.pools.values()):
+    since_s = cluster.now_s - cooldown_s
+    if all((rules.consolidated_s or 0) <= since_s for rules in cluster.pools.values()):
         return ()
     young = (
-        pod for node in world.snapshot.nodes for pod in node.pods if pod.created_s > since_s or node.deleting
+        pod
+        for node in cluster.snapshot.nodes
+        for pod in node.pods
+        if pod.created_s > since_s or node.deleting
     )
-    shapes = frozenset(_kind(pod) for pod in (*young, *world.snapshot.pending))
-    leaving = frozenset(node.name for node in world.snapshot.nodes if node.deleting)
-    return (commands.Move(since_s, shapes, leaving, world.now_s),)
+    shapes = frozenset(_kind(pod) for pod in (*young, *cluster.snapshot.pending))
+    leaving = frozenset(node.name for node in cluster.snapshot.nodes if node.deleting)
+    return (commands.Move(since_s, shapes, leaving, cluster.now_s),)
 
 
 def _kind(pod: PodView) -> PodShape:
@@ -381,9 +408,9 @@ def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Co
         )
         return f"the pods of {nodes} fit on other nodes; {paid}"
     slots = sorted(claim.reservation_id for claim in claims if claim.reservation_id is not None)
-    kinds = [f"{len(slots)} of slots ({', '.join(slots)})"] if slots else []
-    kinds += [f"one {c.instance_type} at most" for c in claims if c.reservation_id is None]
+    kinds = [f"{len(slots)} {wording.plural('slot', len(slots))} of {', '.join(slots)}"] if slots else []
+    kinds += [f"one {c.instance_type}" for c in claims if c.reservation_id is None]
     return (
-        f"{nodes} at {prices.text(before.paid_nano)} USD an hour become {' and '.join(kinds)} "
+        f"{nodes} at {prices.text(before.paid_nano)} USD an hour replaced by {' and '.join(kinds)} "
         f"at {prices.text(after.paid_nano)}"
     )

@@ -1,8 +1,7 @@
-"""decide(world, settings, memory) -> Decision: what to disrupt now, and why everything else stays.
+"""decide(cluster, settings, memory) -> Decision: one pass over the disruption methods.
 
-Called by the disruption controller every few seconds, and by whoever explains. Pure: the same world, settings and memory
-give the same decision. Methods are asked in order and the first command ends the pass (D-2); a node that no method takes
-has its reasons in the answer.
+Pure: the same cluster, settings and memory give the same decision. The methods are tried in order, and the first command
+ends the pass (D-2). The decision has the reasons of every node that is not disrupted.
 """
 
 import functools
@@ -11,83 +10,95 @@ from typing import Final
 
 from holdfast.core.disruption import budgets, consolidation, emptiness, targets
 from holdfast.core.disruption.balanced import Balance
-from holdfast.core.disruption.budgets import Allowance, Purse
+from holdfast.core.disruption.budgets import Allowance, RemainingBudget
 from holdfast.core.disruption.candidates import Survey
-from holdfast.core.disruption.commands import Code, Command, Decision, Kept, Memo, Memory, Method, Why, Whys
-from holdfast.core.disruption.consolidation import Consolidating, Recently
-from holdfast.core.disruption.inputs import Reason, Settings, World
-from holdfast.core.disruption.repair import Repair, Treatment
+from holdfast.core.disruption.commands import (
+    Blocker,
+    Blockers,
+    Decision,
+    DisruptionCommand,
+    Memo,
+    Memory,
+    Method,
+    Undisrupted,
+)
+from holdfast.core.disruption.consolidation import ConsolidationPass, RecentMoves
+from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Settings
+from holdfast.core.disruption.repair import Repair, RepairPolicy
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import columns
+from holdfast.model.reasons import BlockedCode, Reason
 
 DEFAULT_SETTINGS: Final = Settings()
 NOTHING_REMEMBERED: Final = Memory()
 
 
 def decide(
-    world: World,
+    cluster: DisruptionInput,
     settings: Settings = DEFAULT_SETTINGS,
     memory: Memory = NOTHING_REMEMBERED,
     *,
-    treatments: tuple[Treatment, ...] = (),
+    repair_policies: tuple[RepairPolicy, ...] = (),
     planner: columns.Memory | None = None,
 ) -> Decision:
-    """One pass. `treatments` are the cloud's, for repair; `planner` keeps what planning leaves for the next pass."""
-    one = _Pass(world, settings, memory, planner)
-    command = one.run(treatments)
-    return Decision(command, one.kept(command), one.memory, tuple(one.allowances))
+    """One pass. `planner` is the cache of the planner; it speeds up the next pass and never changes the decision."""
+    one = _Pass(cluster, settings, memory, planner)
+    command = one.run(repair_policies)
+    return Decision(command, one.undisrupted(command), one.memory, tuple(one.allowances))
 
 
 @dataclass
 class _Pass:
-    world: World
+    cluster: DisruptionInput
     settings: Settings
     memory: Memory
     planner: columns.Memory | None
-    whys: Whys = field(default_factory=Whys)
+    blockers: Blockers = field(default_factory=Blockers)
     allowances: list[Allowance] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.survey = Survey(self.world)
-        self.simulator = Simulator(self.world, self.settings, self.planner)
+        self.survey = Survey(self.cluster)
+        self.simulator = Simulator(self.cluster, self.settings, self.planner)
         moves = self.memory.moves
         if moves is None:
-            moves = consolidation.moves_before(self.world, self.settings.cooldown_s)
-        self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.world))
+            moves = consolidation.moves_before(self.cluster, self.settings.cooldown_s)
+        self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.cluster))
 
-    def run(self, treatments: tuple[Treatment, ...]) -> Command | None:
+    def run(self, repair_policies: tuple[RepairPolicy, ...]) -> DisruptionCommand | None:
         rolling = Rolling(self.survey, self.simulator, self.settings)
-        begun = any(facts.reboot_failed for facts in self.world.facts.values())  # and is seen through
+        reboot_failed = any(
+            facts.reboot_failed for facts in self.cluster.facts.values()
+        )  # is replaced although the gate is off
         if not self.settings.node_repair:
-            treatments = ()
-        if treatments or begun:
-            repair = Repair(self.survey, rolling, self.settings, treatments)
-            command = repair.command(self._purse(Reason.UNHEALTHY), self.whys)
+            repair_policies = ()
+        if repair_policies or reboot_failed:
+            repair = Repair(self.survey, rolling, self.settings, repair_policies)
+            command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.blockers)
             if command is not None:
                 return command
         return (
-            emptiness.command(self.survey, self._purse(Reason.EMPTY), self.whys)
-            or rolling.drifted(self._purse(Reason.DRIFTED), self.whys)
+            emptiness.command(self.survey, self._remaining(DisruptionReason.EMPTY), self.blockers)
+            or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.blockers)
             or self._consolidated()
         )
 
-    def _consolidated(self) -> Command | None:
-        recently = Recently(self.memory.moves or (), self.settings.cooldown_s, self.world.now_s)
-        c = Consolidating(
+    def _consolidated(self) -> DisruptionCommand | None:
+        recently = RecentMoves(self.memory.moves or (), self.settings.cooldown_s, self.cluster.now_s)
+        c = ConsolidationPass(
             self.survey,
             self.simulator,
             self.settings,
             recently,
-            self.whys,
+            self.blockers,
             Balance(self.survey),
             SlotRelease(self.survey, self.simulator, self.settings),
         )
         found = c.eligible()
-        allowed = self._allowed(Reason.UNDERUTILIZED)
-        command, some = None, c.within(found, Purse(allowed))
+        allowed = self._allowed(DisruptionReason.UNDERUTILIZED)
+        command, some = None, c.within(found, RemainingBudget(allowed))
         these, memo = frozenset(one.name for one in some), self._memo(Method.MULTI_NODE)
         if not memo.done or memo.tried != these:  # time or a budget may let others in
             command = consolidation.together(c, some)
@@ -95,7 +106,7 @@ class _Pass:
         if command is None:
             tried = self._memo(Method.SINGLE_NODE).tried
             command, tried, unreached = consolidation.one_by_one(
-                c, found, Purse(allowed), tried, self.memory.unreached
+                c, found, RemainingBudget(allowed), tried, self.memory.unreached
             )
             self._remember(Method.SINGLE_NODE, tried, done=False)
             self.memory = replace(self.memory, unreached=unreached)
@@ -103,39 +114,40 @@ class _Pass:
             self.memory = replace(self.memory, moves=recently.after(command, self.survey))
         return command
 
-    def kept(self, command: Command | None) -> tuple[Kept, ...]:
-        """Every node that the command is not about, with its reasons."""
-        going = set(command.candidates) if command is not None else set()
-        idle = Why(Code.NOTHING_TO_DO, "there is nothing to gain by its end")
+    def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:
+        """Every node that is no candidate of the command, with its reasons."""
+        candidates = set(command.candidates) if command is not None else set()
+        idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "no method has a reason to disrupt the node"))
         if command is not None:
-            idle = Why(Code.ANOTHER_FIRST, f"{command.method} acts first, on {', '.join(command.candidates)}")
+            text = f"{command.method} disrupts other nodes first: {', '.join(command.candidates)}"
+            idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
         found = []
-        for node in self.world.snapshot.nodes:
-            if node.name not in going:
+        for node in self.cluster.snapshot.nodes:
+            if node.name not in candidates:
                 refused = self.survey.refused.get(node.name)
-                whys = self.whys.of(node.name)
-                if refused is not None and refused not in whys:
-                    whys = (refused, *whys)
-                if all(why.code is Code.NOTHING_TO_DO for why in whys):
-                    whys = (idle,) if command is not None or not whys else whys
-                found.append(Kept(node.name, whys))
+                blockers = self.blockers.of(node.name)
+                if refused is not None and all(one.reason != refused for one in blockers):
+                    blockers = (Blocker(refused), *blockers)
+                if all(one.reason.code is BlockedCode.NOTHING_TO_DO for one in blockers):
+                    blockers = (idle,) if command is not None or not blockers else blockers
+                found.append(Undisrupted(node.name, blockers))
         return tuple(found)
 
-    def _allowed(self, reason: Reason) -> dict[str, Allowance]:
-        found = budgets.allowances(self.world, reason)
+    def _allowed(self, reason: DisruptionReason) -> dict[str, Allowance]:
+        found = budgets.allowances(self.cluster, reason)
         self.allowances += found.values()
         return found
 
-    def _purse(self, reason: Reason) -> Purse:
-        return Purse(self._allowed(reason))
+    def _remaining(self, reason: DisruptionReason) -> RemainingBudget:
+        return RemainingBudget(self._allowed(reason))
 
     def _memo(self, method: Method) -> Memo:
-        """What a method left for a world like this one; nothing when it changed, or when that is too long ago (D-28)."""
+        """What a method tried while the cluster was the same; nothing if it changed, or if that is too long ago (D-28)."""
         known = self.memory.memos.get(method)
-        fresh = Memo(self._stamp, self.world.now_s)
+        fresh = Memo(self._stamp, self.cluster.now_s)
         if known is None or known.stamp != fresh.stamp:
             return fresh
-        return known if self.world.now_s < known.at_s + self.settings.memo_s else fresh
+        return known if self.cluster.now_s < known.at_s + self.settings.memo_s else fresh
 
     def _remember(self, method: Method, tried: frozenset[str], *, done: bool) -> None:
         memo = replace(self._memo(method), tried=tried, done=done)
@@ -143,9 +155,9 @@ class _Pass:
 
     @functools.cached_property
     def _stamp(self) -> tuple[int | str, ...]:
-        """Unlike in Karpenter, a slot that was freed is a change as well (D-35), and so is a node that may take pods now
-        since its consolidateAfter has passed (S-25)."""
-        snapshot = self.world.snapshot
+        """Changes with the cluster. Unlike in Karpenter, a slot that becomes free is a change too (D-35), and so is a node
+        that may take pods because its consolidateAfter passed (S-25)."""
+        snapshot = self.cluster.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())
-        return self.world.changed, *free, *sorted(targets.unsettled(snapshot))
+        return self.cluster.changed, *free, *sorted(targets.unsettled(snapshot))

@@ -1,56 +1,54 @@
-"""Nodes that nobody needs.
+"""Emptiness: deletes all empty nodes at once, as far as budgets allow.
 
-Called first of the methods that save money. The rule: all of them go at once, as far as budgets allow, and nothing
-replaces them; what they cost does not matter, so an empty slot is given back like any other node (D-15, D-16).
+Their price does not matter: an empty node in a slot is deleted like any other (D-15, D-16).
 """
 
-from holdfast.core.disruption import candidates, commands
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption import budgets, candidates
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Why
-from holdfast.core.disruption.inputs import Reason
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
+from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.model import prices
+from holdfast.model.reasons import BlockedCode, Reason
 
 
-def command(survey: Survey, purse: Purse, whys: commands.Whys) -> Command | None:
+def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
     found = []
     for one in sorted(survey.candidates.values(), key=lambda one: one.order):
         why = why_not(survey, one)
-        if why is None and not purse.spend(one.pool):
-            why = Why(
-                Code.BUDGET, f"the budgets of NodePool {one.pool} allow no more", Method.EMPTINESS, one.pool
-            )
+        if why is None and not remaining.spend(one.pool):
+            why = budgets.blocked(one.pool)
         if why is None:
             found.append(one)
         else:
-            whys.add(one.name, why)
+            blockers.add(one.name, why, Method.EMPTINESS)
     if not found:
         return None
     saved = sum(one.cost.paid_nano for one in found)
-    return Command(
+    return DisruptionCommand(
         method=Method.EMPTINESS,
-        reason=Reason.EMPTY,
+        reason=DisruptionReason.EMPTY,
         action=Action.DELETE,
         candidates=tuple(one.name for one in found),
-        why=f"nothing runs there that would miss it; that saves {prices.text(saved)} USD an hour",
+        why=f"no pod needs the node; that saves {prices.text(saved)} USD an hour",
         saves_nano_usd_per_hour=saved,
         frees_nano_usd_per_hour=sum(one.cost.slots_nano for one in found),
     )
 
 
-def why_not(survey: Survey, one: Candidate) -> Why | None:
-    """Why a node is not removed for being empty; None: it is."""
-    rules = survey.world.pools.get(one.pool)
+def why_not(survey: Survey, one: Candidate) -> Reason | None:
+    """Why emptiness does not delete a node; None: it does."""
+    rules = survey.cluster.pools.get(one.pool)
     after_s = survey.pools[one.pool].consolidate_after_s
     if not one.is_empty:
-        return Why(Code.NOTHING_TO_DO, "it is not empty", Method.EMPTINESS)
+        return Reason(BlockedCode.NOTHING_TO_DO, "Node is not empty")
     if rules is None or rules.static:
-        return Why(Code.STATIC, "its NodePool has a fixed number of nodes", Method.EMPTINESS)
+        return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
     if after_s is None:
-        text = f"NodePool {one.pool} says consolidateAfter: Never"
-        return Why(Code.CONSOLIDATION_OFF, text, Method.EMPTINESS)
+        text = f'NodePool "{one.pool}" has consolidation disabled'
+        return Reason(BlockedCode.CONSOLIDATION_OFF, text)
     if one.pods_block is not None:
         return one.pods_block
-    if not candidates.is_settled(one.node, one.facts, after_s, survey.world.now_s):
-        return Why(Code.UNSETTLED, f"pods came or went less than {after_s} s ago", Method.EMPTINESS)
+    if not candidates.is_settled(one.node, one.facts, after_s, survey.cluster.now_s):
+        return Reason(BlockedCode.UNSETTLED, f"a pod was added or removed less than {after_s} s ago")
     return None

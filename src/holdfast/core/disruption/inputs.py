@@ -1,7 +1,6 @@
-"""What disruption is asked about: the world at one moment, with what only disruption wants to know of it.
+"""The input of a disruption decision: a snapshot, what only disruption reads of NodePools and nodes, and settings.
 
-Built by `state` and the controllers, never written to; read by every module of this package. The rules: times are
-seconds since the epoch, durations are seconds, and `now` is the moment at which the snapshot was taken.
+Times are seconds since the epoch, durations are seconds, and `now_s` is the time of the snapshot.
 """
 
 import enum
@@ -13,7 +12,7 @@ from holdfast.core.scheduling import request
 from holdfast.model.snapshot import Snapshot
 
 
-class Reason(enum.StrEnum):
+class DisruptionReason(enum.StrEnum):
     """Why a node is disrupted, as budgets and metrics name it (D-3)."""
 
     EMPTY = "Empty"
@@ -23,7 +22,7 @@ class Reason(enum.StrEnum):
 
 
 class Policy(enum.StrEnum):
-    """Which nodes of a NodePool consolidation looks at (D-49)."""
+    """The consolidationPolicy of a NodePool (D-49)."""
 
     WHEN_EMPTY = "WhenEmpty"
     WHEN_EMPTY_OR_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
@@ -32,17 +31,17 @@ class Policy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many nodes of a pool may be disrupted at once, as the NodePool says it."""
+    """A budget of a NodePool: how many of its nodes may be disrupted at once."""
 
-    nodes: str  # a number, or a share such as 10%
+    nodes: str  # a number, or a percentage such as 10%
     reasons: frozenset[str] | None = None  # None: all of them
-    schedule: str | None = None  # cron, in UTC; None: it always counts
-    duration_s: int = 0  # for how long it counts from each beginning
+    schedule: str | None = None  # cron, in UTC; None: always active
+    duration_s: int = 0  # how long it is active from each time of the schedule
 
 
 @dataclass(frozen=True, slots=True)
 class PoolRules:
-    """What a NodePool says about disruption."""
+    """The disruption settings of a NodePool."""
 
     policy: Policy = Policy.WHEN_EMPTY_OR_UNDERUTILIZED
     budgets: tuple[Budget, ...] = (Budget("10%"),)
@@ -68,33 +67,33 @@ class NodeCondition:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What only disruption wants to know of a node."""
+    """What only disruption reads of a node."""
 
     ready: bool = True
     registered: bool = True
     rebooting: bool = False
-    ending: bool = False  # the cloud was told to end its machine
-    queued: bool = False  # a command that is being carried out is about it
+    ending: bool = False  # its instance is terminating
+    queued: bool = False  # a command that is being executed has it as candidate
     unreadable: bool = False  # the Node, the NodeClaim or a pod on the node cannot be decoded
     do_not_disrupt: bool = False
     do_not_repair: bool = False
     created_s: int = 0
     initialized_s: int | None = None
     expire_after_s: int | None = None  # None: never
-    grace_period_s: int | None = None  # how long a drain may take; None: as long as it takes
+    grace_period_s: int | None = None  # how long a drain may take; None: no bound
     drifted: Drifted | None = None
     conditions: tuple[NodeCondition, ...] = ()
     reboots_s: tuple[int, ...] = ()  # when it was rebooted for its repair
-    rebooted_s: int | None = None  # since when the last of these is over
-    reboot_failed: bool = False  # and it did not come back
+    rebooted_s: int | None = None  # when the last of these ended
+    reboot_failed: bool = False  # the node was not ready in time after the last reboot
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DisruptionInput:
     snapshot: Snapshot
     pools: Mapping[str, PoolRules] = field(default_factory=dict)  # every NodePool, by name
     facts: Mapping[str, NodeFacts] = field(default_factory=dict)  # by node
-    changed: int = 0  # another number after every change that could make consolidation worth a try (ST-15)
+    changed: int = 0  # changes whenever consolidation may find something new (ST-15)
 
     @property
     def now_s(self) -> int:
@@ -102,7 +101,7 @@ class World:
 
 
 class MixedPools(enum.StrEnum):
-    """How a full reservation is rolled where the NodePool could also buy a node."""
+    """How a full reservation is rolled if the NodePool also allows on-demand or spot capacity."""
 
     WAIT = "wait"  # one move: terminate first, and wait for the slot
     FALLBACK = "fallback"  # two moves: on demand, and back when there is a slot
@@ -117,7 +116,7 @@ class ReleaseSlots(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to decide. Counts, never clocks: the same world gives the same decision."""
+    """Bounds are counts, never durations of work, so the same cluster gives the same decision."""
 
     solving: request.Settings = field(
         default_factory=lambda: request.Settings(packing=request.Packing.KARPENTER)
@@ -135,9 +134,9 @@ class Settings:
     slot_wait_s: int = (
         600  # how long a replacement waits for a slot that is free of its instance and not for us
     )
-    together_max: int = 100  # nodes that are looked at together
-    nodes_asked_max: int = 50_000  # that the planner looks at in a pass; the next pass goes on from there
-    memo_s: int = 300  # how long a method that found nothing is not asked again while nothing changes
+    together_max: int = 100  # candidates of one multi-node consolidation
+    nodes_asked_max: int = 50_000  # nodes in all simulations of a pass; the next pass continues from there
+    memo_s: int = 300  # how long a method that found nothing is not tried again while nothing changes
 
 
 DEFAULT_FACTS: Final = NodeFacts()

@@ -1,11 +1,11 @@
-"""Nodes that are ill: which of them are mended, how, and why the others are left.
+"""Repair: reboots or replaces one unhealthy node a pass, within budgets.
 
-Called first of all methods, when the gate is open; and without treatments when it is shut, for nodes that did not come
-back from a reboot: they were emptied and are of no use to anybody. The rules are Karpenter's (NC-38 to NC-39a): a
-condition must have lasted longer than it is tolerated; one node a pass, within budgets; nothing at all while more than a
-fifth of the pool is ill, for then the fault is elsewhere. One is ours: a reserved node is rebooted before it is replaced,
-since a reboot keeps the slot (decisions 18); when that did not help, it is replaced, with the slot held: at once when it
-is not back in time, and else when it is still ill after a while, for whoever says that it is ill has been rebooted too.
+The rules are Karpenter's (NC-38 to NC-39a): a condition must have lasted longer than its repair policy tolerates, and
+nothing is repaired while more than a fifth of the NodePool is unhealthy, since then the cause is elsewhere. One rule is
+ours: a reserved node is rebooted before it is replaced, because a reboot keeps the slot (decisions 18). If the reboot does
+not help, the node is replaced and its slot is held: at once if it is not ready in time; otherwise if it is still unhealthy
+some minutes later, since the agent that reports its conditions was rebooted too. A node that is not ready after its
+reboot is replaced even if the gate is off: its pods are evicted already.
 """
 
 import enum
@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast import errors, names
-from holdfast.core.disruption import costs
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption import budgets, costs
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Why, Whys
-from holdfast.core.disruption.inputs import NodeCondition, Reason, Settings
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
+from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, Settings
 from holdfast.core.disruption.rolling import Need, Rolling
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import NodeView
 
 _STEP_S: Final = 30 * 60  # so long past what is tolerated counts as much as one step of priority
@@ -31,37 +32,37 @@ _PRIORITY_MAX: Final = 100
 _SETTLES_S: Final = 5 * 60  # after a reboot
 
 
-class Mend(enum.StrEnum):
+class RepairAction(enum.StrEnum):
     REPLACE = "ReplaceNode"
     REBOOT = "RebootNode"
 
 
 @dataclass(frozen=True, slots=True)
-class Treatment:
-    """What the cloud says about one kind of fault (a repair policy)."""
+class RepairPolicy:
+    """Which condition the cloud wants repaired, after how long, and how."""
 
     condition: str
     status: str
     tolerated_s: int
     reason: str | None = (
-        None  # a pattern of the condition's reason; None: the one for all that match no other
+        None  # a pattern of the condition's reason; None: for all reasons that no other policy matches
     )
     drain_bound_s: int | None = None  # 0: it is not drained at all
     priority: int = 0
-    mend: Mend = Mend.REPLACE
+    action: RepairAction = RepairAction.REPLACE
 
 
-_NOT_BACK: Final = Treatment("Rebooting", "False", 0)
+_NOT_BACK: Final = RepairPolicy("Rebooting", "False", 0)
 
 
-def check(treatments: Sequence[Treatment]) -> None:
-    """InvalidInput when the set cannot be used: exactly one, which replaces, is for all that match no other (NC-38)."""
-    general = [one for one in treatments if one.reason is None]
-    if len(general) != len({(one.condition, one.status) for one in treatments}):
-        raise errors.InvalidInput("each condition has exactly one treatment without a pattern")
-    for one in treatments:
-        if one.reason is None and one.mend is not Mend.REPLACE:
-            raise errors.InvalidInput(f"{one.condition}: the treatment without a pattern replaces the node")
+def check(repair_policies: Sequence[RepairPolicy]) -> None:
+    """InvalidInput unless each condition has exactly one policy without a pattern, and it replaces the node (NC-38)."""
+    general = [one for one in repair_policies if one.reason is None]
+    if len(general) != len({(one.condition, one.status) for one in repair_policies}):
+        raise errors.InvalidInput("each condition has exactly one policy without a pattern")
+    for one in repair_policies:
+        if one.reason is None and one.action is not RepairAction.REPLACE:
+            raise errors.InvalidInput(f"{one.condition}: the policy without a pattern replaces the node")
         if not 0 <= one.priority <= _PRIORITY_MAX or one.tolerated_s < 0 or (one.drain_bound_s or 0) < 0:
             raise errors.InvalidInput(f"{one.condition}: priorities go from 0 to 100, times are not negative")
         try:
@@ -71,43 +72,47 @@ def check(treatments: Sequence[Treatment]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Illness:
-    """A condition beside its treatment."""
+class UnhealthyCondition:
+    """A condition of a Node with the repair policy that matches it."""
 
     condition: NodeCondition
-    treatment: Treatment
+    policy: RepairPolicy
 
     @property
     def eligible_s(self) -> int:
-        return self.condition.since_s + self.treatment.tolerated_s
+        return self.condition.since_s + self.policy.tolerated_s
 
 
-def illnesses(conditions: Sequence[NodeCondition], treatments: Sequence[Treatment]) -> tuple[Illness, ...]:
-    """What the node has, tolerated or not; a reason that no pattern knows has the general treatment."""
+def unhealthy_conditions(
+    conditions: Sequence[NodeCondition], repair_policies: Sequence[RepairPolicy]
+) -> tuple[UnhealthyCondition, ...]:
+    """The conditions that a policy matches, tolerated or not."""
     found = []
     for condition in conditions:
-        about = [t for t in treatments if (t.condition, t.status) == (condition.type, condition.status)]
+        about = [t for t in repair_policies if (t.condition, t.status) == (condition.type, condition.status)]
         special = [t for t in about if t.reason is not None and re.search(t.reason, condition.reason)]
-        found += [Illness(condition, one) for one in special or [t for t in about if t.reason is None]]
+        found += [
+            UnhealthyCondition(condition, one) for one in special or [t for t in about if t.reason is None]
+        ]
     return tuple(found)
 
 
-def chosen(found: Sequence[Illness]) -> Illness:
-    """The one that decides: replacing before rebooting, then priority, then who waits longest (NC-38)."""
+def chosen(found: Sequence[UnhealthyCondition]) -> UnhealthyCondition:
+    """The one that decides: replace before reboot, then the priority, then the oldest (NC-38)."""
     return min(
         found,
         key=lambda one: (
-            one.treatment.mend is not Mend.REPLACE,
-            -one.treatment.priority,
+            one.policy.action is not RepairAction.REPLACE,
+            -one.policy.priority,
             one.eligible_s,
             one.condition.type,
         ),
     )
 
 
-def drain_bound_s(found: Sequence[Illness], grace_period_s: int | None) -> int | None:
-    """The shortest of all that apply; None: as long as it takes (NC-38, NC-38b)."""
-    bounds = [one.treatment.drain_bound_s for one in found] + [grace_period_s]
+def drain_bound_s(found: Sequence[UnhealthyCondition], grace_period_s: int | None) -> int | None:
+    """The shortest of all bounds; None: no bound (NC-38, NC-38b)."""
+    bounds = [one.policy.drain_bound_s for one in found] + [grace_period_s]
     return min((one for one in bounds if one is not None), default=None)
 
 
@@ -116,108 +121,121 @@ class Repair:
     survey: Survey
     rolling: Rolling
     settings: Settings
-    treatments: tuple[Treatment, ...]
+    repair_policies: tuple[RepairPolicy, ...]
 
-    def command(self, purse: Purse, whys: Whys) -> Command | None:
-        snapshot = self.survey.world.snapshot
-        ill = {node.name: found for node in snapshot.nodes if (found := self._illnesses(node))}
-        if not ill:
+    def command(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
+        snapshot = self.survey.cluster.snapshot
+        unhealthy = {
+            node.name: found for node in snapshot.nodes if (found := self._unhealthy_conditions(node))
+        }
+        if not unhealthy:
             return None
-        broken = self._pools_that_are_ill(ill)
-        ready: list[tuple[Candidate, list[Illness]]] = []
+        blocked_pools = self._blocked_pools(unhealthy)
+        ready: list[tuple[Candidate, list[UnhealthyCondition]]] = []
         for node in snapshot.nodes:
-            if node.name in ill:
-                due = self._due(node, ill[node.name])
-                why = self._why_not(node, due, broken, purse)
+            if node.name in unhealthy:
+                due = self._due(node, unhealthy[node.name])
+                why = self._why_not(node, due, blocked_pools, remaining)
                 if why is None:
                     ready.append((self.survey.candidate(node), due))
                 else:
-                    whys.add(node.name, why)
+                    blockers.add(node.name, why, Method.REPAIR)
         for one, due in self._ordered(ready):
-            result = self._mend(one, due)
-            if isinstance(result, Command):
+            result = self._repair(one, due)
+            if isinstance(result, DisruptionCommand):
                 return replace(result, condition=chosen(due).condition.type)
-            whys.add(one.name, result)
+            blockers.add(one.name, result, Method.REPAIR)
         return None
 
-    def _illnesses(self, node: NodeView) -> tuple[Illness, ...]:
+    def _unhealthy_conditions(self, node: NodeView) -> tuple[UnhealthyCondition, ...]:
         facts = self.survey.facts(node)
-        found = illnesses(facts.conditions, self.treatments)
+        found = unhealthy_conditions(facts.conditions, self.repair_policies)
         if not facts.reboot_failed or facts.ready:
             return found
         since_s = facts.rebooted_s or 0
-        return *found, Illness(NodeCondition("Rebooting", "False", "RebootFailed", since_s), _NOT_BACK)
+        return *found, UnhealthyCondition(
+            NodeCondition("Rebooting", "False", "RebootFailed", since_s), _NOT_BACK
+        )
 
-    def _due(self, node: NodeView, ill: tuple[Illness, ...]) -> list[Illness]:
-        facts, now_s = self.survey.facts(node), self.survey.world.now_s
+    def _due(self, node: NodeView, unhealthy: tuple[UnhealthyCondition, ...]) -> list[UnhealthyCondition]:
+        facts, now_s = self.survey.facts(node), self.survey.cluster.now_s
         settles_s = 0 if facts.rebooted_s is None or facts.reboot_failed else facts.rebooted_s + _SETTLES_S
-        return [one for one in ill if max(one.eligible_s, settles_s) <= now_s]
+        return [one for one in unhealthy if max(one.eligible_s, settles_s) <= now_s]
 
-    def _pools_that_are_ill(self, ill: dict[str, tuple[Illness, ...]]) -> set[str]:
-        """Pools of which more than a fifth matches any treatment, tolerated or not (NC-39)."""
+    def _blocked_pools(self, unhealthy: dict[str, tuple[UnhealthyCondition, ...]]) -> set[str]:
+        """NodePools of which more than a fifth of the nodes match a policy, tolerated or not (NC-39)."""
         found = set()
-        for pool in self.survey.world.pools:
+        for pool in self.survey.cluster.pools:
             ours = [
-                n for n in self.survey.world.snapshot.nodes if n.node_pool == pool and n.claim is not None
+                n for n in self.survey.cluster.snapshot.nodes if n.node_pool == pool and n.claim is not None
             ]
-            if sum(node.name in ill for node in ours) > -(-len(ours) * _BREAKER_PERCENT // 100):
+            if sum(node.name in unhealthy for node in ours) > -(-len(ours) * _BREAKER_PERCENT // 100):
                 found.add(pool)
         return found
 
-    def _why_not(self, node: NodeView, due: list[Illness], broken: set[str], purse: Purse) -> Why | None:
+    def _why_not(
+        self,
+        node: NodeView,
+        due: list[UnhealthyCondition],
+        blocked_pools: set[str],
+        remaining: RemainingBudget,
+    ) -> Reason | None:
         if not due:
-            return Why(Code.TOLERATED, "it is ill, and that is tolerated for a while", Method.REPAIR)
+            return Reason(BlockedCode.TOLERATED, "the repair policy tolerates the condition for a while")
         why = self.survey.why_never(node, repair=True)
         if why is not None:
             return why
         facts = self.survey.facts(node)
         if facts.do_not_repair:
-            return Why(Code.DO_NOT_REPAIR, f"it has the annotation {names.DO_NOT_REPAIR}", Method.REPAIR)
-        if node.node_pool in broken:
-            text = f"more than {_BREAKER_PERCENT} % of NodePool {node.node_pool} are ill"
-            return Why(Code.BREAKER, text, Method.REPAIR, node.node_pool or "")
+            return Reason(
+                BlockedCode.DO_NOT_REPAIR, f'Repair is blocked through the "{names.DO_NOT_REPAIR}" annotation'
+            )
+        if node.node_pool in blocked_pools:
+            text = f'More than {_BREAKER_PERCENT}% of the nodes of NodePool "{node.node_pool}" are unhealthy'
+            return Reason(BlockedCode.BREAKER, text, (node.node_pool or "",))
         blocked = self.survey.candidate(node).pods_block
         if blocked is not None and drain_bound_s(due, facts.grace_period_s) is None:
             return blocked
-        if node.initialized and purse.left(node.node_pool or "") == 0:
-            text = f"the budgets of NodePool {node.node_pool} allow no more"
-            return Why(Code.BUDGET, text, Method.REPAIR, node.node_pool or "")
+        if node.initialized and remaining.left(node.node_pool or "") == 0:
+            return budgets.blocked(node.node_pool or "")
         return None
 
-    def _ordered(self, ready: list[tuple[Candidate, list[Illness]]]) -> list[tuple[Candidate, list[Illness]]]:
+    def _ordered(
+        self, ready: list[tuple[Candidate, list[UnhealthyCondition]]]
+    ) -> list[tuple[Candidate, list[UnhealthyCondition]]]:
         """Most urgent first: the rank of the priority, and one more for every half hour past what is tolerated."""
-        known = (*self.treatments, _NOT_BACK)
+        known = (*self.repair_policies, _NOT_BACK)
         ranks = {p: i for i, p in enumerate(sorted({t.priority for t in known}))}
-        now_s = self.survey.world.now_s
+        now_s = self.survey.cluster.now_s
 
-        def key(item: tuple[Candidate, list[Illness]]) -> tuple[int, float, str]:
+        def key(item: tuple[Candidate, list[UnhealthyCondition]]) -> tuple[int, float, str]:
             one, due = item
             picked = chosen(due)
-            urgency = ranks[picked.treatment.priority] + (now_s - picked.eligible_s) // _STEP_S
+            urgency = ranks[picked.policy.priority] + (now_s - picked.eligible_s) // _STEP_S
             facts = one.facts
             cost = costs.disruption_cost(one.node, now_s, facts.created_s, facts.expire_after_s)
             return -urgency, cost, one.name
 
         return sorted(ready, key=key)
 
-    def _mend(self, one: Candidate, due: list[Illness]) -> Command | Why:
+    def _repair(self, one: Candidate, due: list[UnhealthyCondition]) -> DisruptionCommand | Reason:
         picked = chosen(due)
         bound_s = drain_bound_s(due, one.facts.grace_period_s)
         text = f"{picked.condition.type} is {picked.condition.status} ({picked.condition.reason})"
         if self._reboots(one, picked):
-            return Command(
+            return DisruptionCommand(
                 method=Method.REPAIR,
-                reason=Reason.UNHEALTHY,
+                reason=DisruptionReason.UNHEALTHY,
                 action=Action.REBOOT,
                 candidates=(one.name,),
-                why=f"{text}; a reboot keeps its machine" + (" and its slot" if one.is_reserved else ""),
+                why=f"{text}; a reboot keeps its instance" + (" and its slot" if one.is_reserved else ""),
                 drain_bound_s=bound_s,
             )
         return self.rolling.replace(
             one,
             Need(
                 Method.REPAIR,
-                Reason.UNHEALTHY,
+                DisruptionReason.UNHEALTHY,
                 text,
                 picked.eligible_s,
                 self.settings.terminate_first_repair,
@@ -226,9 +244,9 @@ class Repair:
             ),
         )
 
-    def _reboots(self, one: Candidate, picked: Illness) -> bool:
-        """A reserved node is rebooted once whatever is wrong with it; after two in a day nothing is rebooted."""
-        today = [at_s for at_s in one.facts.reboots_s if at_s > self.survey.world.now_s - _DAY_S]
+    def _reboots(self, one: Candidate, picked: UnhealthyCondition) -> bool:
+        """A reserved node is rebooted once for any condition. After two reboots in a day a node is replaced."""
+        today = [at_s for at_s in one.facts.reboots_s if at_s > self.survey.cluster.now_s - _DAY_S]
         if len(today) >= _REBOOTS_MAX:
             return False
-        return picked.treatment.mend is Mend.REBOOT or (one.is_reserved and not today)
+        return picked.policy.action is RepairAction.REBOOT or (one.is_reserved and not today)

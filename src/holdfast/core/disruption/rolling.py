@@ -1,27 +1,28 @@
-"""Nodes that have to be replaced, whatever it costs: those that drifted, and those that are ill.
+"""Replaces nodes whatever the replacement costs: drifted nodes, and for repair unhealthy ones.
 
-Called by `decide` for drift, and by repair. The rules: the replacement is ready before the node goes, unless its own
-slot is the only home it can have; then the node goes first, and the slot is held for the replacement (terminate first).
-That leaves pods without a home for a while, so it is done only where it is sure to end well: everybody fits in the slot,
-the drain can end, and nobody stole the slot of the node before (D-17 to D-19c, decisions 17 and 22).
+The rules: the replacement is initialized before the node is deleted, unless it can only be launched into the slot of that
+node. Then the node is deleted first and its slot is held for the replacement (terminate first). Its pods have no node
+during that time, so this needs that all of them fit in the slot, that the drain can end, and that no earlier replacement
+of the reservation still waits for its slot (D-17 to D-19c, decisions 17 and 22).
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from holdfast.core.disruption import budgets, holds, prices_of
-from holdfast.core.disruption.budgets import Purse
+from holdfast.core.disruption import budgets, replacement_prices, waiting_replacements
+from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Action, Code, Command, Method, Replacement, Why, Whys
-from holdfast.core.disruption.inputs import MixedPools, Reason, Settings
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
+from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling import displaced
 from holdfast.model import wording
+from holdfast.model.reasons import BlockedCode, Reason
 
-# Why a node does not terminate first now, and will in a while: nothing is launched on demand in its stead meanwhile.
-_PASSING: Final = (Code.BUDGET, Code.WAITS_FOR_SLOT)
+# A node with one of these reasons terminates first some time later: until then no on-demand replacement is launched.
+_PASSING: Final = (BlockedCode.BUDGET, BlockedCode.WAITS_FOR_SLOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Need:
     """Why a node has to be replaced."""
 
     method: Method
-    reason: Reason
+    reason: DisruptionReason
     text: str
     since_s: int
     terminate_first: bool  # whether the gate is open
@@ -44,42 +45,41 @@ class Rolling:
     simulator: Simulator
     settings: Settings
 
-    def drifted(self, purse: Purse, whys: Whys) -> Command | None:
+    def drifted(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
         """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
         found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
         for one in sorted(found, key=_drift_order):
-            why: Command | Why | None = self._why_no_drift(one, purse)
+            why: DisruptionCommand | Reason | None = self._why_no_drift(one, remaining)
             if why is None and self.simulator.is_spent():
-                why = Why(Code.NOT_REACHED, "this pass looks at other nodes first", Method.DRIFT)
+                why = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")
             if why is None:
                 assert one.facts.drifted is not None
                 why = self.replace(
                     one,
                     Need(
                         Method.DRIFT,
-                        Reason.DRIFTED,
+                        DisruptionReason.DRIFTED,
                         one.facts.drifted.reason,
                         one.facts.drifted.since_s,
                         self.settings.terminate_first_drift,
                     ),
                 )
-            if isinstance(why, Command):
+            if isinstance(why, DisruptionCommand):
                 return why
-            whys.add(one.name, why)
+            blockers.add(one.name, why, Method.DRIFT)
         return None
 
-    def _why_no_drift(self, one: Candidate, purse: Purse) -> Why | None:
-        rules = self.survey.world.pools.get(one.pool)
+    def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Reason | None:
+        rules = self.survey.cluster.pools.get(one.pool)
         if rules is None or rules.static:
-            return Why(Code.STATIC, "its NodePool has a fixed number of nodes", Method.DRIFT)
+            return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
         if one.pods_block is not None and one.facts.grace_period_s is None:
-            return replace(one.pods_block, method=Method.DRIFT)
-        if purse.left(one.pool) == 0:
-            text = f"the budgets of NodePool {one.pool} allow no more"
-            return Why(Code.BUDGET, text, Method.DRIFT, one.pool)
+            return one.pods_block
+        if remaining.left(one.pool) == 0:
+            return budgets.blocked(one.pool)
         return None
 
-    def replace(self, one: Candidate, need: Need) -> Command | Why:
+    def replace(self, one: Candidate, need: Need) -> DisruptionCommand | Reason:
         """A command that replaces the node, or why there is none."""
         answer = self.simulator.ask(
             [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
@@ -87,14 +87,13 @@ class Rolling:
         bought = [claim for claim in answer.claims if claim.reservation_id is None]
         if answer.stuck is None and not (bought and one.is_reserved):
             held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
-            return held if isinstance(held, Command) else self._replaced(one, need, answer)
+            return held if isinstance(held, DisruptionCommand) else self._replaced(one, need, answer)
         can_wait = answer.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
         why = self.terminate_first(one, need) if can_wait else None
-        if isinstance(why, Command):
+        if isinstance(why, DisruptionCommand):
             return why
         if answer.stuck is not None:
-            stuck = replace(answer.stuck, method=need.method)
-            return why if why is not None and why.code is not Code.PODS_WITHOUT_PLACE else stuck
+            return why if why is not None and why.code is not BlockedCode.PODS_WITHOUT_PLACE else answer.stuck
         if why is not None and why.code in _PASSING:
             return why
         return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
@@ -108,26 +107,36 @@ class Rolling:
         if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
             return None
         need = Need(
-            Method.DRIFT, Reason.DRIFTED, "it is being deleted", 0, terminate_first=True, within_budgets=False
+            Method.DRIFT,
+            DisruptionReason.DRIFTED,
+            "it is being deleted",
+            since_s=0,
+            terminate_first=True,
+            within_budgets=False,
         )
         found = self.terminate_first(one, need)
-        if not isinstance(found, Command):
+        if not isinstance(found, DisruptionCommand):
             return None
         return next(one for one in found.replacements if one.waits_for_instance is not None)
 
-    def terminate_first(self, one: Candidate, need: Need, *, for_pending: bool = False) -> Command | Why:
+    def terminate_first(
+        self, one: Candidate, need: Need, *, for_pending: bool = False
+    ) -> DisruptionCommand | Reason:
         """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
         before and wait for a place, so the slot is held for whoever of those who wait would get it."""
-        snapshot = self.survey.world.snapshot
+        snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
-        no = Why(Code.PODS_WITHOUT_PLACE, "its own slot does not help", need.method, id_ or "")
+        no = Reason(
+            BlockedCode.PODS_WITHOUT_PLACE,
+            "the pods do not fit in the slot of the node, or the slot cannot be launched into",
+        )
         if not need.terminate_first or id_ is None or entry is None or not entry.usable or entry.free > 0:
             return no
-        thief = holds.taken(snapshot, id_)
-        if thief is not None:
-            text = f"{thief.name} still waits for its slot of {id_}, which is not free; no second node is given up"
-            return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+        first = waiting_replacements.taken(snapshot, id_)
+        if first is not None:
+            text = f"NodeClaim {first.name} still waits for its slot of {id_}; no second node is deleted until it has one"
+            return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
         away = self._too_many_away(one, need, id_) if need.within_budgets else None
         if away is not None:
             return away
@@ -148,12 +157,12 @@ class Rolling:
         if endless is not None:
             return endless
         replacements = tuple(
-            Replacement(prices_of.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
+            Replacement(replacement_prices.pinned(claim, snapshot.cloud_labels), one.node.provider_id)
             if claim.reservation_id == id_
             else Replacement(claim)
             for claim in claims
         )
-        return Command(
+        return DisruptionCommand(
             method=need.method,
             reason=need.reason,
             action=Action.TERMINATE_FIRST,
@@ -164,14 +173,14 @@ class Rolling:
             drain_bound_s=need.drain_bound_s,
         )
 
-    def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Why | None:
+    def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Reason | None:
         """Budgets forget a node once its machine ends; where its replacement is not up by then, that one counts."""
-        snapshot = self.survey.world.snapshot
-        allowed = budgets.allowances(self.survey.world, need.reason).get(one.pool)
+        snapshot = self.survey.cluster.snapshot
+        allowed = budgets.allowances(self.survey.cluster, need.reason).get(one.pool)
         key = snapshot.cloud_labels.reservation_id or ""
         waiting = {
             claim.name
-            for claim in holds.waiting(snapshot)
+            for claim in waiting_replacements.waiting(snapshot)
             if (claim.reservation_id, claim.node_pool) == (id_, one.pool)
         }
         starting = {
@@ -182,10 +191,10 @@ class Rolling:
         away = len(waiting | starting)
         if allowed is None or allowed.limit is None or away < allowed.limit:
             return None
-        text = f"nodes in {id_} are not up yet, and the budgets of NodePool {one.pool} allow no more"
-        return Why(Code.BUDGET, text, need.method, one.pool)
+        text = f"No allowed disruptions due to blocking budget (NodePool={one.pool}): nodes of {id_} are not initialized"
+        return Reason(BlockedCode.BUDGET, text, (one.pool,))
 
-    def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Why | None:
+    def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Reason | None:
         """Pods that have no home before the node is gone do not come back meanwhile: a disruption budget must allow
         all of them to be away at once, or the drain waits for the slot and the slot for the drain."""
         if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
@@ -200,40 +209,39 @@ class Rolling:
         )
         for budget, count in away.items():
             if count > budget.disruptions_allowed:
-                return Why(
-                    Code.DRAIN_NEVER_ENDS,
-                    f"more pods would be away until the slot is free again than disruption budget {budget.name} allows",
-                    need.method,
-                    budget.name,
+                return Reason(
+                    BlockedCode.DRAIN_NEVER_ENDS,
+                    f"Pdb prevents pod evictions (PodDisruptionBudget={budget.namespace}/{budget.name}): the evicted pods have no node until the slot is free",
+                    (budget.name,),
                 )
         return None
 
-    def _slot_comes_back(self, one: Candidate, need: Need) -> Why | None:
+    def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
         """Whether a slot of its reservation is being released that nobody waits for: then it is waited for, as long as
         the settings say, before anything is bought."""
-        snapshot = self.survey.world.snapshot
+        snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "", "")
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_)
         patience_s = self.survey.pools[one.pool].reservation_wait_s
         if patience_s is None:
             patience_s = self.settings.solving.reservation_wait_s
         until_s = need.since_s + patience_s
-        if entry is None or not entry.usable or self.survey.world.now_s >= until_s:
+        if entry is None or not entry.usable or self.survey.cluster.now_s >= until_s:
             return None
-        spoken_for = sum(claim.reservation_id == id_ for claim in holds.waiting(snapshot))
+        spoken_for = sum(claim.reservation_id == id_ for claim in waiting_replacements.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
-        until = wording.moment(until_s, self.survey.world.now_s)
-        text = f"a slot of {id_} is being released; it is waited for until {until} (UTC)"
-        return Why(Code.WAITS_FOR_SLOT, text, need.method, id_)
+        until = wording.moment(until_s, self.survey.cluster.now_s)
+        text = f"a slot of {id_} is being released; the replacement waits for it until {until} (UTC)"
+        return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 
-    def _replaced(self, one: Candidate, need: Need, answer: Answer) -> Command:
+    def _replaced(self, one: Candidate, need: Need, answer: Answer) -> DisruptionCommand:
         claims = answer.claims
         into = ", ".join(
             f"a {c.instance_type} {'in ' + c.reservation_id if c.reservation_id else c.capacity_type}"
             for c in claims
         )
-        return Command(
+        return DisruptionCommand(
             method=need.method,
             reason=need.reason,
             action=Action.REPLACE if claims else Action.DELETE,

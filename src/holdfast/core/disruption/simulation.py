@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.core.disruption import targets
-from holdfast.core.disruption.commands import Code, Why
-from holdfast.core.disruption.inputs import Settings, World
+from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.scheduling import columns, displaced
 from holdfast.core.scheduling.displaced import needs_another_place
-from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim, sentences
+from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.pods import PodView
+from holdfast.model.reasons import BlockedCode, Reason, sentences
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.resources import Resources
@@ -36,7 +36,7 @@ _A_QUESTION: Final = 300  # what a question costs whatever it is about, in nodes
 class Answer:
     plan: Plan
     movers: frozenset[str]  # uids of the candidates' pods that need another place
-    stuck: Why | None  # a mover that found none
+    stuck: Reason | None  # a mover that found none
 
     @property
     def claims(self) -> tuple[PlannedClaim, ...]:
@@ -62,9 +62,11 @@ class Question:
 
 
 class Simulator:
-    def __init__(self, world: World, settings: Settings, memory: columns.Memory | None = None) -> None:
-        self.snapshot = snapshot = world.snapshot
-        self._drifted = frozenset(name for name, facts in world.facts.items() if facts.drifted is not None)
+    def __init__(
+        self, cluster: DisruptionInput, settings: Settings, memory: columns.Memory | None = None
+    ) -> None:
+        self.snapshot = snapshot = cluster.snapshot
+        self._drifted = frozenset(name for name, facts in cluster.facts.items() if facts.drifted is not None)
         self.targets = Targets(snapshot, self._drifted)
         self.nodes_asked = 0
         self._settings = settings
@@ -100,14 +102,14 @@ class Simulator:
         plan = solve(SolveRequest(asked, self._settings.solving), self._memory)
         return Answer(plan, movers, self._stuck(plan, movers))
 
-    def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Why | None:
+    def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Reason | None:
         """Why the movers may need another node although they all have a place in the plan."""
         pods = (pod for node in nodes for pod in node.pods if pod.uid in movers)
         found = self.targets.crowded_out({node.name for node in nodes}, pods)
         if found is None:
             return None
-        text = f"kube-scheduler may place its pods so that {found.full_name} finds no capacity"
-        return Why(Code.PODS_WITHOUT_PLACE, text, subject=found.full_name)
+        text = f"Not all pods would schedule, {found.full_name} => kube-scheduler may bind the other pods so that it does not fit"
+        return Reason(BlockedCode.PODS_WITHOUT_PLACE, text, subjects=(found.full_name,))
 
     def _reduced(self, nodes: Sequence[NodeView], *, alone: bool) -> Snapshot:
         shapes = [pod.shape for node in nodes for pod in node.pods if pod.reschedulable]
@@ -119,20 +121,22 @@ class Simulator:
             self.snapshot, nodes=tuple(n for n in self.snapshot.nodes if n.deleting or n.name in kept)
         )
 
-    def _stuck(self, plan: Plan, movers: frozenset[str]) -> Why | None:
+    def _stuck(self, plan: Plan, movers: frozenset[str]) -> Reason | None:
         for one in plan.unplaced:
             if one.pod in movers:
                 reasons = sentences(one.reasons)
                 name = self._pods.get(one.pod, one.pod)
-                return Why(
-                    Code.PODS_WITHOUT_PLACE, f"pod {name} would have no place: {reasons}", subject=name
+                return Reason(
+                    BlockedCode.PODS_WITHOUT_PLACE,
+                    f"Not all pods would schedule, {name} => {reasons}",
+                    subjects=(name,),
                 )
         for placed in plan.placed:
             if placed.node in self._starting and not movers.isdisjoint(placed.pods):
-                return Why(
-                    Code.ON_STARTING_NODE,
-                    f"its pods would go on {placed.node}, which is not up yet",
-                    subject=placed.node,
+                return Reason(
+                    BlockedCode.ON_STARTING_NODE,
+                    f"Not all pods would schedule, would schedule against uninitialized node {placed.node}",
+                    subjects=(placed.node,),
                 )
         return None
 

@@ -10,12 +10,14 @@ from functools import cached_property
 from typing import Final
 
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.inputs import ReleaseSlots, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
+from holdfast.model.reasons import BlockedCode, Reason
 
-_NOT_WAITED_FOR: Final = Why(Code.NOT_CHEAPER, "its slot is paid for, and no pending pod waits for that slot")
+_NOT_WAITED_FOR: Final = Reason(
+    BlockedCode.NOT_CHEAPER, "Can't remove: the slot is paid for, and no pending pod waits for it"
+)
 
 
 class SlotRelease:
@@ -24,7 +26,7 @@ class SlotRelease:
     def __init__(self, survey: Survey, simulator: Simulator, settings: Settings) -> None:
         self._simulator = simulator
         self._settings = settings
-        self._snapshot = survey.world.snapshot
+        self._snapshot = survey.cluster.snapshot
 
     @cached_property
     def _entries(self) -> Mapping[str, ledger.Entry]:
@@ -42,7 +44,7 @@ class SlotRelease:
         """Whether the node stays in its slot unless a pending pod waits for that slot."""
         return one.is_reserved and self._settings.release_slots is ReleaseSlots.WHEN_WAITED_FOR
 
-    def why_never(self, one: Candidate) -> Why | None:
+    def why_never(self, one: Candidate) -> Reason | None:
         """Why no plan could justify that the node leaves its slot; None: one might."""
         if not self.needs_waiting_pod(one):
             return None
@@ -50,10 +52,8 @@ class SlotRelease:
         if entry is None or not entry.usable:
             return _NOT_WAITED_FOR
         if entry.free or entry.releasing:
-            text = (
-                f"a slot of {entry.reservation.id} is free or being released: no pending pod needs this one"
-            )
-            return Why(Code.NOT_CHEAPER, text, subject=entry.reservation.id)
+            text = f"Can't remove: another slot of {entry.reservation.id} is free or being released for the pending pods"
+            return Reason(BlockedCode.NOT_CHEAPER, text, subjects=(entry.reservation.id,))
         return None
 
     def question(self, found: Sequence[Candidate]) -> Question:
@@ -63,7 +63,7 @@ class SlotRelease:
             consolidating=True, credited=self._slot(found[0]) if leaves else None, avoids_drifted=True
         )
 
-    def why_not(self, found: Sequence[Candidate], answer: Answer) -> Why | None:
+    def why_not(self, found: Sequence[Candidate], answer: Answer) -> Reason | None:
         """Why the answer does not justify that nodes leave their slots; None: it does, or none is in a slot."""
         if not any(self.needs_waiting_pod(one) for one in found):
             return None

@@ -1,8 +1,8 @@
-"""Which nodes a simulation has to look at: those that could take one of the pods that move.
+"""Which nodes a simulation has to include: those that could take one of the evicted pods.
 
-Called by `simulator` for every question, so that a cluster of thousands of nodes is not planned anew for each of them.
-The rule: a node may be left out only if nothing about the pods that move depends on it. Where a pod spreads, wants to
-be near others, or is kept away from whole zones, every node counts and none is left out.
+Without this, each simulation would plan all of the thousands of nodes of a cluster. The rule: a node is left out only if
+the placement of the evicted pods cannot depend on it. If a pod has spread constraints, pod affinity or anti-affinity over
+whole zones, no node is left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence

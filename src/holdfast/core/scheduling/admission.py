@@ -4,7 +4,7 @@ Called by whoever writes NodeClaims. The rule (S-73): only use that is above a l
 claim itself may add was charged when it was planned; what others launched since is not ours to guess.
 """
 
-from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode
+from holdfast.model.reasons import NODE_POOL, Reason, ReasonCode
 from holdfast.model.snapshot import NodePoolView
 
 

@@ -4,99 +4,12 @@ Read by whoever writes NodeClaims, by `holdfast plan`, and by reports. Every pod
 once: on a node that exists, in a claim, or unplaced with a reason.
 """
 
-import enum
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from holdfast import names
-from holdfast.model import wording
+from holdfast.model.reasons import Reason
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
-
-
-class ReasonCode(enum.StrEnum):
-    """Why a pod is not placed, or why a pod is not in a reservation. Stable: alerts match on these."""
-
-    # of pods that are not placed
-    NO_NODE_POOL = "NoNodePool"
-    INVALID = "Invalid"
-    TAINT = "Taint"
-    REQUIREMENTS = "Requirements"
-    RESOURCES = "Resources"
-    OFFERINGS = "Offerings"
-    TOPOLOGY = "Topology"
-    HOST_PORTS = "HostPorts"
-    VOLUMES = "Volumes"
-    LIMITS = "Limits"
-    MIN_VALUES = "MinValues"
-    WAITS_FOR_SLOT = "WaitsForSlot"
-    NOT_BOUND = "NotBound"
-    EXCLUDES_NODE_POOLS = "ExcludesNodePools"
-    # of pods that did not get a reserved slot
-    EXCLUDES_RESERVED = "ExcludesReserved"
-    NO_RESERVATION_SELECTED = "NoReservationSelected"
-    WRONG_INSTANCE_TYPE = "WrongInstanceType"
-    WRONG_ZONE = "WrongZone"
-    WRONG_PLATFORM = "WrongPlatform"
-    WRONG_RESERVATION = "WrongReservation"
-    TOO_SMALL = "TooSmall"
-    FULL = "Full"
-    HELD = "Held"
-    NOT_STARTED = "NotStarted"
-    DRAINING = "Draining"
-    UNHEALTHY = "Unhealthy"
-    POOL_EXCLUDES_RESERVED = "PoolExcludesReserved"
-    EXISTING_NODE = "ExistingNode"
-    SHARED_NODE = "SharedNode"
-    HEAVIER_POOL = "HeavierPool"
-    PREFERENCE = "Preference"
-    # of both: no constraint is in the way, and the packing chose otherwise
-    PACKING = "Packing"
-
-
-# What a reason is about.
-NODE_POOL: Final = "NodePool"
-RESERVATION: Final = "reservation"
-BLOCK: Final = "block"  # a reservation that ends, and whose instances end with it
-CLAIM: Final = "PersistentVolumeClaim"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A code with its facts, e.g. the taint, the key, the time. The text is for people. It does not name subjects that
-    have a kind, so that each is in the sentence once; of reservations it is a predicate ("has no free slot")."""
-
-    code: ReasonCode
-    text: str
-    subjects: tuple[
-        str, ...
-    ] = ()  # what it is about: one NodePool, or every reservation with the same reason
-    kind: str = ""  # of the subjects
-
-    @property
-    def subject(self) -> str:
-        """The first of its subjects, or nothing."""
-        return self.subjects[0] if self.subjects else ""
-
-    @property
-    def sentence(self) -> str:
-        return sentence(self.text, self.subjects, self.kind)
-
-
-def sentence(text: str, subjects: Sequence[str], kind: str, more: int = 0) -> str:
-    """A reason for people. `more` is how many subjects are left out. Where they have no kind, the text names them."""
-    if not kind:
-        return text
-    number = len(subjects) + more
-    about = f"{wording.plural(kind, number)} {wording.listed(subjects, more)}"
-    if kind not in (RESERVATION, BLOCK):
-        return f"{about}: {text}"
-    return f"{about} {text}" if number == 1 else f"{about}: each {text}"
-
-
-def sentences(reasons: Iterable[Reason]) -> str:
-    return "; ".join(reason.sentence for reason in reasons)
 
 
 @dataclass(frozen=True, slots=True)

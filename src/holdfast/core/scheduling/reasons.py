@@ -15,7 +15,7 @@ from holdfast.core.scheduling import offers, slot_states, types_left
 from holdfast.core.scheduling.checks import Check, Checks, Offers, without_types, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
-from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode, Unplaced
+from holdfast.core.scheduling.plan import Unplaced
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy
 from holdfast.core.scheduling.run import Outcome
@@ -24,6 +24,7 @@ from holdfast.core.scheduling.waiting import Wait
 from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources, wording
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import NODE_POOL, Reason, ReasonCode
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import Requirements, go_together
 from holdfast.model.taints import first_untolerated

@@ -11,9 +11,10 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.scheduling import columns
-from holdfast.core.scheduling.plan import Plan, ReasonCode, sentences
+from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import MinValuesPolicy, SolveRequest
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import ReasonCode, sentences
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import NodePoolView, Snapshot
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated

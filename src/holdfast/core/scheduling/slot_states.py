@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling.plan import BLOCK, RESERVATION, Reason, ReasonCode
 from holdfast.core.scheduling.problem import Problem
 from holdfast.model import reservations, wording
+from holdfast.model.reasons import BLOCK, RESERVATION, Reason, ReasonCode
 from holdfast.model.reservations import Draining, Ended, Reclaiming, State, Upcoming
 
 Said = tuple[ReasonCode, str]

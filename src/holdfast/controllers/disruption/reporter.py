@@ -1,23 +1,24 @@
-"""What disruption tells the outside: metrics of every decision, and events about nodes that stay although they could go.
+"""Reports decisions of the disruption loop: metrics, and events about nodes that are not disrupted.
 
-Called by `loop`. The rule: a node that stays for the same reasons as before is not mentioned again.
+The rule: a node has an event again only when its reasons change.
 """
 
 import re
 from typing import Final
 
 from holdfast import names
+from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_end
-from holdfast.controllers.disruption.queue import consolidation_type
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import commands
 from holdfast.core.disruption.budgets import Allowance
-from holdfast.core.disruption.commands import Action, Code, Command, Decision, Kept, Method, Why
+from holdfast.core.disruption.commands import Action, Blocker, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.validation import Invalid
+from holdfast.model.reasons import BlockedCode
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
@@ -31,39 +32,38 @@ UNHEALTHY: Final = "karpenter_nodeclaims_unhealthy_disrupted_total"
 ALLOWED: Final = "karpenter_nodepools_allowed_disruptions"
 CONSUMING: Final = "karpenter_nodepools_nodes_consuming_budgets"
 METRICS: Final = (
-    Metric(DECISIONS, "counter", "Decisions on nodes.", ("decision", "reason", "consolidation_type")),
-    Metric(EVALUATION, "histogram", "Time a decision took.", ("reason", "consolidation_type")),
-    Metric(INVALID, "counter", "Decisions that did not hold for long.", ("consolidation_type", "reason")),
+    Metric(DECISIONS, "counter", "Disruption decisions.", ("decision", "reason", "consolidation_type")),
+    Metric(EVALUATION, "histogram", "Duration of a disruption decision.", ("reason", "consolidation_type")),
+    Metric(INVALID, "counter", "Commands that failed validation.", ("consolidation_type", "reason")),
     Metric(
         TERMINATE_FIRST,
         "counter",
-        "Nodes that go before their replacements are up.",
+        "Nodes that are deleted before their replacements are launched.",
         ("nodepool", "reason", "terminate_first_reason"),
     ),
     Metric(
         UNHEALTHY,
         "counter",
-        "NodeClaims that are replaced since their node is unhealthy.",
+        "NodeClaims that are replaced because their node is unhealthy.",
         ("condition", "nodepool", "capacity_type", "image_id", "termination_mode"),
     ),
-    Metric(ALLOWED, "gauge", "How many nodes may be disrupted now.", ("nodepool", "reason")),
-    Metric(CONSUMING, "gauge", "Nodes that use some of the budgets now.", ("nodepool", "reason")),
+    Metric(ALLOWED, "gauge", "Nodes that the budgets allow to disrupt now.", ("nodepool", "reason")),
+    Metric(CONSUMING, "gauge", "Nodes that count against the budgets now.", ("nodepool", "reason")),
 )
-_CONSOLIDATION: Final = (Method.MULTI_NODE, Method.SINGLE_NODE, None)
 _UNCONSOLIDATABLE: Final = frozenset(
     {
-        Code.UNKNOWN_TYPE,
-        Code.NO_LABELS,
-        Code.CONSOLIDATION_OFF,
-        Code.WHEN_EMPTY,
-        Code.PODS_WITHOUT_PLACE,
-        Code.NOT_CHEAPER,
-        Code.TOO_MANY,
-        Code.SPOT_TO_SPOT,
-        Code.MIN_VALUES,
-        Code.ON_STARTING_NODE,
-        Code.COOLING_DOWN,
-        Code.BALANCE,
+        BlockedCode.UNKNOWN_TYPE,
+        BlockedCode.NO_LABELS,
+        BlockedCode.CONSOLIDATION_OFF,
+        BlockedCode.WHEN_EMPTY,
+        BlockedCode.PODS_WITHOUT_PLACE,
+        BlockedCode.NOT_CHEAPER,
+        BlockedCode.TOO_MANY,
+        BlockedCode.SPOT_TO_SPOT,
+        BlockedCode.MIN_VALUES,
+        BlockedCode.ON_STARTING_NODE,
+        BlockedCode.COOLING_DOWN,
+        BlockedCode.BALANCE,
     }
 )
 
@@ -71,7 +71,7 @@ _UNCONSOLIDATABLE: Final = frozenset(
 _INVALID_ANNOTATION: Final = "invalid"
 
 
-class Telling:
+class DisruptionReporter:
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._nodes = caches.of(Node)
         self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
@@ -80,7 +80,7 @@ class Telling:
         )
         self._pools = caches.of(NodePool)
         self._recorder = doors.recorder
-        self._said: dict[str, tuple[Why, ...]] = {}  # by node
+        self._reported: dict[str, tuple[Blocker, ...]] = {}  # by node
 
     def decided(self, decision: Decision, took_s: float) -> None:
         command = decision.command
@@ -89,13 +89,13 @@ class Telling:
         for one in decision.allowances:
             self._allowance(one)
         self._report_invalid_annotations()
-        said = {kept.node: tuple(filter(_is_said, kept.whys)) for kept in decision.kept}
-        for kept in decision.kept:
-            if said[kept.node] != self._said.get(kept.node, ()):
-                self._keeps(kept, said[kept.node])
-        self._said = {node: whys for node, whys in said.items() if whys}
+        found = {one.node: tuple(filter(_is_reported, one.blockers)) for one in decision.undisrupted}
+        for node, blockers in found.items():
+            if blockers != self._reported.get(node, ()):
+                self._report(node, blockers)
+        self._reported = {node: blockers for node, blockers in found.items() if blockers}
 
-    def acts(self, command: Command, claims: tuple[NodeClaim, ...]) -> None:
+    def started(self, command: DisruptionCommand, claims: tuple[NodeClaim, ...]) -> None:
         self._recorder.count(DECISIONS, _about(command) | {"decision": command.action.value})
         if command.action is Action.TERMINATE_FIRST:
             for claim in claims:
@@ -110,22 +110,21 @@ class Telling:
                 self._recorder.count(UNHEALTHY, _unhealthy(claim, command.condition))
 
     def _report_invalid_annotations(self) -> None:
-        """Pods on nodes of ours whose do-not-disrupt is ignored (D-6)."""
+        """Of pods on nodes of a NodePool (D-6)."""
         for pod in self._invalid.get(_INVALID_ANNOTATION):
             node = self._nodes.get(("", pod.spec.node_name))
             if node is not None and names.NODEPOOL in node.metadata.labels:
                 value = pod.metadata.annotations[names.DO_NOT_DISRUPT]
-                said = f'{names.DO_NOT_DISRUPT}: "{value}" is ignored: write "true" or a duration, such as 4h'
-                self._recorder.event(pod, "InvalidDoNotDisruptAnnotation", said, warning=True)
+                text = f'{names.DO_NOT_DISRUPT}: "{value}" is ignored: set "true" or a duration, such as 4h'
+                self._recorder.event(pod, "InvalidDoNotDisruptAnnotation", text, warning=True)
 
-    def rejected(self, command: Command, invalid: Invalid) -> None:
-        kind = consolidation_type(command.method.value)
-        self._recorder.count(INVALID, {"consolidation_type": kind, "reason": invalid.kind})
+    def rejected(self, command: DisruptionCommand, invalid: Invalid) -> None:
+        labels = {"consolidation_type": command.consolidation_type, "reason": invalid.kind}
+        self._recorder.count(INVALID, labels)
         for name in command.candidates:
             node = self._nodes.get(("", name))
             if node is not None:
-                said = f"{invalid.kind}: {invalid.why}"
-                self._recorder.event(node, "ConsolidationRejected", said)
+                self._recorder.event(node, "ConsolidationRejected", f"{invalid.kind}: {invalid.why}")
 
     def _allowance(self, one: Allowance) -> None:
         about = {"nodepool": one.pool, "reason": one.reason.value.lower()}
@@ -134,31 +133,32 @@ class Telling:
             self._recorder.gauge(ALLOWED, about, one.allowed)
         pool = self._pools.get(("", one.pool))
         if one.allowed == 0 and one.nodes and pool is not None:
-            said = f"its budgets let no node go now for being {one.reason.value}"
-            self._recorder.event(pool, "DisruptionBlocked", said)
+            text = f"No allowed disruptions for disruption reason {one.reason} due to blocking budget"
+            self._recorder.event(pool, "DisruptionBlocked", text)
 
-    def _keeps(self, kept: Kept, whys: tuple[Why, ...]) -> None:
-        node = self._nodes.get(("", kept.node))
-        for why in whys:
-            if node is not None:
-                self._recorder.event(node, _event(why), why.text)
-            if node is not None and why.code is Code.BREAKER:
-                for claim in self._claims.get(node.spec.provider_id):
-                    self._recorder.event(claim, _event(why), why.text)
-                pool = self._pools.get(("", why.subject))
-                if pool is not None:
-                    self._recorder.event(pool, _event(why), why.text)
-
-
-def _is_said(why: Why) -> bool:
-    return why.code not in commands.SILENT
+    def _report(self, name: str, blockers: tuple[Blocker, ...]) -> None:
+        node = self._nodes.get(("", name))
+        if node is None:
+            return
+        for blocker in blockers:
+            about: list[Object | None] = [node]
+            if blocker.reason.code is BlockedCode.BREAKER:
+                about += self._claims.get(node.spec.provider_id)
+                about.append(self._pools.get(("", blocker.reason.subject)))
+            for obj in filter(None, about):
+                self._recorder.event(obj, _event(blocker), blocker.reason.text)
 
 
-def _event(why: Why) -> str:
-    if why.code is Code.BREAKER:
+def _is_reported(blocker: Blocker) -> bool:
+    return blocker.reason.code not in commands.SILENT
+
+
+def _event(blocker: Blocker) -> str:
+    if blocker.reason.code is BlockedCode.BREAKER:
         return "NodeRepairBlocked"
-    is_dear = why.code in _UNCONSOLIDATABLE and why.method in _CONSOLIDATION
-    return "Unconsolidatable" if is_dear else "DisruptionBlocked"
+    is_consolidation = blocker.method not in (Method.DRIFT, Method.REPAIR)
+    is_unconsolidatable = is_consolidation and blocker.reason.code in _UNCONSOLIDATABLE
+    return "Unconsolidatable" if is_unconsolidatable else "DisruptionBlocked"
 
 
 def _unhealthy(claim: NodeClaim, condition: str) -> dict[str, str]:
@@ -172,6 +172,5 @@ def _unhealthy(claim: NodeClaim, condition: str) -> dict[str, str]:
     }
 
 
-def _about(command: Command) -> dict[str, str]:
-    kind = consolidation_type(command.method.value)
-    return {"reason": command.reason.value.lower(), "consolidation_type": kind}
+def _about(command: DisruptionCommand) -> dict[str, str]:
+    return {"reason": command.reason.lower(), "consolidation_type": command.consolidation_type}

@@ -7,8 +7,8 @@ import pytest
 
 from disruption_builders import MEDIUM, NOW_S, catalog, instances, machine, world
 from holdfast import names
-from holdfast.core.disruption import holds
-from holdfast.core.disruption.inputs import World
+from holdfast.core.disruption import waiting_replacements
+from holdfast.core.disruption.inputs import DisruptionInput
 from holdfast.model.instances import InstanceState
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView, Snapshot
@@ -30,7 +30,7 @@ def seen(available: int, *claims: ClaimView, **more: Any) -> Snapshot:
 
 
 def next_ones(snapshot: Snapshot) -> list[str]:
-    return [claim.name for claim in snapshot.claims if holds.goes_now(snapshot, claim.name)]
+    return [claim.name for claim in snapshot.claims if waiting_replacements.may_launch(snapshot, claim.name)]
 
 
 def test_claims_that_wait_are_launched_in_the_order_of_their_age() -> None:
@@ -70,17 +70,19 @@ def test_slots_of_other_claims_come_off_the_count(other: dict[str, Any], expecte
 
 def test_a_slot_is_taken_when_more_claims_wait_than_the_count_has_slots() -> None:
     first, second = waits("a"), waits("b")
-    assert holds.taken(seen(0, first), "cr-1") == first
-    assert holds.taken(seen(1, first), "cr-1") is None
-    assert holds.taken(seen(1, first, second), "cr-1") == first
-    assert holds.taken(seen(0, first), "cr-2") is None
-    assert holds.taken(seen(0), "cr-1") is None
+    assert waiting_replacements.taken(seen(0, first), "cr-1") == first
+    assert waiting_replacements.taken(seen(1, first), "cr-1") is None
+    assert waiting_replacements.taken(seen(1, first, second), "cr-1") == first
+    assert waiting_replacements.taken(seen(0, first), "cr-2") is None
+    assert waiting_replacements.taken(seen(0), "cr-1") is None
     assert (
-        holds.taken(seen(0, waits("a", reservation_id="cr-9")), "cr-9") is not None
+        waiting_replacements.taken(seen(0, waits("a", reservation_id="cr-9")), "cr-9") is not None
     )  # the cloud lists it no more
 
 
-def waited(waited_s: int, *, available: int = 0, only_reserved: bool = True, read_s: int = NOW_S) -> World:
+def waited(
+    waited_s: int, *, available: int = 0, only_reserved: bool = True, read_s: int = NOW_S
+) -> DisruptionInput:
     kept = (reservation("cr-1", MEDIUM, available=available, total=4),)
     allowed = (RESERVED_ONLY,) if only_reserved else ()
     return world(
@@ -105,8 +107,12 @@ def waited(waited_s: int, *, available: int = 0, only_reserved: bool = True, rea
         (waited(LAG_S, only_reserved=False, available=1), False),
     ],
 )
-def test_a_wait_ends_at_its_bound_or_when_the_slot_is_certainly_taken(asked: World, *, ends: bool) -> None:
-    assert [one.claim for one in holds.overdue(asked, BOUND_S, LAG_S)] == (["a"] if ends else [])
+def test_a_wait_ends_at_its_bound_or_when_the_slot_is_certainly_taken(
+    asked: DisruptionInput, *, ends: bool
+) -> None:
+    assert [one.claim for one in waiting_replacements.overdue(asked, BOUND_S, LAG_S)] == (
+        ["a"] if ends else []
+    )
 
 
 @pytest.mark.parametrize("kind", [names.ON_DEMAND, names.SPOT])
@@ -115,6 +121,8 @@ def test_either_capacity_type_beside_reserved_ends_the_wait_early(kind: str) -> 
     (known,) = asked.snapshot.node_pools
     mixed = pool("default", known.instance_types, is_in(names.CAPACITY_TYPE, names.RESERVED, kind))
     of_two = (pool("other", known.instance_types, RESERVED_ONLY), mixed)
-    assert holds.overdue(replace(asked, snapshot=replace(asked.snapshot, node_pools=of_two)), BOUND_S, LAG_S)
+    assert waiting_replacements.overdue(
+        replace(asked, snapshot=replace(asked.snapshot, node_pools=of_two)), BOUND_S, LAG_S
+    )
     deleted = replace(asked, snapshot=replace(asked.snapshot, node_pools=()))
-    assert holds.overdue(deleted, BOUND_S, LAG_S) == ()
+    assert waiting_replacements.overdue(deleted, BOUND_S, LAG_S) == ()

@@ -10,7 +10,7 @@ from holdfast.model import requirements
 from holdfast.model.pods import PodView
 from holdfast.model.snapshot import ClaimView
 from holdfast.model.taints import Toleration, TolerationOperator
-from holdfast.state import held_room
+from holdfast.state import held_capacity
 from planner_builders import (
     daemon,
     fake_types,
@@ -47,7 +47,7 @@ def places(
     waits = node("new", cpu=2, claim="new", initialized=False)
     drains = node("old", cpu=2, deleting=True, pods=there)
     asked = request([pool(types=fake_types(8))], pending, nodes=(waits, drains), claims=(claim,), **more)
-    return placed(solve(replace(asked, snapshot=held_room.marked(asked.snapshot))))
+    return placed(solve(replace(asked, snapshot=held_capacity.tainted(asked.snapshot))))
 
 
 def test_pods_that_were_evicted_find_their_room() -> None:
@@ -73,7 +73,7 @@ def test_what_daemon_sets_will_take_of_it_is_not_counted_on() -> None:
 def test_a_claim_that_names_nobody_is_for_everybody() -> None:
     types = [instance_type("big", 8, 16, 0.4)]
     asked = request([pool(types=types)], owned("other"), nodes=(node("new", claim="new", initialized=False),))
-    assert held_room.marked(asked.snapshot) == asked.snapshot
+    assert held_capacity.tainted(asked.snapshot) == asked.snapshot
 
 
 def test_a_reboot_is_waited_for_no_longer_than_ten_minutes() -> None:

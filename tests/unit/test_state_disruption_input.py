@@ -9,7 +9,7 @@ from builders import nodepool
 from holdfast import names
 from holdfast.api.nodepool import Disruption, NodePool
 from holdfast.core.disruption.inputs import Budget, Drifted, NodeCondition, Policy, PoolRules
-from holdfast.state import disruption, pod_states
+from holdfast.state import disruption_input, pod_states
 from holdfast.state.nodes import NodeAndClaim
 from objects import AN_HOUR_AGO, NOW_S, node, nodeclaim, pod
 
@@ -32,7 +32,7 @@ def test_the_rules_of_a_pool_are_read_as_written() -> None:
             {"nodes": "1", "reasons": []},
         ],
     }
-    assert disruption.rules(read(written)) == PoolRules(
+    assert disruption_input.rules(read(written)) == PoolRules(
         Policy.BALANCED,
         (
             Budget("10%"),
@@ -40,7 +40,7 @@ def test_the_rules_of_a_pool_are_read_as_written() -> None:
             Budget("1", frozenset()),
         ),
     )
-    assert disruption.rules(read({})) == PoolRules()
+    assert disruption_input.rules(read({})) == PoolRules()
 
 
 def condition(type_: str, status: str = "True", reason: str = "Because") -> dict[str, Any]:
@@ -54,8 +54,14 @@ def claim(*conditions: dict[str, Any], **meta: Any) -> Any:
 
 def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
     ready = node("n", status={"conditions": [condition("Ready", reason="KubeletReady")]})
-    drifted = claim(condition("Drifted", reason="AMIDrift"), condition("Initialized"))
-    found = disruption.facts(NodeAndClaim(ready, drifted), queued={"n"}, reboots_s=(5,))
+    command = '{"id":"1","reason":"Drifted","method":"drift","why":"","at":0}'
+    drifted = claim(
+        condition("Drifted", reason="AMIDrift"),
+        condition("Initialized"),
+        condition("Rebooting", "False"),
+        annotations={names.DISRUPTION_COMMAND: command, names.REBOOTS: "5"},
+    )
+    found = disruption_input.facts(NodeAndClaim(ready, drifted))
     assert found.ready
     assert found.queued
     assert found.drifted == Drifted("AMIDrift", NOW_S - HOUR_S)
@@ -67,7 +73,7 @@ def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
 
 
 def test_a_condition_that_does_not_hold_says_nothing() -> None:
-    found = disruption.facts(
+    found = disruption_input.facts(
         NodeAndClaim(node("n"), claim(condition("Drifted", "False"), condition("Rebooting", "Unknown")))
     )
     assert found.drifted is None
@@ -80,7 +86,7 @@ def test_a_condition_that_does_not_hold_says_nothing() -> None:
 def test_a_veto_counts_on_either_half_and_only_true_is_one(key: str) -> None:
     def vetoed(of_node: str, of_claim: str) -> bool:
         halves = NodeAndClaim(node("n", {"annotations": {key: of_node}}), claim(annotations={key: of_claim}))
-        found = disruption.facts(halves)
+        found = disruption_input.facts(halves)
         return found.do_not_disrupt if key == names.DO_NOT_DISRUPT else found.do_not_repair
 
     assert vetoed("true", "")

@@ -1,7 +1,7 @@
-"""Replacements narrowed to what pays: types that are cheaper, the capacity type that is meant, the slot that is counted.
+"""Narrows a replacement to the instance types, capacity type and slot that make the command pay.
 
-Called by `consolidation`. The rule: a claim that is written may only become what was compared; so whatever it might
-become that is not cheaper is taken off its lists (D-25 to D-27, D-37).
+The rule: a NodeClaim may only become what the command compared. Whatever it could become that is not cheaper is removed
+from its requirements (D-25 to D-27, D-37).
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.disruption.candidates import Candidate
-from holdfast.core.disruption.commands import Code, Why
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.scheduling.plan import PlannedClaim
 from holdfast.model import requirement
 from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.requirement import Operator
 from holdfast.model.snapshot import CloudLabels, NodePoolView
 
@@ -23,8 +23,8 @@ _FLEXIBLE: Final = 15  # cheaper types that a spot node must have before it is r
 
 
 def limit_nano(found: Sequence[Candidate], claim: PlannedClaim, before: Cost) -> int:
-    """What the replacement must cost less than. Where it might become the same type as a node that goes, it must be
-    cheaper than that one node: otherwise it would have been enough to keep it (D-37)."""
+    """The price that the replacement must be below. If it could become the type of a candidate, it must be cheaper than
+    that candidate alone: otherwise keeping that candidate would have been enough (D-37)."""
     same = [
         one.cost.paid_nano
         for one in found
@@ -37,7 +37,7 @@ def limit_nano(found: Sequence[Candidate], claim: PlannedClaim, before: Cost) ->
 def cheaper(
     claim: PlannedClaim, pool: NodePoolView, well_known: AbstractSet[str], limit_nano: int
 ) -> PlannedClaim | None:
-    """The claim with only types that cost less whatever offering they come in; None: there is none (D-25)."""
+    """The claim with only the types that are cheaper in every offering they may be launched in; None: no type is (D-25)."""
     if not claim.price_nano_usd_per_hour or claim.price_nano_usd_per_hour >= limit_nano:
         return None
     types = {t.name: t for t in pool.instance_types}
@@ -54,7 +54,7 @@ def only_spot(claim: PlannedClaim) -> PlannedClaim:
 def spot_rather_than_on_demand(
     claim: PlannedClaim, pool: NodePoolView, well_known: AbstractSet[str]
 ) -> PlannedClaim:
-    """What was compared at a spot price must not be launched on demand in silence (D-26)."""
+    """The price that was compared is the spot price: on demand the node could cost more than the candidates (D-26)."""
     allowed = claim.requirements.get(names.CAPACITY_TYPE)
     if not (allowed.has(names.SPOT) and allowed.has(names.ON_DEMAND)):
         return claim
@@ -64,14 +64,14 @@ def spot_rather_than_on_demand(
     return _only(narrowed, kept, types, well_known) if kept else claim
 
 
-def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Why:
-    """A spot node is replaced by a spot node only where there is a choice of types, and the launch gets no more of them
-    than it needs, so that it is not moved again at once (D-27)."""
+def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Reason:
+    """A spot node is replaced by a spot node only if many types are cheaper. The launch gets the cheapest of them and no
+    more: from a longer list the cloud may choose a type that consolidation would replace again (D-27)."""
     count = len(claim.instance_types)
     if count < _FLEXIBLE:
-        return Why(
-            Code.SPOT_TO_SPOT,
-            f"only {count} instance types are cheaper; a spot node wants {_FLEXIBLE} to choose from",
+        return Reason(
+            BlockedCode.SPOT_TO_SPOT,
+            f"SpotToSpotConsolidation requires {_FLEXIBLE} cheaper instance type options than the current candidate to consolidate, got {count}",
         )
     needed = _FLEXIBLE
     while needed < count and breaks_min_values(_listing(claim, claim.instance_types[:needed]), pool):
@@ -89,7 +89,7 @@ def breaks_min_values(claim: PlannedClaim, pool: NodePoolView) -> bool:
 
 
 def pinned(claim: PlannedClaim, labels: CloudLabels) -> PlannedClaim:
-    """The claim with its own slot and no other."""
+    """The claim, restricted to its own slot."""
     assert claim.reservation_id is not None
     assert labels.reservation_id is not None
     only = requirement.of(labels.reservation_id, Operator.IN, (claim.reservation_id,))
@@ -103,7 +103,7 @@ def pinned(claim: PlannedClaim, labels: CloudLabels) -> PlannedClaim:
 
 
 def slot_nano(claim: PlannedClaim, pool: NodePoolView) -> int:
-    """What the slot of a claim is worth: what its type costs on demand."""
+    """What the slot of a claim is worth: the price of its type on demand."""
     found = [
         offering.price_nano_usd_per_hour or 0
         for known in pool.instance_types
@@ -117,10 +117,10 @@ def slot_nano(claim: PlannedClaim, pool: NodePoolView) -> int:
 def _only(
     claim: PlannedClaim, kept: Sequence[str], types: dict[str, InstanceType], well_known: AbstractSet[str]
 ) -> PlannedClaim:
-    """The claim with these types, cheapest first, counted on the first of them."""
+    """The claim with these types, cheapest first. The plan counts on the first."""
     narrowed = _listing(claim, kept)
     found = types[kept[0]].cheapest(narrowed.requirements, well_known)
-    assert found is not None, "what is kept can be launched"
+    assert found is not None, "every listed type can be launched"
     return replace(
         narrowed,
         instance_type=kept[0],

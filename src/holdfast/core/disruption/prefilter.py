@@ -1,8 +1,7 @@
-"""Which nodes could be had cheaper at all, without asking the planner.
+"""Leaves out nodes that no plan can replace at a lower price, so that the planner simulates fewer of them.
 
-Called by consolidation before it simulates: of thousands of nodes most have a pod that fits on no other node and on
-nothing that is cheaper. The rule: a node is left out only if no plan could save anything; what is left is the planner's
-to judge.
+Of thousands of nodes, most have a pod that fits on no other node and on nothing cheaper. The rule: a node is left out only
+if no plan could save anything. The planner decides about the rest.
 """
 
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.disruption.candidates import Candidate, Survey
-from holdfast.core.disruption.commands import Code, Method, Why
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
@@ -20,19 +18,20 @@ from holdfast.core.scheduling.axes import bounded
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.resources import Resources
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 
 
-class Slots:
-    """The kinds of slot that are free."""
+class FreeSlots:
+    """The offerings of reservations that have a free slot."""
 
     def __init__(self, survey: Survey, settings: Settings) -> None:
-        entries = ledger.ledger(survey.world.snapshot, settings.solving.ledger_lag_s)
+        entries = ledger.ledger(survey.cluster.snapshot, settings.solving.ledger_lag_s)
         free = {id_ for id_, entry in entries.items() if entry.free > 0}
         if not settings.solving.reserved_capacity:
             free = set()
-        self._well_known = survey.world.snapshot.cloud_labels.well_known
+        self._well_known = survey.cluster.snapshot.cloud_labels.well_known
         self.free: list[tuple[str, InstanceType, Offering]] = [
             (pool.name, known, offering)
             for pool in survey.pools.values()
@@ -71,35 +70,34 @@ class Slots:
         return wanted.intersects(offering.requirements) and wanted.intersects(type_.requirements)
 
 
-class Hope:
-    """Whether one node alone could be had cheaper."""
+class Prefilter:
+    """Whether a single node could be replaced at a lower price."""
 
     def __init__(self, survey: Survey, targets: Targets, settings: Settings) -> None:
         self._targets = targets
-        self._slots = Slots(survey, settings)
-        self._cost, self._rooms = _bought(survey)
+        self._slots = FreeSlots(survey, settings)
+        self._cost, self._rooms = _columns(survey)
         self._known: dict[tuple[Resources, int], bool] = {}
 
-    def why_not(self, one: Candidate) -> Why | None:
-        """Why no plan could save anything; None: one might."""
+    def why_not(self, one: Candidate) -> Reason | None:
+        """The reason why no plan could save anything; None: the planner has to simulate it."""
         bound = self._targets.left_over(one.node)
         if not bound or self._in_slots(one, [pod.shape for pod in bound]):
             return None
         load = resources.add(*(pod.shape.requests for pod in bound))
         key = load, one.cost.paid_nano
         if key not in self._known:
-            self._known[key] = self._is_sold(load, one.cost.paid_nano)
+            self._known[key] = self._is_offered_cheaper(load, one.cost.paid_nano)
         if self._known[key]:
             return None
-        return Why(
-            Code.NOT_CHEAPER,
-            f"pod {bound[0].full_name} finds no room on other nodes, and nothing that holds it is cheaper",
-            Method.SINGLE_NODE,
-            bound[0].full_name,
+        return Reason(
+            BlockedCode.NOT_CHEAPER,
+            f"Can't replace with a cheaper node: pod {bound[0].full_name} fits on no other node and on no cheaper instance type",
+            (bound[0].full_name,),
         )
 
     def _in_slots(self, one: Candidate, shapes: list[PodShape]) -> bool:
-        """Whether each of them fits in some free slot that is worth less than the node; for one that is bought, any."""
+        """Whether each shape fits in a free slot that is worth less than the node; any slot, if the node is in none."""
         cheaper = [
             (type_, offering)
             for _, type_, offering in self._slots.free
@@ -110,16 +108,16 @@ class Hope:
             for shape in shapes
         )
 
-    def _is_sold(self, load: Resources, limit_nano: int) -> bool:
+    def _is_offered_cheaper(self, load: Resources, limit_nano: int) -> bool:
         fits: NDArray[np.bool_] = (self._cost > 0) & (self._cost < limit_nano)
         for name, amount in load.amounts:
             fits = fits & (self._rooms[name] >= amount) if name in self._rooms else fits & (amount <= 0)
         return bool(fits.any())
 
 
-def _bought(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-    """[offering] the cost of everything that is sold, and what each has of every resource."""
-    found = list(_sold(survey))
+def _columns(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+    """[offering] the price of every offering on demand and on spot, and how much of each resource it has."""
+    found = list(_launchable(survey))
     cost = np.array([o.cost_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
     known = {name for t, _ in found for name in t.allocatable}
     rooms = {
@@ -129,13 +127,13 @@ def _bought(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int
     return cost, rooms
 
 
-def _sold(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
+def _launchable(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
     for pool in survey.pools.values():
         kinds, zones = pool.requirements.get(names.CAPACITY_TYPE), pool.requirements.get(names.ZONE)
         for known in pool.instance_types:
             if not pool.requirements.intersects(known.requirements):
                 continue
-            # Of offerings with the same room the cheapest stands for all.
+            # Of offerings with the same allocatable resources, only the cheapest can matter.
             cheapest: dict[tuple[Resources, Resources], Offering] = {}
             for one in known.offerings:
                 cost = one.cost_nano_usd_per_hour

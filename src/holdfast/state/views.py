@@ -1,7 +1,6 @@
-"""Values by name, kept from one snapshot to the next.
+"""The views of Nodes or NodeClaims by name, from one snapshot to the next.
 
-Called by what watches nodes and claims. The rule: a value that comes out as it was is the same object again, so that
-what was derived from it is not derived anew.
+The rule: a view that did not change stays the same object, so that values derived from it are not computed again.
 """
 
 from typing import Generic, TypeVar
@@ -11,7 +10,7 @@ from holdfast.model.snapshot import ClaimView, NodeView
 V = TypeVar("V", NodeView, ClaimView)
 
 
-class Kept(Generic[V]):
+class Views(Generic[V]):
     def __init__(self) -> None:
         self._known: dict[str, V] = {}
         self._sorted: tuple[V, ...] | None = ()  # None: something changed since
@@ -23,7 +22,7 @@ class Kept(Generic[V]):
         return list(self._known)
 
     def put(self, name: str, value: V | None) -> None:
-        """None: there is none any more."""
+        """None: removes the view."""
         if self._known.get(name) == value:
             return
         self._sorted = None

@@ -1,0 +1,104 @@
+"""Adds nominated pods to the nodes of a snapshot, as if they were bound.
+
+The rules: a nominated pod is not planned again, and other pods find the capacity that is left; if kube-scheduler bound
+another pod to that capacity, the nomination is removed; a node with the same nominated pods as in the last snapshot is
+the same object. A pod of a draining node stays on its node until it is evicted, so every plan includes it; but the node
+that the last plan chose for it is nominated. Otherwise emptiness would delete that node during the drain, and the next
+plan would launch it again.
+"""
+
+import dataclasses
+from collections import ChainMap
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.model import resources
+from holdfast.model.pods import PodView
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import NodeView, Snapshot
+from holdfast.ports import Clock
+from holdfast.state.nominations import Nominations
+
+_BATCH: Final = 100  # nodes, in about 5 ms
+
+Nodes = tuple[NodeView, ...]
+Pods = tuple[PodView, ...]
+
+
+class _WithPods(NamedTuple):
+    node: NodeView
+    pods: list[PodView]  # nominated to it
+    both: NodeView
+
+
+class NominatedPods:
+    def __init__(self, nominations: Nominations, *, clock: Clock) -> None:
+        self._nominations = nominations
+        self._clock = clock
+        self._with_pods: dict[str, _WithPods] = {}  # by node
+        self._pending: tuple[Pods, dict[str, PodView]] = (), {}  # by uid too
+
+    async def refresh(self, nodes: Nodes, pending: Pods) -> None:
+        """Prepares `applied`, a few nodes at a time, so that the event loop is not blocked."""
+        if not len(self._nominations):
+            return
+        for number, (node, pods) in enumerate(self._grouped(nodes, pending)):
+            if number % _BATCH == 0:
+                await self._clock.sleep(0)
+            self._with_pods[node.name] = self._with(node, pods)
+        await self._clock.sleep(0)
+
+    def applied(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with nominated pods on their nodes."""
+        if not len(self._nominations):
+            return snapshot
+        grouped = self._grouped(snapshot.nodes, snapshot.pending)
+        self._with_pods = {node.name: self._with(node, pods) for node, pods in grouped}
+        known, nominated = self._with_pods, {uid for uid, _ in self._nominations}
+        return dataclasses.replace(
+            snapshot,
+            nodes=tuple(known[node.name].both if node.name in known else node for node in snapshot.nodes),
+            pending=tuple(pod for pod in snapshot.pending if pod.uid not in nominated),
+        )
+
+    def _grouped(self, nodes: Nodes, pending: Pods) -> list[tuple[NodeView, list[PodView]]]:
+        """Nodes with the pods that are nominated to them. Void nominations are removed."""
+        by_name = {place: node for node in nodes for place in (node.name, node.claim) if place}
+
+        def is_starting(place: str) -> bool | None:
+            node = by_name.get(place)
+            return None if node is None or node.deleting else not node.initialized
+
+        if self._pending[0] is not pending:
+            self._pending = pending, {pod.uid: pod for pod in pending}
+        by_uid = self._pending[1]
+        displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
+        expected = ChainMap(by_uid, displaced)  # a union would copy every pending pod
+        self._nominations.keep(expected, is_starting)
+        found: dict[str, tuple[NodeView, list[PodView]]] = {}
+        for uid, place in self._nominations:
+            node = by_name[place]
+            pods = found.setdefault(node.name, (node, []))[1]
+            if uid in by_uid:
+                pods.append(by_uid[uid])
+        return list(found.values())
+
+    def _with(self, node: NodeView, pods: list[PodView]) -> _WithPods:
+        """The node with as many of the pods as fit."""
+        known = self._with_pods.get(node.name)
+        if known is not None and known.node is node and known.pods == pods:
+            return known
+        if not resources.add(*(pod.shape.requests for pod in pods)).fits(node.free):
+            pods = list(self._fitting(node.free, pods))
+            if not pods:
+                return _WithPods(node, pods, node)
+        with_them = tuple(sorted((*node.pods, *pods), key=lambda pod: pod.full_name))
+        return _WithPods(node, pods, dataclasses.replace(node, nominated=True, pods=with_them))
+
+    def _fitting(self, free: Resources, pods: list[PodView]) -> Iterator[PodView]:
+        for pod in sorted(pods, key=lambda pod: pod.full_name):
+            if pod.shape.requests.fits(free):
+                free = free.subtract(pod.shape.requests)
+                yield pod
+            else:
+                self._nominations.forget(pod.uid)
