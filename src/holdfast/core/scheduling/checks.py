@@ -17,9 +17,9 @@ from holdfast.core.scheduling import daemons, offers, problem
 from holdfast.core.scheduling.classes import Rung
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Measures, Rows
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Template
-from holdfast.core.scheduling.world import Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement

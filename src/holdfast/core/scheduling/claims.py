@@ -14,10 +14,10 @@ import numpy as np
 from holdfast import names
 from holdfast.core.scheduling import pins
 from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.packing_state import RESERVED
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.world import RESERVED
 from holdfast.model import requirement, resources
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements

@@ -121,8 +121,10 @@ def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: b
     """
     respected = policy is PreferencePolicy.RESPECT
     wishes = _Wishes(
-        near=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
-        far=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)] if respected else [],
+        affinity=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
+        anti_affinity=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)]
+        if respected
+        else [],
         nodes=[wish.requirements for wish in _heaviest_first(shape.preferred_terms)] if respected else [],
         spreads=[s for s in shape.spreads if not s.required] if respected else [],
         tolerations=shape.tolerations,
@@ -154,8 +156,8 @@ def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:
 
 @dataclass
 class _Wishes:
-    near: list[PodTerm]
-    far: list[PodTerm]
+    affinity: list[PodTerm]
+    anti_affinity: list[PodTerm]
     nodes: list[Requirements]
     spreads: list[TopologySpread]
     tolerations: tuple[Toleration, ...]
@@ -163,7 +165,7 @@ class _Wishes:
 
 def _relax(wishes: _Wishes) -> bool:
     """Gives up one thing, the first that is left in the fixed order; False when nothing is."""
-    for kept in (wishes.near, wishes.far, wishes.nodes, wishes.spreads):
+    for kept in (wishes.affinity, wishes.anti_affinity, wishes.nodes, wishes.spreads):
         if kept:
             kept.pop(0)
             return True
@@ -185,8 +187,8 @@ def _rung(shape: PodShape, wishes: _Wishes) -> Rung:
         wanted=wanted,
         tolerations=wishes.tolerations,
         spreads=(*(s for s in shape.spreads if s.required), *wishes.spreads),
-        affinity=(*shape.affinity, *wishes.near),
-        anti_affinity=(*shape.anti_affinity, *wishes.far),
+        affinity=(*shape.affinity, *wishes.affinity),
+        anti_affinity=(*shape.anti_affinity, *wishes.anti_affinity),
     )
 
 

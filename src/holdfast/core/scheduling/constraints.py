@@ -15,8 +15,8 @@ from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.classes import Ladder, Rung
 from holdfast.core.scheduling.columns import Columns
 from holdfast.core.scheduling.groups import Group, Groups, Sort
+from holdfast.core.scheduling.packing_state import Bytes
 from holdfast.core.scheduling.shapes import Op
-from holdfast.core.scheduling.world import Bytes
 from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
@@ -60,9 +60,9 @@ class Constraints:
         self._register_owners([ladder.shape for ladder in ladders])
         rows = [self._rows(ladder.shape, rung) for ladder in ladders for rung in ladder.rungs]
         self.spread = [spread for spread, _, _, _ in rows]
-        self.near = [near for _, near, _, _ in rows]
-        self.far = [far for _, _, far, _ in rows]
-        self.note = [note for _, _, _, note in rows]
+        self.affinity = [affinity for _, affinity, _, _ in rows]
+        self.anti_affinity = [anti_affinity for _, _, anti_affinity, _ in rows]
+        self.counting = [counting for _, _, _, counting in rows]
 
     def _rows(self, shape: PodShape, rung: Rung) -> _Rows:
         selecting = self.groups.selecting(shape.namespace, shape.labels)

@@ -12,10 +12,10 @@ import numpy as np
 from holdfast.core.scheduling import offers, pins
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.shapes import Shapes
-from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
 from holdfast.model import resources
 from holdfast.model.requirements import Requirements
 
@@ -44,7 +44,7 @@ class Nodes:
 
     def bought(self, p: Problem) -> int:
         """How many of them are in no slot."""
-        return sum(p.templates[t].kind == BOUGHT for t in self.template)
+        return sum(p.templates[t].kind == UNRESERVED for t in self.template)
 
     def by_template(self, p: Problem) -> Iterator[tuple[Rows, Ints]]:
         """The rows of each template, and which of them nodes are counted on."""
@@ -137,7 +137,7 @@ def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
 def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
     """Gives every reserved node the best slot that is left: the kernel only made sure that there is one."""
     held = {
-        i: int(outcome.n_slot[outcome.existing + i])
+        i: int(outcome.n_reservation[outcome.existing + i])
         for i, t in enumerate(nodes.template)
         if p.templates[t].kind == RESERVED
     }
@@ -165,7 +165,7 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
     if not nodes.free.any():
         return
     slots_of = {t.pool: i for i, t in enumerate(p.templates) if t.kind == RESERVED}
-    bought = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == BOUGHT]
+    bought = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == UNRESERVED]
     for i in sorted(bought, key=lambda i: (-_cost(p, nodes, i), i)):
         slots = slots_of.get(p.templates[nodes.template[i]].pool)
         if slots is None:
@@ -175,7 +175,9 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
         unsuited = _clashing_types(p, outcome, slots, n)
         rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
         rows = tuple(row for row in rows if of.type(row).name not in unsuited) if unsuited else rows
-        most = outcome.shapes.s_most[outcome.n_shape[n]]  # what the limits of the pool were charged, or less
+        most = outcome.shapes.s_max_capacity[
+            outcome.n_shape[n]
+        ]  # what the limits of the pool were charged, or less
         row = next(
             (r for r in rows if nodes.free[of.reservation[r]] > 0 and (of.capacity[r] <= most).all()), None
         )
@@ -199,7 +201,7 @@ def _clashing_types(p: Problem, outcome: Outcome, template: int, n: int) -> set[
 
 def _add_up(p: Problem, nodes: Nodes) -> None:
     for template, (rows, found) in zip(p.templates, nodes.by_template(p), strict=True):
-        if template.kind == BOUGHT:
+        if template.kind == UNRESERVED:
             costs = rows.cost[found]
             nodes.price_nano += sum(rows.price[found].tolist())  # exact, where int64 would wrap around
             nodes.cost_nano += sum(costs.tolist())

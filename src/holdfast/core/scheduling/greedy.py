@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.scheduling import duals
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.packing_state import Ints
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.selectors import LabelSelector
 

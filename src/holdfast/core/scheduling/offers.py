@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis, bounded
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Columns, Mask
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import Requirements

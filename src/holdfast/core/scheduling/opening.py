@@ -9,37 +9,39 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from holdfast.core.scheduling import assemble, greedy
+from holdfast.core.scheduling import greedy, initial_state
+from holdfast.core.scheduling.packing_state import LOGGED, NODES, UNRESERVED, Ints, PackingState
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes, larger_than_before
 from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import BOUGHT, LOGGED, NODES, Ints, World
 
 MOST_SIZES = 128  # more would take longer than the saving is worth
 
 
-def open_patterns(p: Problem, variants: Variants, w: World, shapes: Shapes, bases: list[int]) -> World:
+def open_patterns(
+    p: Problem, variants: Variants, ps: PackingState, shapes: Shapes, bases: list[int]
+) -> PackingState:
     """The world with nodes opened for every group of free pods that share a template and a shape."""
     groups: dict[tuple[int, int], list[int]] = {}
-    for c in np.flatnonzero(w.c_left).tolist():
-        home = _home(p, variants, w, shapes, bases, c)
+    for c in np.flatnonzero(ps.c_pending).tolist():
+        home = _home(p, variants, ps, shapes, bases, c)
         if home is not None:
             groups.setdefault(home, []).append(c)
     for (t, shape), classes in groups.items():
-        w = _open(p, variants, w, shapes, t, shape, classes)
-    return _listed(p, assemble.refreshed(w, shapes))
+        ps = _open(p, variants, ps, shapes, t, shape, classes)
+    return _listed(p, initial_state.refresh_shapes(ps, shapes))
 
 
 def _home(
-    p: Problem, variants: Variants, w: World, shapes: Shapes, bases: list[int], c: int
+    p: Problem, variants: Variants, ps: PackingState, shapes: Shapes, bases: list[int], c: int
 ) -> tuple[int, int] | None:
     """The template and shape that a class opens nodes with, if its pods are free; it has one way to be placed."""
-    if not variants.free[c] or w.c_waits[c]:
+    if not variants.free[c] or ps.c_waits[c]:
         return None
     v = int(variants.c_first[c])
-    for t in w.t_order.tolist():
+    for t in ps.t_order.tolist():
         template = p.templates[t]
-        if template.kind != BOUGHT or bases[t] < 0:
+        if template.kind != UNRESERVED or bases[t] < 0:
             continue
         shape = shapes.after(bases[t], int(variants.v_ops[variants.v_op_first[v]]))
         if shape < 0 or not _fits(shapes, shape, variants.v_req[v]):
@@ -55,30 +57,32 @@ def _fits(shapes: Shapes, shape: int, request: Ints) -> bool:
 
 
 def _open(
-    p: Problem, variants: Variants, w: World, shapes: Shapes, t: int, shape: int, classes: list[int]
-) -> World:
+    p: Problem, variants: Variants, ps: PackingState, shapes: Shapes, t: int, shape: int, classes: list[int]
+) -> PackingState:
     requests = np.array([variants.v_req[variants.c_first[c]] for c in classes])
     sizes, size_of = np.unique(requests, axis=0, return_inverse=True)
     rows, rooms, prices = _types(p, shapes, t, shape)
     if len(sizes) > MOST_SIZES or not len(rows):
-        return w
-    counts = np.bincount(size_of.ravel(), weights=w.c_left[classes], minlength=len(sizes)).astype(np.int64)
+        return ps
+    counts = np.bincount(size_of.ravel(), weights=ps.c_pending[classes], minlength=len(sizes)).astype(
+        np.int64
+    )
     waiting = [
-        _pods_of(w, [c for c, s in zip(classes, size_of.ravel(), strict=True) if s == i])
+        _pods_of(ps, [c for c, s in zip(classes, size_of.ravel(), strict=True) if s == i])
         for i in range(len(sizes))
     ]
     for pattern in greedy.patterns(sizes, counts, rooms, prices):
         kept = _up_to_price(p, shapes, t, shape, int(prices[pattern.type]))
         for _ in range(pattern.nodes):
-            w = _node(w, t, kept, pattern.pods, sizes, waiting)
-            if len(w.n_paid):
-                w.n_paid[w.reg[NODES] - 1] = rooms[pattern.type]
-    return w
+            ps = _node(ps, t, kept, pattern.pods, sizes, waiting)
+            if len(ps.n_cheapest):
+                ps.n_cheapest[ps.reg[NODES] - 1] = rooms[pattern.type]
+    return ps
 
 
-def _pods_of(w: World, classes: list[int]) -> Iterator[int]:
+def _pods_of(ps: PackingState, classes: list[int]) -> Iterator[int]:
     """The class of each pod of a size, in the order they are placed."""
-    return iter([c for c in classes for _ in range(int(w.c_left[c]))])
+    return iter([c for c in classes for _ in range(int(ps.c_pending[c]))])
 
 
 def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], Ints, Ints]:
@@ -105,32 +109,34 @@ def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> 
     return shapes.of(t, shapes.all[shape].requirements, mask & (prices > 0) & (prices <= price))
 
 
-def _node(w: World, t: int, shape: int, pods: Ints, sizes: Ints, waiting: list[Iterator[int]]) -> World:
-    if w.reg[NODES] == len(w.n_shape):
-        w = assemble.roomier(w)
-    n = int(w.reg[NODES])
-    w.n_shape[n], w.n_template[n], w.n_slot[n], w.n_rejects[n] = shape, t, -1, -1
-    w.n_load[n] = pods @ sizes
-    w.n_pods[n] = pods.sum()
-    w.reg[NODES] += 1
+def _node(
+    ps: PackingState, t: int, shape: int, pods: Ints, sizes: Ints, waiting: list[Iterator[int]]
+) -> PackingState:
+    if ps.reg[NODES] == len(ps.n_shape):
+        ps = initial_state.enlarge(ps)
+    n = int(ps.reg[NODES])
+    ps.n_shape[n], ps.n_template[n], ps.n_reservation[n], ps.n_rejects[n] = shape, t, -1, -1
+    ps.n_load[n] = pods @ sizes
+    ps.n_pods[n] = pods.sum()
+    ps.reg[NODES] += 1
     for size in np.flatnonzero(pods).tolist():
         for _ in range(int(pods[size])):
             c = next(waiting[size])
-            w.c_left[c] -= 1
-            logged = w.reg[LOGGED]
-            w.log_class[logged], w.log_variant[logged], w.log_node[logged] = c, w.c_first[c], n
-            w.reg[LOGGED] += 1
-    return w
+            ps.c_pending[c] -= 1
+            logged = ps.reg[LOGGED]
+            ps.log_class[logged], ps.log_variant[logged], ps.log_node[logged] = c, ps.c_first[c], n
+            ps.reg[LOGGED] += 1
+    return ps
 
 
-def _listed(p: Problem, w: World) -> World:
+def _listed(p: Problem, ps: PackingState) -> PackingState:
     """Lists the nodes that were opened by their number of pods, as the kernel keeps them."""
-    nodes = np.arange(len(p.nodes), int(w.reg[NODES]))
-    bought = nodes[np.array([p.templates[t].kind == BOUGHT for t in w.n_template[nodes]], dtype=bool)]
-    ordered = bought[np.argsort(w.n_pods[bought], kind="stable")]
-    most = int(w.n_pods[ordered[-1]]) if len(ordered) else 0
-    w.listed[BOUGHT, : len(ordered)] = ordered
-    w.place[ordered] = np.arange(len(ordered))
-    w.bucket[BOUGHT, : most + 2] = np.searchsorted(w.n_pods[ordered], np.arange(most + 2))
-    w.lengths[BOUGHT] = len(ordered), most
-    return w
+    nodes = np.arange(len(p.nodes), int(ps.reg[NODES]))
+    bought = nodes[np.array([p.templates[t].kind == UNRESERVED for t in ps.n_template[nodes]], dtype=bool)]
+    ordered = bought[np.argsort(ps.n_pods[bought], kind="stable")]
+    most = int(ps.n_pods[ordered[-1]]) if len(ordered) else 0
+    ps.listed[UNRESERVED, : len(ordered)] = ordered
+    ps.list_position[ordered] = np.arange(len(ordered))
+    ps.bucket[UNRESERVED, : most + 2] = np.searchsorted(ps.n_pods[ordered], np.arange(most + 2))
+    ps.lengths[UNRESERVED] = len(ordered), most
+    return ps

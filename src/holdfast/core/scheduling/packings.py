@@ -15,9 +15,9 @@ from holdfast.core.scheduling import duals
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.duals import Floats
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources
 
 MILLIS = 1000
@@ -75,7 +75,7 @@ def cheapest_pools_first(p: Problem, variants: Variants, whole: list[Mask]) -> I
 
 
 def _weight_if_bought(p: Problem, t: int) -> int | None:
-    return p.pools[p.templates[t].pool].weight if p.templates[t].kind == BOUGHT else None
+    return p.pools[p.templates[t].pool].weight if p.templates[t].kind == UNRESERVED else None
 
 
 def _lowest_price(rows: Rows, mask: Mask, worth: Floats) -> float:
@@ -101,7 +101,7 @@ def candidates(
     sizes = [_sizes(p, t) for t in range(len(p.templates))]
     for cap in _caps(p, sizes, _average_millis(p, variants), largest_millis, most - by_price - 1):
         masks = [
-            mask & (of_rows <= cap) if template.kind == BOUGHT else mask
+            mask & (of_rows <= cap) if template.kind == UNRESERVED else mask
             for template, mask, of_rows in zip(p.templates, whole, sizes, strict=True)
         ]
         yield Candidate(f"fill-{cap // MILLIS}", masks, order=_by_worth(p, variants, masks), fill=True)
@@ -122,7 +122,7 @@ def _worth_of_resources(p: Problem, variants: Variants, masks: list[Mask]) -> Fl
     bought = [
         (template.rows, _cheapest(template.rows, mask))
         for template, mask in zip(p.templates, masks, strict=True)
-        if template.kind == BOUGHT
+        if template.kind == UNRESERVED
     ]
     if not any(len(kept) for _, kept in bought):
         return np.array(
@@ -155,7 +155,7 @@ def _average_millis(p: Problem, variants: Variants) -> float:
 
 def _caps(p: Problem, sizes: list[Ints], average_millis: float, largest_millis: int, most: int) -> list[int]:
     """Sizes of what can be bought that hold an average pod, each at least half as large again as the one before."""
-    bought = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == BOUGHT]
+    bought = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == UNRESERVED]
     if not bought or most <= 0:
         return []
     caps: list[int] = []

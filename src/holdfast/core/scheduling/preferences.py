@@ -7,9 +7,9 @@ their nodes turned out to satisfy. A pod that gave up a node preference with ano
 import numpy as np
 
 from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import Ints
 
 
 def respected(variants: Variants, first_fit: tuple[Outcome, Nodes], other: tuple[Outcome, Nodes]) -> bool:

@@ -18,9 +18,9 @@ from holdfast.core.scheduling.classes import Ladder, PodClass, Rung
 from holdfast.core.scheduling.columns import Columns, Memory
 from holdfast.core.scheduling.constraints import Constraints
 from holdfast.core.scheduling.offers import Measures, Rows
+from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED, Ints, Words
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.shapes import Op, Template
-from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints, Words
 from holdfast.model import reservations, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
@@ -173,7 +173,7 @@ def _templates(
             and snapshot.cloud_labels.are_asked_for(columns.offerings[i].requirements, pool.requirements)
         ]
         bought = np.flatnonzero(~columns.reserved & columns.launchable)
-        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (BOUGHT, bought)):
+        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, bought)):
             if len(picked):
                 runs = daemon_sets(snapshot, pool, columns, picked)
                 overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}

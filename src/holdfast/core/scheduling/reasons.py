@@ -15,13 +15,13 @@ from holdfast.core.scheduling import offers, slot_states, types_left
 from holdfast.core.scheduling.checks import Check, Checks, Offers, without_types, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode, Unplaced
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.topology_words import Topology
 from holdfast.core.scheduling.waiting import Wait
-from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources, wording
 from holdfast.model.pods import PodShape
 from holdfast.model.requirement import Requirement
@@ -114,7 +114,7 @@ class Explain:
             return enough
         for template in (t for t in p.templates if t.pool == pool):
             if self._gap(c, pool, term, template.kind) is not None:
-                enough &= here.reserved if template.kind == BOUGHT else ~here.reserved
+                enough &= here.reserved if template.kind == UNRESERVED else ~here.reserved
         return enough
 
     def _gap(self, c: int, pool: int, term: int, kind: int) -> str | None:
@@ -124,7 +124,7 @@ class Explain:
         if not any(asked.min_values for asked in wanted):
             return None
         template = next(t for t in p.templates if t.pool == pool and t.kind == kind)
-        limited = kind == BOUGHT and p.pools[pool].limits.amounts
+        limited = kind == UNRESERVED and p.pools[pool].limits.amounts
         text = None
         for place in checks.places(c, pool, term) or [wanted]:
             asked = place.add(*without_types(template, ports))

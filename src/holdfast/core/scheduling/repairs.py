@@ -13,9 +13,9 @@ import numpy as np
 
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.run import Outcome, Start
-from holdfast.core.scheduling.world import BOUGHT, RESERVED
 
 _RUNS_MAX, _RUNS_MIN = 32, 1
 _PODS_A_RESERVATION: Final = 10  # what one costs a run, in pods
@@ -41,7 +41,7 @@ class Repair:
 
 def runs(begin: Start) -> int:
     """How many plans may be tried: the fewer, the longer one takes."""
-    size = int(begin.world.c_left.sum()) + _PODS_A_RESERVATION * len(begin.world.r_free)
+    size = int(begin.world.c_pending.sum()) + _PODS_A_RESERVATION * len(begin.world.r_free)
     return max(_RUNS_MIN, min(_RUNS_MAX, _PODS_OF_ALL_RUNS // max(1, size)))
 
 
@@ -78,13 +78,13 @@ def _left_out(begin: Start, outcome: Outcome) -> Mask:
     left = outcome.left > 0
     if not left.any():
         return left
-    w = begin.world
-    if w.p_limited.any():
+    ps = begin.world
+    if ps.p_limited.any():
         return left
     requests = begin.variants.v_load[begin.variants.c_first[:-1]]
-    small = (requests <= w.n_capacity.max(axis=0, initial=0)).all(axis=1)
+    small = (requests <= ps.n_capacity.max(axis=0, initial=0)).all(axis=1)
     for c in np.flatnonzero(left).tolist():
-        exists = bool(small[c]) and bool((w.n_capacity >= requests[c]).all(axis=1).any())
+        exists = bool(small[c]) and bool((ps.n_capacity >= requests[c]).all(axis=1).any())
         left[c] = exists or _fits_slot(begin, c) or bool(_groups(begin, c))
     return left
 
@@ -95,10 +95,10 @@ def _bought_beside_slots(begin: Start, outcome: Outcome, nodes: Nodes) -> Mask:
     found = np.zeros(len(outcome.left), dtype=bool)
     if not begin.world.r_free.any():
         return found
-    is_bought = np.array([begin.problem.templates[t].kind == BOUGHT for t in nodes.template], dtype=bool)
+    is_bought = np.array([begin.problem.templates[t].kind == UNRESERVED for t in nodes.template], dtype=bool)
     new = outcome.log_node >= outcome.existing
     bought = np.unique(outcome.log_class[new][is_bought[outcome.log_node[new] - outcome.existing]])
-    left, few = bool(nodes.free.any()), begin.world.c_left.sum() <= _FEW_PODS
+    left, few = bool(nodes.free.any()), begin.world.c_pending.sum() <= _FEW_PODS
     for c in bought.tolist():
         found[c] = (left or (few and _groups(begin, c))) and _fits_slot(begin, c)
     return found
@@ -106,15 +106,15 @@ def _bought_beside_slots(begin: Start, outcome: Outcome, nodes: Nodes) -> Mask:
 
 def _fits_slot(begin: Start, c: int) -> bool:
     """Whether some slot that was free at the beginning serves a pod of the class, with nothing else in it."""
-    p, w, variants, shapes = begin.problem, begin.world, begin.variants, begin.shapes
-    free = w.r_free > 0
+    p, ps, variants, shapes = begin.problem, begin.world, begin.variants, begin.shapes
+    free = ps.r_free > 0
     if not free.any():
         return False
     for v in range(int(variants.c_first[c]), int(variants.c_first[c + 1])):
         for t, template in enumerate(p.templates):
             if template.kind != RESERVED:
                 continue
-            holds = free & (w.r_room[t] >= variants.v_load[v]).all(axis=1)
+            holds = free & (ps.r_allocatable[t] >= variants.v_load[v]).all(axis=1)
             if not holds.any():
                 continue
             base = shapes.base(t, begin.whole[t])
@@ -130,16 +130,16 @@ def _groups(begin: Start, c: int) -> set[tuple[int, int]]:
     of nodes."""
     variants = begin.variants
     last = int(variants.c_first[c + 1]) - 1
-    rows = variants.near[variants.near_first[last] : variants.near_first[last + 1]]
+    rows = variants.affinity[variants.affinity_first[last] : variants.affinity_first[last + 1]]
     return {(int(group), int(key)) for group, itself, _, key in rows if itself}
 
 
 def _pins(begin: Start, needy: Mask) -> Iterator[tuple[int, int]]:
     """For each group of affinity that a needy class has: every domain that it could begin in."""
-    w = begin.world
+    ps = begin.world
     groups = {group for c in np.flatnonzero(needy).tolist() for group in _groups(begin, c)}
     for group, key in sorted(groups):
-        if key < 0 or w.domain_count[group].any():  # the group is somewhere already
+        if key < 0 or ps.domain_count[group].any():  # the group is somewhere already
             continue
-        for d in range(int(w.k_first[key]), int(w.k_first[key + 1]))[:_ZONES_MAX]:
+        for d in range(int(ps.k_first[key]), int(ps.k_first[key + 1]))[:_ZONES_MAX]:
             yield group, d

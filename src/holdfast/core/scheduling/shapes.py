@@ -19,7 +19,7 @@ from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.kernel import topology
 from holdfast.core.scheduling.offers import Rows
-from holdfast.core.scheduling.world import NO, RESERVED, SOFT, Bytes, Ints
+from holdfast.core.scheduling.packing_state import NO, RESERVED, SOFT, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement
@@ -29,7 +29,7 @@ from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "s_room", "frontier", "s_priced", "priced_room", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
+    "s_domains", "s_rows", "s_max_allocatable", "frontier", "s_priced", "priced_allocatable", "s_slots", "s_reserved", "slot_reservation", "slot_allocatable", "s_max_capacity", "s_min_values", "s_excluded",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -114,17 +114,17 @@ class Shapes:
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
-        self.s_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.s_max_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
         self.s_priced: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
-        self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
+        self.s_max_capacity: Ints = np.zeros((64, limited), dtype=np.int64)
         self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
-        self.s_judged: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_excluded: Ints = np.zeros((64, 2), dtype=np.int64)
         self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
-        self.priced_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.priced_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
         self.slot_reservation: Ints = np.zeros(64, dtype=np.int64)
-        self.slot_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.slot_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
         self._frontier_rows = 0
         self._slot_rows = 0
         self._priced_rows = 0
@@ -286,20 +286,20 @@ class Shapes:
         if index == len(self.s_rows):
             self.s_domains = _doubled(self.s_domains)
             self.s_rows = _doubled(self.s_rows)
-            self.s_room = _doubled(self.s_room)
+            self.s_max_allocatable = _doubled(self.s_max_allocatable)
             self.s_priced = _doubled(self.s_priced)
             self.s_slots = _doubled(self.s_slots)
             self.s_reserved = _doubled(self.s_reserved)
-            self.s_most = _doubled(self.s_most)
+            self.s_max_capacity = _doubled(self.s_max_capacity)
             self.s_min_values = _doubled(self.s_min_values)
-            self.s_judged = _doubled(self.s_judged)
+            self.s_excluded = _doubled(self.s_excluded)
         self.all.append(shape)
         self.s_domains[index] = domains
         self.s_min_values[index] = any(r.min_values for r in shape.requirements.by_key.values())
         return index
 
     def _describe(self, index: int, t: Template, mask: Mask, packed: bytes) -> None:
-        self.s_most[index] = t.rows.capacity[mask].max(axis=0, initial=0)
+        self.s_max_capacity[index] = t.rows.capacity[mask].max(axis=0, initial=0)
         found = np.flatnonzero(mask)
         if t.kind == RESERVED:
             self.s_slots[index] = self._slots(t.rows, found)
@@ -311,7 +311,7 @@ class Shapes:
             known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
             self._frontiers[index_of_rows(t), packed] = known
         self.s_rows[index] = known
-        self.s_room[index] = self.frontier[slice(*known)].max(axis=0, initial=0)
+        self.s_max_allocatable[index] = self.frontier[slice(*known)].max(axis=0, initial=0)
 
     def _add_frontier(self, rows: Ints) -> tuple[int, int]:
         first, end = self._frontier_rows, self._frontier_rows + len(rows)
@@ -326,9 +326,9 @@ class Shapes:
         rooms = rows.rooms[list(dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()))]
         kept = rooms[larger_than_before(rooms)]
         first, end = self._priced_rows, self._priced_rows + len(kept)
-        while end > len(self.priced_room):
-            self.priced_room = _doubled(self.priced_room)
-        self.priced_room[first:end] = kept
+        while end > len(self.priced_allocatable):
+            self.priced_allocatable = _doubled(self.priced_allocatable)
+        self.priced_allocatable[first:end] = kept
         self._priced_rows = end
         return first, end
 
@@ -337,10 +337,10 @@ class Shapes:
         first, end = self._slot_rows, self._slot_rows + len(found)
         while end > len(self.slot_reservation):
             self.slot_reservation = _doubled(self.slot_reservation)
-            self.slot_room = _doubled(self.slot_room)
+            self.slot_allocatable = _doubled(self.slot_allocatable)
         preferred = rows.ordered(found)
         self.slot_reservation[first:end] = rows.reservation[preferred]
-        self.slot_room[first:end] = rows.rooms[rows.room_of[preferred]]
+        self.slot_allocatable[first:end] = rows.rooms[rows.room_of[preferred]]
         self._slot_rows = end
         return first, end
 
@@ -358,7 +358,7 @@ def _is_within(required: Requirements, wanted: Requirement) -> bool:
 
 
 def _put(keys: Ints, values: Ints, shape: int, other: int, answer: int) -> None:
-    slot = topology.table_slot(keys, shape, other)
+    slot = topology.table_index(keys, shape, other)
     keys[slot] = (shape << 22) | other
     values[slot] = answer
 

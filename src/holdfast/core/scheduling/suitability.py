@@ -15,13 +15,13 @@ from holdfast import names
 from holdfast.core.scheduling import slot_states
 from holdfast.core.scheduling.checks import Check, Checks, without_volumes
 from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.plan import NotReserved, Plan, ReasonCode
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.reasons import UNSATISFIABLE, Explain, contradiction
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.slot_states import Said
 from holdfast.core.scheduling.topology_words import Domains
-from holdfast.core.scheduling.world import Ints
 from holdfast.model import resources, wording
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import first_untolerated

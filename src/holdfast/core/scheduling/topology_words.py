@@ -15,8 +15,8 @@ from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.constraints import Row
 from holdfast.core.scheduling.groups import HOST, Group, Sort
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.world import Ints
 from holdfast.model.requirements import Requirements
 
 SPREAD: Final = "topology spread"
@@ -60,10 +60,10 @@ class Topology:
         for spread, values in zip(asked.spreads, of.spread[row], strict=True):
             words = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
             found.append(Constraint(words, values[5], self._spread(values, inside), needs_label=True))
-        for term, values in zip(asked.affinity, of.near[row], strict=True):
+        for term, values in zip(asked.affinity, of.affinity[row], strict=True):
             words = f"{AFFINITY}, key={term.key}"
             found.append(Constraint(words, values[3], self._near(values, inside), needs_label=True))
-        for i, values in enumerate(of.far[row]):
+        for i, values in enumerate(of.anti_affinity[row]):
             words = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
             group = self._group(values[0], values[1])
             allowed = self._far(values, group, c, inside)

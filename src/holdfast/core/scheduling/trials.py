@@ -17,12 +17,12 @@ import numpy as np
 
 from holdfast.core.scheduling import finalize, packings, preferences, repairs, run, weights
 from holdfast.core.scheduling.finalize import Chooser, Nodes
+from holdfast.core.scheduling.packing_state import UNRESERVED
 from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.repairs import Repair
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.run import Outcome, Start
 from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import BOUGHT
 
 FIRST_FIT: Final = "first-fit"
 REPAIRED: Final = "first-fit, scarce capacity first"
@@ -150,7 +150,7 @@ class _Sample:
 
 def _sample(begin: Start, first_fit: Outcome) -> _Sample | None:
     """Every so-manieth pod of those that first fit buys nodes for; None where they are few."""
-    is_bought = np.array([t.kind == BOUGHT for t in begin.problem.templates], dtype=bool)
+    is_bought = np.array([t.kind == UNRESERVED for t in begin.problem.templates], dtype=bool)
     new = first_fit.log_node >= first_fit.existing
     bought = new & is_bought[first_fit.n_template[first_fit.log_node]] if len(is_bought) else new
     step = int(bought.sum()) // SAMPLE_PODS

@@ -9,9 +9,9 @@ import numpy as np
 from holdfast.core.scheduling import offers, pins
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes, Template
-from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model.requirements import MinValuesGap, Requirements
 
 
@@ -20,7 +20,7 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     of_shape = shapes.all[shape]
     own = p.templates[of_shape.template]
     # With limits, what its claim will list: other rows might break them.
-    limited = own.kind == BOUGHT and p.pools[own.pool].limits.amounts
+    limited = own.kind == UNRESERVED and p.pools[own.pool].limits.amounts
     # Without, the zones that the packing counted on, which its claim will have: a cap on sizes may leave a zone out.
     wanted = of_shape.requirements if limited else pins.pinned(p, shapes, shape)
     return missing(p, own, wanted, load, of_shape.mask if limited else None)
@@ -34,11 +34,11 @@ def missing(
     if not found:
         return ()
     for template in p.templates:
-        if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
+        if template.pool != own.pool or (own.kind == UNRESERVED and template is not own):
             continue
         mask = offers.satisfying(template.rows, wanted) if kept is None else kept
         mask = mask & template.rows.fitting(load)
-        if own.kind == BOUGHT:
+        if own.kind == UNRESERVED:
             mask = _listed(template.rows, mask, p.settings.max_instance_types)
         for key, values in found.items():
             values.update(_values(template.rows, mask, key))

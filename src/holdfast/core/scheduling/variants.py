@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from holdfast.core.scheduling import problem
 from holdfast.core.scheduling.classes import Ladder
 from holdfast.core.scheduling.constraints import Row
+from holdfast.core.scheduling.packing_state import Ints, PackingState, Words
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op
-from holdfast.core.scheduling.world import Ints, Words, World
 
 
 @dataclass
@@ -38,19 +38,21 @@ class Variants:
     claim_first: Ints
     spread_first: Ints
     spread: Ints
-    near_first: Ints
-    near: Ints
-    far_first: Ints
-    far: Ints
-    note_first: Ints
-    note: Ints
+    affinity_first: Ints
+    affinity: Ints
+    anti_affinity_first: Ints
+    anti_affinity: Ints
+    counting_first: Ints
+    counting: Ints
     hopeful: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
     free: NDArray[np.bool_]  # by class: nothing ties it to others, and it has one way to be placed
 
     def arrays(self) -> dict[str, Any]:
         """The kernel's view, by the names the world has for them."""
         return {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name in World._fields
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name in PackingState._fields
         }
 
 
@@ -64,15 +66,16 @@ def build(p: Problem) -> Variants:
     notes = [
         [(*row[:3], row[3] + len(ops) if row[3] >= 0 else -1) for row in rows]
         + [(group, -1, 0, -1) for group, _ in of_claims]
-        for rows, of_claims in zip(constraints.note, claims, strict=True)
+        for rows, of_claims in zip(constraints.counting, claims, strict=True)
     ]
-    spread, near, far = constraints.spread, constraints.near, constraints.far
+    spread, affinity, anti_affinity = constraints.spread, constraints.affinity, constraints.anti_affinity
     keys = [
         [(key,) for key in sorted({r[5] for r in s} | {r[3] for r in n} | {r[1] for r in f}) if key >= 0]
-        for s, n, f in zip(spread, near, far, strict=True)
+        for s, n, f in zip(spread, affinity, anti_affinity, strict=True)
     ]
     steady = np.array(
-        [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, near, strict=True)], dtype=bool
+        [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, affinity, strict=True)],
+        dtype=bool,
     )[distinct]
     free = np.array(
         [
@@ -84,13 +87,15 @@ def build(p: Problem) -> Variants:
             for rung in ladder.rungs
         ],
         dtype=bool,
-    ) & ~np.array([any(rows) for rows in zip(spread, near, far, notes, strict=True)], dtype=bool)
+    ) & ~np.array(
+        [any(rows) for rows in zip(spread, affinity, anti_affinity, notes, strict=True)], dtype=bool
+    )
     c_first = np.concatenate([[0], np.cumsum(repeats)]).astype(np.int64)
     requests = problem.requests([c.shape for c in p.classes], p.resources)
     found: dict[str, Ints] = {}
     for name, rows_of, width in (
-        ("v_op", tried, 1), ("v_key", keys, 1), ("claim", claims, 2), ("spread", spread, 6), ("near", near, 4),
-        ("far", far, 2), ("note", notes, 4),
+        ("v_op", tried, 1), ("v_key", keys, 1), ("claim", claims, 2), ("spread", spread, 6), ("affinity", affinity, 4),
+        ("anti_affinity", anti_affinity, 2), ("counting", notes, 4),
     ):  # fmt: skip
         found[f"{name}_first"], found[name] = _dealt(rows_of, width, distinct)
     return Variants(
@@ -98,7 +103,7 @@ def build(p: Problem) -> Variants:
         first_filter=len(ops),
         c_first=c_first,
         demand=np.array([len(c.pods) for c in p.classes], dtype=float) @ requests,
-        v_req=_rooms(p, near, requests, distinct, repeats),
+        v_req=_rooms(p, affinity, requests, distinct, repeats),
         v_load=np.repeat(requests, repeats, axis=0),
         v_level=np.array([i for ladder in p.ladders for i in _levels(ladder)], dtype=np.int64)[distinct],
         v_steady=steady.astype(np.uint8),
@@ -113,7 +118,9 @@ def build(p: Problem) -> Variants:
     )
 
 
-def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints) -> Ints:
+def _rooms(
+    p: Problem, affinity: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints
+) -> Ints:
     """[variant, resource] the room that a pod needs: its own, or that of all pods that must share its node."""
     found = np.repeat(requests, repeats, axis=0)
     quarters = np.array([r.group_quarters for ladder in p.ladders for r in ladder.rungs], dtype=np.int64)
@@ -123,11 +130,13 @@ def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: 
     class_of = np.repeat(np.arange(len(repeats)), repeats)
     for v in np.flatnonzero(quarters[distinct]).tolist():
         for group in (
-            (row[0], int(quarters[distinct[v]])) for row in near[distinct[v]] if row[1] and row[3] < 0
+            (row[0], int(quarters[distinct[v]])) for row in affinity[distinct[v]] if row[1] and row[3] < 0
         ):
             if group not in of_group:
                 members = {
-                    int(class_of[i]) for i in range(len(distinct)) if _has_group(near[distinct[i]], group[0])
+                    int(class_of[i])
+                    for i in range(len(distinct))
+                    if _has_group(affinity[distinct[i]], group[0])
                 }
                 counts = {c: len(p.classes[c].pods) * group[1] // 4 for c in members}
                 of_group[group] = sum((count * requests[c] for c, count in counts.items()), 0 * requests[0])
@@ -141,8 +150,8 @@ def _levels(ladder: Ladder) -> list[int]:
     return [i % alone for i in range(len(ladder.rungs))]
 
 
-def _has_group(near: Sequence[Row], group: int) -> bool:
-    return any(row[0] == group and row[3] < 0 for row in near)
+def _has_group(affinity: Sequence[Row], group: int) -> bool:
+    return any(row[0] == group and row[3] < 0 for row in affinity)
 
 
 def _rungs_of_classes(steps: Sequence[int], ladder_of: Sequence[int]) -> tuple[Ints, Ints]:

@@ -5,9 +5,9 @@ Asked by `solve` of each packing that it tried.
 
 import numpy as np
 
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.world import BOUGHT, Ints
 
 
 def respected(p: Problem, first_fit: Outcome, other: Outcome) -> bool:
@@ -23,6 +23,6 @@ def _on_lighter_pools(p: Problem, outcome: Outcome) -> Ints:
     of_pods = outcome.n_template[outcome.log_node[outcome.log_node >= outcome.existing]]
     pods = np.bincount(of_pods, minlength=len(p.templates))
     slots_first = p.settings.reserved_before_weight
-    counted = [(p.pools[t.pool].weight, t.kind == BOUGHT or not slots_first) for t in p.templates]
+    counted = [(p.pools[t.pool].weight, t.kind == UNRESERVED or not slots_first) for t in p.templates]
     below = [[counts and own < weight for own, counts in counted] for weight in weights]
     return np.array(below, dtype=np.int64).reshape(len(weights), len(p.templates)) @ pods

@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from holdfast import names
 from holdfast.core.scheduling.finalize import Nodes
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.world import BOUGHT
 
 
 def spread(p: Problem, nodes: Nodes) -> None:
@@ -20,7 +20,7 @@ def spread(p: Problem, nodes: Nodes) -> None:
     there = _nodes_by_zone(p)
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)  # nodes with the same template and rows
     for i, (t, rows) in enumerate(zip(nodes.template, nodes.rows, strict=True)):
-        if p.templates[t].kind == BOUGHT:
+        if p.templates[t].kind == UNRESERVED:
             alike[t, id(rows)].append(i)
     open_ = []
     for (t, _), found in alike.items():

@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 from holdfast import names
 from holdfast.core.scheduling import constraints, daemons, problem
 from holdfast.core.scheduling.axes import PLENTY, bounded
-from holdfast.core.scheduling.kernel import room as room_kernel
-from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.shapes import Op, Shapes
-from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import (
+from holdfast.core.scheduling.kernel import capacity as capacity_kernel
+from holdfast.core.scheduling.packing_state import (
     BLOCK,
     EMPTY,
     FREE_SLOTS,
@@ -25,16 +22,19 @@ from holdfast.core.scheduling.world import (
     REGISTERS,
     RESERVED,
     RUN_VARIANT,
-    SIZED,
-    STAGE_BOUGHT,
+    SPARE_VARIANT,
     STAGE_EXISTING,
     STAGE_OPEN,
-    STAGE_PAID,
     STAGE_RESERVED,
+    STAGE_SPARE,
+    STAGE_UNRESERVED,
     Ints,
+    PackingState,
     Words,
-    World,
 )
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.shapes import Op, Shapes
+from holdfast.core.scheduling.variants import Variants
 from holdfast.model import requirements
 from holdfast.model.resources import NOTHING
 from holdfast.model.snapshot import NodeView
@@ -42,27 +42,27 @@ from holdfast.model.snapshot import NodeView
 A = TypeVar("A", bound=np.generic)
 
 KINDS = 3
-SMALLEST_ROOM = 256
+MIN_ARRAY_SIZE = 256
 
 
-def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
+def build(p: Problem, variants: Variants, shapes: Shapes) -> PackingState:
     """The world, with every template closed and no stage to go through yet: those are the run's to choose."""
     existing = len(p.nodes)
     pods = sum(len(c.pods) for c in p.classes)
-    room = existing + max(SMALLEST_ROOM, pods // 4)
-    host, domain, elsewhere = _counts(p, room)
+    size = existing + max(MIN_ARRAY_SIZE, pods // 4)
+    host, domain, elsewhere = _counts(p, size)
     capacity = _existing_capacity(p)
     r_free = np.array([p.ledger[id_].free for id_ in p.reservation_ids], dtype=np.int64)
     r_zone = _reservation_zones(p)
-    rooms = _slot_rooms(p)
+    slot_allocatable = _slot_allocatable(p)
     reg = np.zeros(REGISTERS, dtype=np.int64)
     reg[NODES], reg[RUN_VARIANT], reg[FREE_SLOTS] = existing, -1, r_free.sum()
-    reg[SIZED] = -1
+    reg[SPARE_VARIANT] = -1
     words = variants.v_ports.shape[1]
-    return World(
+    return PackingState(
         reg=reg,
         order=np.arange(len(p.classes), dtype=np.int64),
-        c_left=np.array([len(c.pods) for c in p.classes], dtype=np.int64),
+        c_pending=np.array([len(c.pods) for c in p.classes], dtype=np.int64),
         c_waits=np.zeros(len(p.classes), dtype=np.uint8),
         eligible=p.constraints.eligible(),
         k_first=np.array(p.domains.first, dtype=np.int64),
@@ -76,23 +76,23 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
             [p.domains.key_index(g.key) for g in p.constraints.groups.domains] or [-1], dtype=np.int64
         ),
         g_filter=_filters(p, variants),
-        uncertain=np.zeros((len(domain), room), dtype=np.int32),
-        n_shape=_padded(_existing_shapes(p, shapes, variants.ops), room),
-        n_load=np.zeros((room, p.resources.size), dtype=np.int64),
+        uncertain=np.zeros((len(domain), size), dtype=np.int32),
+        n_shape=_pad_rows(_existing_shapes(p, shapes, variants.ops), size),
+        n_load=np.zeros((size, p.resources.size), dtype=np.int64),
         n_capacity=capacity,
-        n_pods=np.zeros(room, dtype=np.int64),
-        n_slot=np.full(room, -1, dtype=np.int64),
-        n_ports=_padded(_existing_ports(p, words), room),
-        n_paid=np.zeros((0, p.resources.size), dtype=np.int64),
-        roomy=np.zeros(room, dtype=np.uint8),
-        roomy_in=np.zeros(room // BLOCK + 1, dtype=np.int64),
-        n_template=np.full(room, -1, dtype=np.int64),
-        n_rejects=np.full(room, -1, dtype=np.int64),
-        listed=np.zeros((KINDS, room), dtype=np.int64),
-        place=np.zeros(room, dtype=np.int64),
+        n_pods=np.zeros(size, dtype=np.int64),
+        n_reservation=np.full(size, -1, dtype=np.int64),
+        n_ports=_pad_rows(_existing_ports(p, words), size),
+        n_cheapest=np.zeros((0, p.resources.size), dtype=np.int64),
+        spare=np.zeros(size, dtype=np.uint8),
+        spare_in_block=np.zeros(size // BLOCK + 1, dtype=np.int64),
+        n_template=np.full(size, -1, dtype=np.int64),
+        n_rejects=np.full(size, -1, dtype=np.int64),
+        listed=np.zeros((KINDS, size), dtype=np.int64),
+        list_position=np.zeros(size, dtype=np.int64),
         bucket=np.zeros((KINDS, pods + 4), dtype=np.int64),
         lengths=np.zeros((KINDS, 2), dtype=np.int64),
-        verdicts=np.full((SMALLEST_ROOM, 5), EMPTY, dtype=np.int64),
+        min_values_answers=np.full((MIN_ARRAY_SIZE, 5), EMPTY, dtype=np.int64),
         stages=np.zeros((0, 3), dtype=np.int64),
         t_order=np.arange(len(p.templates), dtype=np.int64),
         t_shape=np.full(len(p.templates), NO, dtype=np.int64),
@@ -101,9 +101,9 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
         t_rejects=np.full(len(p.templates), -1, dtype=np.int64),
         limits=_limits(p),
         p_limited=np.array([bool(pool.limits.amounts) for pool in p.pools], dtype=np.uint8),
-        r_room=rooms,
+        r_allocatable=slot_allocatable,
         r_free=r_free,
-        free_most=rooms[:, r_free > 0].max(axis=(0, 1), initial=0)[None, :],
+        free_max_allocatable=slot_allocatable[:, r_free > 0].max(axis=(0, 1), initial=0)[None, :],
         r_zone=r_zone,
         visit=np.zeros((len(r_free), 3), dtype=np.int64),
         queue=np.zeros(len(r_free), dtype=np.int64),
@@ -115,59 +115,59 @@ def world(p: Problem, variants: Variants, shapes: Shapes) -> World:
     )
 
 
-def copied(w: World, shapes: Shapes, shared: Iterable[str]) -> World:
+def copy(ps: PackingState, shapes: Shapes, shared: Iterable[str]) -> PackingState:
     """The same world for another run, which may write to all but the arrays that are shared."""
-    shapes.s_judged[:] = 0  # in which search, counted by each run anew
-    mine = {name: array.copy() for name, array in w._asdict().items() if name not in shared}
-    return refreshed(w._replace(**mine), shapes)
+    shapes.s_excluded[:] = 0  # in which search, counted by each run anew
+    mine = {name: array.copy() for name, array in ps._asdict().items() if name not in shared}
+    return refresh_shapes(ps._replace(**mine), shapes)
 
 
-def refreshed(w: World, shapes: Shapes) -> World:
+def refresh_shapes(ps: PackingState, shapes: Shapes) -> PackingState:
     """The world with the arrays of shapes as they are now: growing replaces them."""
-    return w._replace(**shapes.arrays())
+    return ps._replace(**shapes.arrays())
 
 
-def with_verdict(w: World, asked: tuple[int, int, int, int], answer: int) -> World:
+def add_verdict(ps: PackingState, asked: tuple[int, int, int, int], answer: int) -> PackingState:
     """The world that remembers an answer about minValues; the table grows when it is half full."""
-    verdicts = w.verdicts
-    if 2 * np.count_nonzero(verdicts[:, 0] != EMPTY) >= len(verdicts):
-        grown = np.full((4 * len(verdicts), 5), EMPTY, dtype=np.int64)
-        for row in verdicts[verdicts[:, 0] != EMPTY]:
-            grown[room_kernel.verdict_slot(grown, *row[:4].tolist())] = row
-        verdicts = grown
-    verdicts[room_kernel.verdict_slot(verdicts, *asked)] = (*asked, answer)
-    return w._replace(verdicts=verdicts)
+    min_values_answers = ps.min_values_answers
+    if 2 * np.count_nonzero(min_values_answers[:, 0] != EMPTY) >= len(min_values_answers):
+        grown = np.full((4 * len(min_values_answers), 5), EMPTY, dtype=np.int64)
+        for row in min_values_answers[min_values_answers[:, 0] != EMPTY]:
+            grown[capacity_kernel.min_values_index(grown, *row[:4].tolist())] = row
+        min_values_answers = grown
+    min_values_answers[capacity_kernel.min_values_index(min_values_answers, *asked)] = (*asked, answer)
+    return ps._replace(min_values_answers=min_values_answers)
 
 
-def roomier(w: World) -> World:
+def enlarge(ps: PackingState) -> PackingState:
     """The world with room for twice as many nodes."""
-    room = 2 * len(w.n_shape)
-    return w._replace(
-        host_count=_widened(w.host_count, room),
-        uncertain=_widened(w.uncertain, room),
-        listed=_widened(w.listed, room),
-        n_shape=_padded(w.n_shape, room),
-        n_load=_padded(w.n_load, room),
-        n_pods=_padded(w.n_pods, room),
-        n_slot=_padded(w.n_slot, room),
-        n_ports=_padded(w.n_ports, room),
-        n_paid=_padded(w.n_paid, room) if len(w.n_paid) else w.n_paid,
-        roomy=_padded(w.roomy, room),
-        roomy_in=_padded(w.roomy_in, room // BLOCK + 1),
-        n_template=_padded(w.n_template, room),
-        n_rejects=_padded(w.n_rejects, room),
-        place=_padded(w.place, room),
+    size = 2 * len(ps.n_shape)
+    return ps._replace(
+        host_count=_widen_columns(ps.host_count, size),
+        uncertain=_widen_columns(ps.uncertain, size),
+        listed=_widen_columns(ps.listed, size),
+        n_shape=_pad_rows(ps.n_shape, size),
+        n_load=_pad_rows(ps.n_load, size),
+        n_pods=_pad_rows(ps.n_pods, size),
+        n_reservation=_pad_rows(ps.n_reservation, size),
+        n_ports=_pad_rows(ps.n_ports, size),
+        n_cheapest=_pad_rows(ps.n_cheapest, size) if len(ps.n_cheapest) else ps.n_cheapest,
+        spare=_pad_rows(ps.spare, size),
+        spare_in_block=_pad_rows(ps.spare_in_block, size // BLOCK + 1),
+        n_template=_pad_rows(ps.n_template, size),
+        n_rejects=_pad_rows(ps.n_rejects, size),
+        list_position=_pad_rows(ps.list_position, size),
     )
 
 
-def _padded(array: NDArray[A], room: int) -> NDArray[A]:
-    padded = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+def _pad_rows(array: NDArray[A], size: int) -> NDArray[A]:
+    padded = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
     padded[: len(array)] = array
     return padded
 
 
-def _widened(array: NDArray[A], room: int) -> NDArray[A]:
-    wider = np.zeros((len(array), room), dtype=array.dtype)
+def _widen_columns(array: NDArray[A], size: int) -> NDArray[A]:
+    wider = np.zeros((len(array), size), dtype=array.dtype)
     wider[:, : array.shape[1]] = array
     return wider
 
@@ -178,15 +178,15 @@ def stages(p: Problem, *, fill: bool) -> Ints:
     `fill`: what is paid for is filled before a node gets dearer.
     """
     count = len(p.templates)
-    bought = [(STAGE_PAID, 0, 0), (STAGE_BOUGHT, 0, 0)] if fill else [(STAGE_BOUGHT, 0, 0)]
+    unreserved = [(STAGE_SPARE, 0, 0), (STAGE_UNRESERVED, 0, 0)] if fill else [(STAGE_UNRESERVED, 0, 0)]
     if not p.settings.reserved_before_weight:
-        by_weight = [(STAGE_EXISTING, 0, 0), (STAGE_RESERVED, 0, 0), *bought, (STAGE_OPEN, 0, count)]
+        by_weight = [(STAGE_EXISTING, 0, 0), (STAGE_RESERVED, 0, 0), *unreserved, (STAGE_OPEN, 0, count)]
         return np.array(by_weight, dtype=np.int64)
     slots = sum(t.kind == RESERVED for t in p.templates)
     found = [(STAGE_EXISTING, 0, 0)]
     if slots:
         found += [(STAGE_RESERVED, 0, 0), (STAGE_OPEN, 0, slots)]
-    return np.array([*found, *bought, (STAGE_OPEN, slots, count)], dtype=np.int64)
+    return np.array([*found, *unreserved, (STAGE_OPEN, slots, count)], dtype=np.int64)
 
 
 def _filters(p: Problem, variants: Variants) -> Ints:
@@ -204,13 +204,13 @@ def _limits(p: Problem) -> Ints:
     return np.array(left, dtype=np.int64).reshape(len(p.pools), len(p.limited))
 
 
-def _slot_rooms(p: Problem) -> Ints:
+def _slot_allocatable(p: Problem) -> Ints:
     """[template, reservation, resource]"""
-    rooms = np.zeros((len(p.templates), len(p.reservation_ids), p.resources.size), dtype=np.int64)
+    slot_allocatable = np.zeros((len(p.templates), len(p.reservation_ids), p.resources.size), dtype=np.int64)
     for t, template in enumerate(p.templates):
         if template.kind == RESERVED:
-            rooms[t, template.rows.reservation] = template.rows.room
-    return rooms
+            slot_allocatable[t, template.rows.reservation] = template.rows.room
+    return slot_allocatable
 
 
 def _reservation_zones(p: Problem) -> Ints:
@@ -231,11 +231,11 @@ def _free_by_domain(p: Problem, r_free: Ints, r_zone: Ints) -> Ints:
 
 def _existing_capacity(p: Problem) -> Ints:
     """[node, resource] what pods to place can have."""
-    rows = [_room(p, node) for node in p.nodes]
+    rows = [_existing_row(p, node) for node in p.nodes]
     return np.array(rows, dtype=np.int64).reshape(len(rows), p.resources.size)
 
 
-def _room(p: Problem, node: NodeView) -> list[int]:
+def _existing_row(p: Problem, node: NodeView) -> list[int]:
     """Allocatable less what runs there and what DaemonSets will take; nothing at all once that is negative."""
     coming = daemons.still_to_come(p.snapshot.daemon_sets, node)
     left = node.free.subtract(coming) if coming.amounts else node.free
@@ -272,31 +272,31 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def _counts(p: Problem, room: int) -> tuple[NDArray[np.int32], Ints, Ints]:
+def _counts(p: Problem, size: int) -> tuple[NDArray[np.int32], Ints, Ints]:
     """What the pods that run add to the groups: by node, by domain, and on nodes that are being deleted. Pods that stay on
     such a node still count in its domains, and a group of hostname affinity does not begin anew beside them."""
-    hosts, counted = _counted(p, p.nodes, room)
+    hosts, counted = _counted(p, p.nodes, size)
     staying, in_domains = _counted(p, p.leaving, len(p.leaving))
-    found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, room)])
+    found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, size)])
     elsewhere = np.zeros(len(found), dtype=np.int64)
     elsewhere[: len(p.constraints.groups.hosts)] = staying.sum(axis=1)[: len(p.constraints.groups.hosts)]
     return found, counted + in_domains, elsewhere
 
 
-def _counted(p: Problem, nodes: Sequence[NodeView], room: int) -> tuple[NDArray[np.int32], Ints]:
+def _counted(p: Problem, nodes: Sequence[NodeView], size: int) -> tuple[NDArray[np.int32], Ints]:
     domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
 
     def passes(node: int, filter_op: int) -> bool:
         return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
     running = ((n, shape, count) for n, node in enumerate(nodes) for shape, count in node.staying)
-    return p.constraints.groups.counts(running, domains.__getitem__, passes, room)
+    return p.constraints.groups.counts(running, domains.__getitem__, passes, size)
 
 
-def _attached(p: Problem, room: int) -> NDArray[np.int32]:
+def _attached(p: Problem, size: int) -> NDArray[np.int32]:
     """[shared volume, node] pods that run there with it; one row more, so that there is always one."""
     index = {claim: i for i, claim in enumerate(p.shared_claims)}
-    found = np.zeros((len(index) + 1, room), dtype=np.int32)
+    found = np.zeros((len(index) + 1, size), dtype=np.int32)
     if index:
         for n, node in enumerate(p.nodes):
             for pod in node.pods:
