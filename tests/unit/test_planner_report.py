@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import names
 from holdfast.core.scheduling import report
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.plan import Reason, ReasonCode
 from holdfast.core.scheduling.request import PreferencePolicy
 from holdfast.core.scheduling.solve import solve
@@ -214,4 +214,4 @@ def test_pending_pods_are_counted_by_the_one_zone_they_can_be_in(asking: PodShap
         pool("tainted", [instance_type("far", 4, 16, 1.0, zones=("z9",))], taints=(TEAM,)),
     ]
     snapshot = request(pools, pods(2, asking), preference_policy=PreferencePolicy.IGNORE).snapshot
-    assert report.pending_by_zone(snapshot, Memory()) == {bucket: 2}
+    assert report.pending_by_zone(snapshot, CatalogCache()) == {bucket: 2}

@@ -100,7 +100,7 @@ class Requirements:
             few, many = many, few
         for key, one in few.items():
             other = many.get(key)
-            if other is not None and not go_together(one, other):
+            if other is not None and not are_compatible(one, other):
                 return False
         return True
 
@@ -123,7 +123,7 @@ class Requirements:
         return tuple(
             Conflict(wanted.key, self.by_key[wanted.key], wanted)
             for wanted in incoming
-            if wanted.key in self.by_key and not go_together(self.by_key[wanted.key], wanted)
+            if wanted.key in self.by_key and not are_compatible(self.by_key[wanted.key], wanted)
         )
 
     def incompatibilities(
@@ -175,7 +175,7 @@ def from_expressions(
     )
 
 
-def go_together(a: Requirement, b: Requirement) -> bool:
+def are_compatible(a: Requirement, b: Requirement) -> bool:
     """Two that only exclude are satisfied together by a node without the label, whatever the sets say."""
     return a.intersects(b) or (_tolerates_absence(a) and _tolerates_absence(b))
 

@@ -33,7 +33,7 @@ def decide(
     memory: Memory = NOTHING_REMEMBERED,
     *,
     treatments: tuple[Treatment, ...] = (),
-    planner: columns.Memory | None = None,
+    planner: columns.CatalogCache | None = None,
 ) -> Decision:
     """One pass. `treatments` are the cloud's, for repair; `planner` keeps what planning leaves for the next pass."""
     one = _Pass(world, settings, memory, planner)
@@ -46,7 +46,7 @@ class _Pass:
     world: World
     settings: Settings
     memory: Memory
-    planner: columns.Memory | None
+    planner: columns.CatalogCache | None
     whys: Whys = field(default_factory=Whys)
     allowances: list[Allowance] = field(default_factory=list)
 

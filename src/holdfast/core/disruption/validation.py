@@ -30,7 +30,7 @@ class Invalid:
 
 
 def still_valid(
-    command: Command, world: World, settings: Settings, planner: columns.Memory | None = None
+    command: Command, world: World, settings: Settings, planner: columns.CatalogCache | None = None
 ) -> Command | Invalid:
     """The command as it is now; of empty nodes those that are still empty."""
     survey = Survey(world)

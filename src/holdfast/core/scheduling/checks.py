@@ -187,7 +187,7 @@ class Checks:
         slots = np.unique(here.reservation[self.suiting(c, pool) & healthy]).tolist()
         return tuple(sorted(self.reservation_ids[i] for i in slots))
 
-    def can_buy(self, c: int, pool: int) -> bool:
+    def has_unreserved_offering(self, c: int, pool: int) -> bool:
         """Whether the pool has something else than slots for a pod of the class."""
         here = self.offers(pool)
         return bool((self.suiting(c, pool) & here.available & ~here.reserved).any())

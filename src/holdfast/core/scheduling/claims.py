@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import pins
 from holdfast.core.scheduling.finalize import Nodes
 from holdfast.core.scheduling.packing_state import RESERVED
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
@@ -26,13 +25,13 @@ from holdfast.model.resources import NOTHING, Resources
 PodsByNode = dict[int, list[str]]
 
 
-def planned(p: Problem, outcome: Outcome, nodes: Nodes, pods: PodsByNode) -> tuple[PlannedClaim, ...]:
+def planned_claims(p: Problem, outcome: Outcome, nodes: Nodes, pods: PodsByNode) -> tuple[PlannedClaim, ...]:
     """A claim for every new node, in the order they were opened."""
     writer = _Writer(p, outcome, nodes)
     return tuple(writer.claim(i, pods[outcome.existing + i]) for i in range(len(nodes.row)))
 
 
-def placed(p: Problem, outcome: Outcome, pods: PodsByNode) -> tuple[Placed, ...]:
+def placed_pods(p: Problem, outcome: Outcome, pods: PodsByNode) -> tuple[Placed, ...]:
     """Pods on nodes that exist, by the name of the node."""
     found = [Placed(p.nodes[n].name, tuple(sorted(pods[n]))) for n in pods if n < outcome.existing]
     return tuple(sorted(found, key=lambda one: one.node))
@@ -133,7 +132,7 @@ class _Writer:
 
     def _pinned_shape(self, shape: int) -> Requirements:
         if shape not in self._pinned:
-            self._pinned[shape] = pins.pinned(self._problem, self._outcome.shapes, shape)
+            self._pinned[shape] = self._outcome.shapes.pinned_requirements(shape)
         return self._pinned[shape]
 
     def _pins(

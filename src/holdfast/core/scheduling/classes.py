@@ -120,21 +120,21 @@ def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: b
     in the first. At last taints that are mere preferences are tolerated.
     """
     respected = policy is PreferencePolicy.RESPECT
-    wishes = _Wishes(
-        affinity=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
-        anti_affinity=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)]
+    preferences = _Preferences(
+        affinity=[term.term for term in _heaviest_first(shape.preferred_affinity)] if respected else [],
+        anti_affinity=[term.term for term in _heaviest_first(shape.preferred_anti_affinity)]
         if respected
         else [],
-        nodes=[wish.requirements for wish in _heaviest_first(shape.preferred_terms)] if respected else [],
+        nodes=[term.requirements for term in _heaviest_first(shape.preferred_terms)] if respected else [],
         spreads=[s for s in shape.spreads if not s.required] if respected else [],
         tolerations=shape.tolerations,
     )
-    yield _rung(shape, wishes)
-    while _relax(wishes):
-        yield _rung(shape, wishes)
+    yield _rung(shape, preferences)
+    while _relax(preferences):
+        yield _rung(shape, preferences)
     if tolerate_preferences:
         tolerant = (*shape.tolerations, TOLERATE_PREFERENCES)
-        yield _rung(shape, replace(wishes, tolerations=tolerant))
+        yield _rung(shape, replace(preferences, tolerations=tolerant))
 
 
 def _with_group(shape: PodShape, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
@@ -155,7 +155,7 @@ def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:
 
 
 @dataclass
-class _Wishes:
+class _Preferences:
     affinity: list[PodTerm]
     anti_affinity: list[PodTerm]
     nodes: list[Requirements]
@@ -163,34 +163,34 @@ class _Wishes:
     tolerations: tuple[Toleration, ...]
 
 
-def _relax(wishes: _Wishes) -> bool:
+def _relax(preferences: _Preferences) -> bool:
     """Gives up one thing, the first that is left in the fixed order; False when nothing is."""
-    for kept in (wishes.affinity, wishes.anti_affinity, wishes.nodes, wishes.spreads):
-        if kept:
-            kept.pop(0)
+    for terms in (preferences.affinity, preferences.anti_affinity, preferences.nodes, preferences.spreads):
+        if terms:
+            terms.pop(0)
             return True
     return False
 
 
-def _rung(shape: PodShape, wishes: _Wishes) -> Rung:
+def _rung(shape: PodShape, preferences: _Preferences) -> Rung:
     terms = shape.required_terms or (NO_REQUIREMENTS,)
     alternatives = tuple(shape.node_selector.union(term) for term in terms)
-    wished = wishes.nodes[0] if wishes.nodes else NO_REQUIREMENTS
+    preferred_node = preferences.nodes[0] if preferences.nodes else NO_REQUIREMENTS
     # Asked before they are combined: afterwards "no value will do" cannot be told from "without the label".
     wanted = tuple(
-        strict.union(wished)
+        strict.union(preferred_node)
         for term, strict in zip(terms, alternatives, strict=True)
-        if shape.node_selector.intersects(term) and strict.intersects(wished)
+        if shape.node_selector.intersects(term) and strict.intersects(preferred_node)
     )
     return Rung(
         alternatives=alternatives,
         wanted=wanted,
-        tolerations=wishes.tolerations,
-        spreads=(*(s for s in shape.spreads if s.required), *wishes.spreads),
-        affinity=(*shape.affinity, *wishes.affinity),
-        anti_affinity=(*shape.anti_affinity, *wishes.anti_affinity),
+        tolerations=preferences.tolerations,
+        spreads=(*(s for s in shape.spreads if s.required), *preferences.spreads),
+        affinity=(*shape.affinity, *preferences.affinity),
+        anti_affinity=(*shape.anti_affinity, *preferences.anti_affinity),
     )
 
 
 def _heaviest_first(preferred: Sequence[W]) -> list[W]:
-    return sorted(preferred, key=lambda wish: -wish.weight)
+    return sorted(preferred, key=lambda term: -term.weight)

@@ -18,13 +18,13 @@ from holdfast.core.scheduling.packing_state import Ints
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
-from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.requirements import Requirements, are_compatible
 from holdfast.model.resources import Resources
 
 Mask = NDArray[np.bool_]
 
 UNKNOWN_COST: Final = 0
-_REMEMBERED_MAX: Final = 64  # catalogs: one a node class
+_CATALOGS_MAX: Final = 64  # catalogs: one a node class
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Values:
     single: Mapping[str, int]
     others: tuple[int, ...]
 
-    def going_with(self, wanted: Requirement) -> Mask:
+    def compatible_with(self, wanted: Requirement) -> Mask:
         """[i] whether each of them goes together with a requirement."""
         if wanted.lower is not None or wanted.upper is not None:
-            return np.array([u is None or go_together(wanted, u) for u in self.all], dtype=bool)
+            return np.array([u is None or are_compatible(wanted, u) for u in self.all], dtype=bool)
         found = np.full(len(self.all), wanted.complement)
         found[[self.single[value] for value in wanted.values if value in self.single]] = not wanted.complement
         for i in self.others:
             one = self.all[i]
-            found[i] = one is None or go_together(wanted, one)
+            found[i] = one is None or are_compatible(wanted, one)
         return found
 
     def having(self, domains: Sequence[str]) -> Mask:
@@ -69,7 +69,7 @@ class Columns:
     types: tuple[InstanceType, ...]
     offerings: tuple[Offering, ...]
     type_of: Ints  # [offering] index in `types`
-    room_of: Ints  # [offering] index in `_rooms`
+    allocatable_index: Ints  # [offering] index in `_rooms`
     reserved: Mask
     healthy: Mask
     launchable: Mask
@@ -77,8 +77,8 @@ class Columns:
     price: Ints  # [offering] what it adds to the bill, in nano-USD an hour; 0: unknown
     cost: Ints  # [offering] what it is compared by, its surcharge included, or UNKNOWN_COST
     capacity_type: Ints  # [offering] index in names.CAPACITY_TYPES
-    room_type: Ints  # [room] index in `types`
-    _rooms: tuple[Resources, ...]  # allocatable; offerings of a type share one unless they override it
+    allocatable_type: Ints  # [room] index in `types`
+    _allocatable: tuple[Resources, ...]  # allocatable; offerings of a type share one unless they override it
     type_names: tuple[str, ...]
     _by_name: dict[str, Ints] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict)
@@ -86,13 +86,15 @@ class Columns:
 
     def allocatable(self, name: str) -> Ints:
         """[room] what there is of a resource."""
-        return self._column(f"allocatable {name}", lambda: [room[name] for room in self._rooms])
+        return self._column(f"allocatable {name}", lambda: [one[name] for one in self._allocatable])
 
     def attachable(self, driver: str) -> Ints:
         """[room] how many volumes of a storage driver can be attached."""
         return self._column(
             f"attachable {driver}",
-            lambda: [dict(self.types[t].volume_limits).get(driver, PLENTY) for t in self.room_type.tolist()],
+            lambda: [
+                dict(self.types[t].volume_limits).get(driver, PLENTY) for t in self.allocatable_type.tolist()
+            ],
         )
 
     def capacity(self, name: str) -> Ints:
@@ -132,13 +134,13 @@ class Columns:
             found |= set() if kept.complement else set(kept.values)
         return found
 
-    def going_with(self, wanted: Requirements) -> Mask:
+    def compatible_with(self, wanted: Requirements) -> Mask:
         """[offering] whether each goes together with all requirements."""
         found = np.ones(len(self.offerings), dtype=bool)
         for one in wanted.by_key.values():
             codes = self.codes(one.key)
-            found &= codes.types.going_with(one)[codes.of_type[self.type_of]]
-            found &= codes.offerings.going_with(one)[codes.of_offering]
+            found &= codes.types.compatible_with(one)[codes.of_type[self.type_of]]
+            found &= codes.offerings.compatible_with(one)[codes.of_offering]
         return found
 
     def _column(self, name: str, amounts: Callable[[], list[int]]) -> Ints:
@@ -148,7 +150,7 @@ class Columns:
         return found
 
 
-class Memory:
+class CatalogCache:
     """What one solve may leave for the next: columns of catalogs that are still in use. Answers never depend on it."""
 
     def __init__(self) -> None:
@@ -158,7 +160,7 @@ class Memory:
         """The columns of a catalog; of the same tuple, the same columns."""
         known = self._columns.get(id(types))
         if known is None or known.types is not types:
-            if len(self._columns) >= _REMEMBERED_MAX:
+            if len(self._columns) >= _CATALOGS_MAX:
                 self._columns.clear()
             known = self._columns[id(types)] = columns(types)
         return known
@@ -167,15 +169,15 @@ class Memory:
 def columns(types: tuple[InstanceType, ...]) -> Columns:
     pairs = [(i, t, o) for i, t in enumerate(types) for o in t.offerings]
     index: dict[tuple[object, ...], int] = {}
-    rooms: list[Resources] = []
-    room_type, room_of = [], []
+    allocatable: list[Resources] = []
+    allocatable_type, allocatable_index = [], []
     for i, t, o in pairs:
         key = (i, o.capacity_override.amounts, o.overhead_override.amounts)
-        room = index.setdefault(key, len(rooms))
-        if room == len(rooms):
-            rooms.append(t.allocatable_of(o))
-            room_type.append(i)
-        room_of.append(room)
+        position = index.setdefault(key, len(allocatable))
+        if position == len(allocatable):
+            allocatable.append(t.allocatable_of(o))
+            allocatable_type.append(i)
+        allocatable_index.append(position)
     order = sorted(range(len(pairs)), key=[t.order_key(o) for _, t, o in pairs].__getitem__)
     rank = np.empty(len(pairs), dtype=np.int64)
     rank[order] = np.arange(len(pairs))
@@ -184,7 +186,7 @@ def columns(types: tuple[InstanceType, ...]) -> Columns:
         types=types,
         offerings=offerings,
         type_of=np.array([i for i, _, _ in pairs], dtype=np.int64),
-        room_of=np.array(room_of, dtype=np.int64),
+        allocatable_index=np.array(allocatable_index, dtype=np.int64),
         reserved=np.array([o.capacity_type == names.RESERVED for o in offerings], dtype=bool),
         healthy=np.array([o.healthy for o in offerings], dtype=bool),
         launchable=np.array([o.launchable for o in offerings], dtype=bool),
@@ -194,8 +196,8 @@ def columns(types: tuple[InstanceType, ...]) -> Columns:
         capacity_type=np.array(
             [names.CAPACITY_TYPES.index(o.capacity_type) for o in offerings], dtype=np.int64
         ),
-        room_type=np.array(room_type, dtype=np.int64),
-        _rooms=tuple(rooms),
+        allocatable_type=np.array(allocatable_type, dtype=np.int64),
+        _allocatable=tuple(allocatable),
         type_names=tuple(t.name for t in types),
     )
 

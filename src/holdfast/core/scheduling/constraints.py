@@ -37,7 +37,7 @@ class Constraints:
         ladders: Sequence[Ladder],
         axis: DomainAxis,
         nodes: Sequence[NodeView],
-        leaving: Sequence[NodeView],
+        deleting_nodes: Sequence[NodeView],
         pools: Sequence[NodePoolView],
         columns: Sequence[Columns],
         well_known: frozenset[str],
@@ -51,7 +51,7 @@ class Constraints:
         self._launched_by: dict[tuple[str, Requirements, Requirements, int], set[str]] = {}
         self._sets: list[NDArray[np.uint8]] = []
         self._nodes = nodes
-        self._leaving = leaving
+        self._deleting_nodes = deleting_nodes
         self._pools = pools
         self._columns = columns
         for ladder in ladders:
@@ -92,7 +92,7 @@ class Constraints:
         owners = {term for shape in shapes for term in shape.anti_affinity}
         owners |= {
             term
-            for node in (*self._nodes, *self._leaving)
+            for node in (*self._nodes, *self._deleting_nodes)
             for shape in node.shapes
             for term in shape.anti_affinity
         }
@@ -195,7 +195,7 @@ class Constraints:
         """The domains of what a NodePool can launch for such pods. NodePools of one catalog are often alike."""
         asked = key, of_pool, wanted, id(columns)
         if asked not in self._launched_by:
-            rows = columns.going_with(of_pool.union(wanted))
+            rows = columns.compatible_with(of_pool.union(wanted))
             self._launched_by[asked] = columns.values(key, of_pool.get(key), rows)
         return self._launched_by[asked]
 

@@ -12,7 +12,7 @@ from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 
 # Every node will have these; DaemonSets may select on them.
-_BORN_WITH = requirements.of(
+_LABELS_OF_EVERY_NODE = requirements.of(
     requirement.of(names.REGISTERED, Operator.IN, ("true",)),
     requirement.of(names.INITIALIZED, Operator.IN, ("true",)),
 )
@@ -23,7 +23,7 @@ def by_type(
 ) -> list[list[DaemonSetView]]:
     """For each instance type of a pool, the DaemonSets that a node of it and of this capacity type will have."""
     of_capacity_type = requirements.of(requirement.of(names.CAPACITY_TYPE, Operator.IN, (capacity_type,)))
-    template = pool.requirements.union(_BORN_WITH).union(of_capacity_type)
+    template = pool.requirements.union(_LABELS_OF_EVERY_NODE).union(of_capacity_type)
     suiting = [
         (daemon, [wanted for wanted in _alternatives(daemon.pod) if template.compatible(wanted, well_known)])
         for daemon in daemons
@@ -37,7 +37,7 @@ def by_type(
     ]
 
 
-def tells_capacity_types_apart(daemons: Sequence[DaemonSetView]) -> bool:
+def select_capacity_type(daemons: Sequence[DaemonSetView]) -> bool:
     """Whether nodes of one pool and type may have other DaemonSets in another capacity type."""
     return any(names.CAPACITY_TYPE in wanted for daemon in daemons for wanted in _alternatives(daemon.pod))
 
@@ -46,7 +46,7 @@ def requests(daemons: Sequence[DaemonSetView]) -> Resources:
     return resources.add(*(daemon.pod.requests for daemon in daemons)) if daemons else NOTHING
 
 
-def still_to_come(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
+def missing_requests(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
     """What DaemonSets will still take of a node that exists: expected less what already runs (S-60)."""
     if not daemons:
         return NOTHING

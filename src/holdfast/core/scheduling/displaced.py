@@ -24,11 +24,11 @@ def displaced(snapshot: Snapshot) -> tuple[PodView, ...]:
         for node in snapshot.nodes
         if node.deleting
         for pod in node.pods
-        if pod.uid not in pending and needs_another_place(pod, snapshot.budgets)
+        if pod.uid not in pending and needs_new_node(pod, snapshot.budgets)
     )
 
 
-def needs_another_place(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
+def needs_new_node(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
     """Whether it would be made anew elsewhere if its node went, and nothing keeps it where it is (S-3)."""
     return pod.reschedulable and not pod.do_not_disrupt and not is_blocked(pod, budgets)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.core.scheduling import offers, pins
+from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED, Ints
@@ -42,7 +42,7 @@ class Nodes:
             largest = max(largest, int(sizes.max(initial=0)))
         return largest
 
-    def bought(self, p: Problem) -> int:
+    def unreserved_count(self, p: Problem) -> int:
         """How many of them are in no slot."""
         return sum(p.templates[t].kind == UNRESERVED for t in self.template)
 
@@ -66,7 +66,7 @@ class Chooser:
 
     def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
         """The rows of a template that a node of this shape and load can be, cheapest first."""
-        fits = self.problem.templates[template].rows.fitting_rooms(load)
+        fits = self.problem.templates[template].rows.fits_allocatable(load)
         return self._of(template, shape, fits, np.packbits(fits).tobytes())
 
     def rows_of_all(self, outcome: Outcome) -> list[tuple[int, ...]]:
@@ -76,11 +76,11 @@ class Chooser:
         loads = outcome.n_load[outcome.existing :]
         found: list[tuple[int, ...]] = [()] * len(shapes)
         for t in np.unique(templates).tolist():
-            rooms = self.problem.templates[t].rows.rooms
+            allocatable = self.problem.templates[t].rows.allocatable
             for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
-                fits = np.ones((len(some), len(rooms)), dtype=bool)
-                for resource in range(rooms.shape[1]):
-                    fits &= rooms[:, resource] >= loads[some, resource, None]
+                fits = np.ones((len(some), len(allocatable)), dtype=bool)
+                for resource in range(allocatable.shape[1]):
+                    fits &= allocatable[:, resource] >= loads[some, resource, None]
                 packed = np.packbits(fits, axis=1)
                 width, keys = packed.shape[1], packed.tobytes()
                 known: dict[tuple[int, bytes], tuple[int, ...]] = {}
@@ -98,7 +98,7 @@ class Chooser:
         known = self._ordered.get((mask, packed))
         if known is None:
             of = self.problem.templates[template].rows
-            found = np.flatnonzero(self._masks[mask] & fits[of.room_of])
+            found = np.flatnonzero(self._masks[mask] & fits[of.allocatable_index])
             known = self._ordered[mask, packed] = tuple(of.ordered(found))
         return known
 
@@ -112,7 +112,7 @@ class Chooser:
         if limited and of_shape.template == template and of_shape.mask is not None:
             self._masks.append(of_shape.mask)
             return len(self._masks) - 1
-        wanted = pins.pinned(p, self.shapes, shape)
+        wanted = self.shapes.pinned_requirements(shape)
         if (template, wanted) not in self._mask_for:
             self._mask_for[template, wanted] = len(self._masks)
             self._masks.append(offers.satisfying(p.templates[template].rows, wanted))
@@ -129,8 +129,8 @@ def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
     row = [rows[0] for rows in found]
     nodes = Nodes(template, row, found, free, 0, 0, 0)
     _settle_slots(p, outcome, nodes)
-    _use_left_over_slots(p, outcome, nodes, chooser)
-    _add_up(p, nodes)
+    _use_free_slots(p, outcome, nodes, chooser)
+    _sum_costs(p, nodes)
     return nodes
 
 
@@ -160,13 +160,13 @@ def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
                     break
 
 
-def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser) -> None:
+def _use_free_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser) -> None:
     """Moves nodes that would be bought into slots of their pool that are still free, the dearest first."""
     if not nodes.free.any():
         return
     slots_of = {t.pool: i for i, t in enumerate(p.templates) if t.kind == RESERVED}
-    bought = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == UNRESERVED]
-    for i in sorted(bought, key=lambda i: (-_cost(p, nodes, i), i)):
+    unreserved = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == UNRESERVED]
+    for i in sorted(unreserved, key=lambda i: (-_cost(p, nodes, i), i)):
         slots = slots_of.get(p.templates[nodes.template[i]].pool)
         if slots is None:
             continue
@@ -199,7 +199,7 @@ def _clashing_types(p: Problem, outcome: Outcome, template: int, n: int) -> set[
     )
 
 
-def _add_up(p: Problem, nodes: Nodes) -> None:
+def _sum_costs(p: Problem, nodes: Nodes) -> None:
     for template, (rows, found) in zip(p.templates, nodes.by_template(p), strict=True):
         if template.kind == UNRESERVED:
             costs = rows.cost[found]

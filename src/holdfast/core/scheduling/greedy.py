@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import duals
+from holdfast.core.scheduling import dual_prices
 from holdfast.core.scheduling.packing_state import Ints
 
 Floats = NDArray[np.float64]
@@ -29,36 +29,36 @@ class Pattern:
     pods: NDArray[np.int64]  # [size]
 
 
-def patterns(sizes: Ints, counts: Ints, rooms: Ints, prices: Ints) -> list[Pattern]:
+def patterns(sizes: Ints, counts: Ints, allocatable: Ints, prices: Ints) -> list[Pattern]:
     """Patterns that hold every pod; rooms and prices are by type, sizes and counts by size of pod."""
-    left = counts.copy()
+    pods_left = counts.copy()
     needed = sizes.astype(float)
-    room = rooms.astype(float)
-    worth = duals.worth(room, prices.astype(float), needed.T @ counts)
-    value = needed @ worth
+    capacity = allocatable.astype(float)
+    resource_prices = dual_prices.resource_prices(capacity, prices.astype(float), needed.T @ counts)
+    value = needed @ resource_prices
     found: list[Pattern] = []
-    while left.any() and len(found) < _PATTERNS:
-        filled = _fill(needed, left, room, value)
+    while pods_left.any() and len(found) < _PATTERNS:
+        filled = _fill(needed, pods_left, capacity, value)
         gains = filled @ value
         best = int(np.argmax(gains / prices))
         pods = filled[best]
         if not pods.any():
             break
         used = pods > 0
-        nodes = int((left[used] // pods[used]).min())
-        left -= nodes * pods
+        nodes = int((pods_left[used] // pods[used]).min())
+        pods_left -= nodes * pods
         found.append(Pattern(best, nodes, pods))
     return found
 
 
-def _fill(needed: Floats, left: Ints, room: Floats, value: Floats) -> Ints:
+def _fill(needed: Floats, pods_left: Ints, capacity: Floats, value: Floats) -> Ints:
     """[type, size] what a node of each type would be filled with, one kind of pod a step, all types at once."""
-    remaining = room.copy()
-    taken = np.zeros((len(room), len(needed)), dtype=np.int64)
-    open_types = np.arange(len(room))
+    remaining = capacity.copy()
+    taken = np.zeros((len(capacity), len(needed)), dtype=np.int64)
+    open_types = np.arange(len(capacity))
     for _ in range(_STEPS):
         rest = remaining[open_types]
-        more = left[None, :] - taken[open_types]
+        more = pods_left[None, :] - taken[open_types]
         with np.errstate(divide="ignore", invalid="ignore"):
             fits = np.floor(rest[:, None, :] / needed[None, :, :]).min(axis=2)
             scarce = (needed[None, :, :] / np.maximum(rest, 1.0)[:, None, :]).max(axis=2)

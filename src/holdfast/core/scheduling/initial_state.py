@@ -209,7 +209,7 @@ def _slot_allocatable(p: Problem) -> Ints:
     slot_allocatable = np.zeros((len(p.templates), len(p.reservation_ids), p.resources.size), dtype=np.int64)
     for t, template in enumerate(p.templates):
         if template.kind == RESERVED:
-            slot_allocatable[t, template.rows.reservation] = template.rows.room
+            slot_allocatable[t, template.rows.reservation] = template.rows.row_allocatable
     return slot_allocatable
 
 
@@ -237,7 +237,7 @@ def _existing_capacity(p: Problem) -> Ints:
 
 def _existing_row(p: Problem, node: NodeView) -> list[int]:
     """Allocatable less what runs there and what DaemonSets will take; nothing at all once that is negative."""
-    coming = daemons.still_to_come(p.snapshot.daemon_sets, node)
+    coming = daemons.missing_requests(p.snapshot.daemon_sets, node)
     left = node.free.subtract(coming) if coming.amounts else node.free
     if min((amount for _, amount in left.amounts), default=0) < 0:
         left = NOTHING
@@ -276,7 +276,7 @@ def _counts(p: Problem, size: int) -> tuple[NDArray[np.int32], Ints, Ints]:
     """What the pods that run add to the groups: by node, by domain, and on nodes that are being deleted. Pods that stay on
     such a node still count in its domains, and a group of hostname affinity does not begin anew beside them."""
     hosts, counted = _counted(p, p.nodes, size)
-    staying, in_domains = _counted(p, p.leaving, len(p.leaving))
+    staying, in_domains = _counted(p, p.deleting_nodes, len(p.deleting_nodes))
     found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, size)])
     elsewhere = np.zeros(len(found), dtype=np.int64)
     elsewhere[: len(p.constraints.groups.hosts)] = staying.sum(axis=1)[: len(p.constraints.groups.hosts)]

@@ -28,8 +28,8 @@ class Rows:
     columns: Columns
     picked: Ints  # [row] index of the offering in `columns`
     row_type: Ints  # index in the types of `columns`
-    rooms: Ints  # [i, resource] allocatable less DaemonSets; rows share them
-    room_of: Ints  # [row] index in `rooms`
+    allocatable: Ints  # [i, resource] allocatable less DaemonSets; rows share them
+    allocatable_index: Ints  # [row] index in `rooms`
     reservation: Ints  # index, or -1
     rank: Ints  # cheapest first, no two alike
     price: Ints  # what it adds to the bill, in nano-USD an hour; 0: unknown
@@ -47,9 +47,9 @@ class Rows:
         return self.columns.types
 
     @property
-    def room(self) -> Ints:
+    def row_allocatable(self) -> Ints:
         """[row, resource]"""
-        return self.rooms[self.room_of]
+        return self.allocatable[self.allocatable_index]
 
     def offering(self, row: int) -> Offering:
         return self.columns.offerings[int(self.picked[row])]
@@ -69,10 +69,10 @@ class Rows:
 
     def fitting(self, load: Ints) -> Mask:
         """The rows that have room for a load."""
-        return self.fitting_rooms(load)[self.room_of]
+        return self.fits_allocatable(load)[self.allocatable_index]
 
-    def fitting_rooms(self, load: Ints) -> Mask:
-        fits: Mask = np.all(self.rooms >= load, axis=1)
+    def fits_allocatable(self, load: Ints) -> Mask:
+        fits: Mask = np.all(self.allocatable >= load, axis=1)
         return fits
 
     def satisfying(self, wanted: Requirement) -> Mask:
@@ -80,7 +80,7 @@ class Rows:
         mask = self._masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            own = codes.offerings.going_with(wanted)[codes.of_offering[self.picked]]
+            own = codes.offerings.compatible_with(wanted)[codes.of_offering[self.picked]]
             mask = self._masks[wanted] = own & self.of_types(wanted)
         return mask
 
@@ -89,7 +89,9 @@ class Rows:
         mask = self._type_masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            mask = self._type_masks[wanted] = codes.types.going_with(wanted)[codes.of_type[self.row_type]]
+            mask = self._type_masks[wanted] = codes.types.compatible_with(wanted)[
+                codes.of_type[self.row_type]
+            ]
         return mask
 
     def defines(self, key: str) -> bool:
@@ -126,15 +128,15 @@ def rows(
     """The rows of a template: the offerings that are picked. Overhead is what DaemonSets take, by capacity type and
     instance type, if anything."""
     reservations, limited = measures.reservations, measures.limited
-    rooms, room_of = _rooms(columns, picked, measures.axis, overhead)
+    allocatable, allocatable_index = _allocatable(columns, picked, measures.axis, overhead)
     row_type = columns.type_of[picked]
     capacity = [columns.capacity(name)[row_type] for name in limited]
     return Rows(
         columns=columns,
         picked=picked,
         row_type=row_type,
-        rooms=rooms,
-        room_of=room_of,
+        allocatable=allocatable,
+        allocatable_index=allocatable_index,
         reservation=np.array(
             [reservations.get(columns.offerings[i].reservation_id or "", -1) for i in picked.tolist()]
             if reservations
@@ -153,27 +155,27 @@ def _costs(costs: Ints, node_cost_nano: int) -> Ints:
     return np.where(costs == UNKNOWN_COST, UNKNOWN_COST, np.minimum(costs, most) + node_cost_nano)
 
 
-def _rooms(
+def _allocatable(
     columns: Columns, picked: Ints, axis: ResourceAxis, overhead: Mapping[str, Sequence[Resources]]
 ) -> tuple[Ints, Ints]:
     """[i, resource] what pods can have, and [row] which of these a row has. Where DaemonSets tell capacity types apart,
     each capacity type has its own."""
     drivers = [columns.attachable(driver) for driver in axis.drivers]
     own = np.column_stack([*(columns.allocatable(name) for name in axis.names), *drivers])
-    room_of = columns.room_of[picked]
+    allocatable_index = columns.allocatable_index[picked]
     if not overhead:
-        return own, room_of
+        return own, allocatable_index
     found: dict[tuple[Resources, ...], int] = {}  # which of the copies of `own`, by what DaemonSets take
     copy_of = np.zeros(len(names.CAPACITY_TYPES), dtype=np.int64)
     for kind, of_types in overhead.items():
         copy_of[names.CAPACITY_TYPES.index(kind)] = found.setdefault(tuple(of_types), len(found))
-    rooms = []
+    allocatable = []
     for of_types in found:
         taken = np.array([bounded(one[name] for name in axis.names) for one in of_types], dtype=np.int64)
-        room = own.copy()
-        room[:, : len(axis.names)] -= taken[columns.room_type]
-        rooms.append(room)
-    return np.vstack(rooms), room_of + copy_of[columns.capacity_type[picked]] * len(own)
+        less = own.copy()
+        less[:, : len(axis.names)] -= taken[columns.allocatable_type]
+        allocatable.append(less)
+    return np.vstack(allocatable), allocatable_index + copy_of[columns.capacity_type[picked]] * len(own)
 
 
 def satisfying(rows: Rows, wanted: Requirements) -> Mask:

@@ -24,19 +24,19 @@ def open_patterns(
     """The world with nodes opened for every group of free pods that share a template and a shape."""
     groups: dict[tuple[int, int], list[int]] = {}
     for c in np.flatnonzero(ps.c_pending).tolist():
-        home = _home(p, variants, ps, shapes, bases, c)
-        if home is not None:
-            groups.setdefault(home, []).append(c)
+        key = _template_and_shape(p, variants, ps, shapes, bases, c)
+        if key is not None:
+            groups.setdefault(key, []).append(c)
     for (t, shape), classes in groups.items():
         ps = _open(p, variants, ps, shapes, t, shape, classes)
     return _listed(p, initial_state.refresh_shapes(ps, shapes))
 
 
-def _home(
+def _template_and_shape(
     p: Problem, variants: Variants, ps: PackingState, shapes: Shapes, bases: list[int], c: int
 ) -> tuple[int, int] | None:
     """The template and shape that a class opens nodes with, if its pods are free; it has one way to be placed."""
-    if not variants.free[c] or ps.c_waits[c]:
+    if not variants.unconstrained[c] or ps.c_waits[c]:
         return None
     v = int(variants.c_first[c])
     for t in ps.t_order.tolist():
@@ -61,7 +61,7 @@ def _open(
 ) -> PackingState:
     requests = np.array([variants.v_req[variants.c_first[c]] for c in classes])
     sizes, size_of = np.unique(requests, axis=0, return_inverse=True)
-    rows, rooms, prices = _types(p, shapes, t, shape)
+    rows, allocatable, prices = _types(p, shapes, t, shape)
     if len(sizes) > MOST_SIZES or not len(rows):
         return ps
     counts = np.bincount(size_of.ravel(), weights=ps.c_pending[classes], minlength=len(sizes)).astype(
@@ -71,12 +71,12 @@ def _open(
         _pods_of(ps, [c for c, s in zip(classes, size_of.ravel(), strict=True) if s == i])
         for i in range(len(sizes))
     ]
-    for pattern in greedy.patterns(sizes, counts, rooms, prices):
+    for pattern in greedy.patterns(sizes, counts, allocatable, prices):
         kept = _up_to_price(p, shapes, t, shape, int(prices[pattern.type]))
         for _ in range(pattern.nodes):
             ps = _node(ps, t, kept, pattern.pods, sizes, waiting)
             if len(ps.n_cheapest):
-                ps.n_cheapest[ps.reg[NODES] - 1] = rooms[pattern.type]
+                ps.n_cheapest[ps.reg[NODES] - 1] = allocatable[pattern.type]
     return ps
 
 
@@ -92,13 +92,13 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
     assert mask is not None
     best: dict[int, tuple[int, int]] = {}
     for row in np.flatnonzero(mask).tolist():
-        price, room = int(rows.cost[row]), int(rows.room_of[row])
-        if price and (room not in best or (price, row) < best[room]):
-            best[room] = (price, row)
-    order = sorted(best, key=lambda room: (best[room][0], *(-rows.rooms[room]).tolist()))
-    kept = np.array(order, dtype=np.intp)[larger_than_before(rows.rooms[order])].tolist()
-    prices = np.array([best[room][0] for room in kept], dtype=np.int64)
-    return [best[room][1] for room in kept], rows.rooms[kept], prices
+        price, index = int(rows.cost[row]), int(rows.allocatable_index[row])
+        if price and (index not in best or (price, row) < best[index]):
+            best[index] = (price, row)
+    order = sorted(best, key=lambda index: (best[index][0], *(-rows.allocatable[index]).tolist()))
+    kept = np.array(order, dtype=np.intp)[larger_than_before(rows.allocatable[order])].tolist()
+    prices = np.array([best[index][0] for index in kept], dtype=np.int64)
+    return [best[index][1] for index in kept], rows.allocatable[kept], prices
 
 
 def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> int:
@@ -132,8 +132,10 @@ def _node(
 def _listed(p: Problem, ps: PackingState) -> PackingState:
     """Lists the nodes that were opened by their number of pods, as the kernel keeps them."""
     nodes = np.arange(len(p.nodes), int(ps.reg[NODES]))
-    bought = nodes[np.array([p.templates[t].kind == UNRESERVED for t in ps.n_template[nodes]], dtype=bool)]
-    ordered = bought[np.argsort(ps.n_pods[bought], kind="stable")]
+    unreserved = nodes[
+        np.array([p.templates[t].kind == UNRESERVED for t in ps.n_template[nodes]], dtype=bool)
+    ]
+    ordered = unreserved[np.argsort(ps.n_pods[unreserved], kind="stable")]
     most = int(ps.n_pods[ordered[-1]]) if len(ordered) else 0
     ps.listed[UNRESERVED, : len(ordered)] = ordered
     ps.list_position[ordered] = np.arange(len(ordered))

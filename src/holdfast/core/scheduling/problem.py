@@ -15,7 +15,7 @@ from holdfast.core.reservations.ledger import Entry
 from holdfast.core.scheduling import axes, classes, daemons, displaced, offers
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
 from holdfast.core.scheduling.classes import Ladder, PodClass, Rung
-from holdfast.core.scheduling.columns import Columns, Memory
+from holdfast.core.scheduling.columns import CatalogCache, Columns
 from holdfast.core.scheduling.constraints import Constraints
 from holdfast.core.scheduling.offers import Measures, Rows
 from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED, Ints, Words
@@ -45,7 +45,7 @@ class Problem:
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
     nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
-    leaving: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
+    deleting_nodes: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
@@ -60,7 +60,7 @@ class Problem:
         return self.snapshot.cloud_labels.well_known
 
 
-def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) -> Problem:
+def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogCache) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
     to_place = (*snapshot.pending, *displaced.displaced(snapshot))
@@ -70,7 +70,7 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) ->
     pending = frozenset([pod.uid for pod in to_place]) if snapshot.nodes else frozenset[str]()
     there = [node.without(pending) for node in snapshot.nodes]  # some may still be on a node that goes
     nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
-    leaving = tuple(n for n in there if n.deleting)
+    deleting_nodes = tuple(n for n in there if n.deleting)
     axis = _resource_axis(pods, pools, nodes)
     ids = (
         tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
@@ -79,11 +79,11 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) ->
     )
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
     measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited, settings.node_cost_nano)
-    columns = [memory.columns(pool.instance_types) for pool in pools]
+    columns = [catalogs.columns(pool.instance_types) for pool in pools]
     templates = _templates(pools, columns, snapshot, ledger, measures)
     if settings.reserved_before_weight:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
-    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, leaving)
+    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, deleting_nodes)
     ports = _ports(pods, nodes)
     return Problem(
         snapshot=snapshot,
@@ -99,11 +99,11 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) ->
         reservation_ids=ids,
         limited=limited,
         nodes=nodes,
-        leaving=leaving,
+        deleting_nodes=deleting_nodes,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
         constraints=Constraints(
-            ladders, domains, nodes, leaving, pools, columns, snapshot.cloud_labels.well_known
+            ladders, domains, nodes, deleting_nodes, pools, columns, snapshot.cloud_labels.well_known
         ),
         columns=columns,
     )
@@ -133,7 +133,7 @@ def _domain_axis(
     ladders: Sequence[Ladder],
     pools: Sequence[tuple[NodePoolView, Columns]],
     nodes: Sequence[NodeView],
-    leaving: Sequence[NodeView],
+    deleting_nodes: Sequence[NodeView],
 ) -> DomainAxis:
     """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
     keys = {
@@ -146,7 +146,9 @@ def _domain_axis(
             *(t.key for t in rung.anti_affinity),
         )
     }
-    keys |= {t.key for node in (*nodes, *leaving) for shape in node.shapes for t in shape.anti_affinity}
+    keys |= {
+        t.key for node in (*nodes, *deleting_nodes) for shape in node.shapes for t in shape.anti_affinity
+    }
     keys.discard(names.HOSTNAME)
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
@@ -172,14 +174,14 @@ def _templates(
             if columns.offerings[i].reservation_id in measures.reservations
             and snapshot.cloud_labels.are_asked_for(columns.offerings[i].requirements, pool.requirements)
         ]
-        bought = np.flatnonzero(~columns.reserved & columns.launchable)
-        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, bought)):
+        unreserved = np.flatnonzero(~columns.reserved & columns.launchable)
+        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
             if len(picked):
                 runs = daemon_sets(snapshot, pool, columns, picked)
                 overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
                 rows = offers.rows(columns, picked, measures, overhead)
                 if kind == RESERVED:
-                    rows.rank = _preferred(rows, ledger)
+                    rows.rank = _slot_rank(rows, ledger)
                 least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
                 templates.append(
                     Template(p, kind, pool.requirements, pool.taints, rows, least, _daemon_ports(pool, runs))
@@ -208,14 +210,14 @@ def daemon_sets(
         return {}
     well_known = snapshot.cloud_labels.well_known
     kinds = [names.CAPACITY_TYPES[i] for i in np.unique(columns.capacity_type[picked]).tolist()]
-    if not daemons.tells_capacity_types_apart(snapshot.daemon_sets):
+    if not daemons.select_capacity_type(snapshot.daemon_sets):
         found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
     else:
         found = {kind: daemons.by_type(snapshot.daemon_sets, pool, well_known, kind) for kind in kinds}
     return found if any(any(some) for some in found.values()) else {}
 
 
-def _preferred(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
+def _slot_rank(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
     """Cheapest first; of equally cheap slots the preferred kind, the one that ends soonest, the scarcest."""
     keys = []
     for row in range(len(rows)):

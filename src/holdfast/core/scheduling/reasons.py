@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import offers, slot_states, types_left
+from holdfast.core.scheduling import min_values, offers, reservation_reasons
 from holdfast.core.scheduling.checks import Check, Checks, Offers, without_types, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
@@ -20,26 +20,26 @@ from holdfast.core.scheduling.plan import NODE_POOL, Reason, ReasonCode, Unplace
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.request import MinValuesPolicy
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.topology_words import Topology
+from holdfast.core.scheduling.topology_reasons import Topology
 from holdfast.core.scheduling.waiting import Wait
 from holdfast.model import resources, wording
 from holdfast.model.pods import PodShape
 from holdfast.model.requirement import Requirement
-from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.requirements import Requirements, are_compatible
 from holdfast.model.taints import first_untolerated
 
 _MILLION_CORES: Final = 10**9  # in thousandths
-_WAITS: Final = (ReasonCode.WAITS_FOR_SLOT, slot_states.FULL)
+_WAITS: Final = (ReasonCode.WAITS_FOR_SLOT, reservation_reasons.FULL)
 UNSATISFIABLE: Final = "unsatisfiable topology constraint for"
 
 
 def unplaced(p: Problem, outcome: Outcome, free: Ints, waiting: Mapping[int, Wait]) -> tuple[Unplaced, ...]:
     """The pods without a node, by uid. `free` are the slots that the plan leaves, by reservation."""
     found: list[Unplaced] = []
-    left = np.flatnonzero(outcome.left).tolist()
+    left = np.flatnonzero(outcome.unplaced).tolist()
     if not left:
         return ()
-    explain = Explain(Checks(p), outcome, free)
+    explain = PlanExplainer(Checks(p), outcome, free)
     for c in left:
         wait = waiting.get(c)
         if wait is None:
@@ -47,7 +47,7 @@ def unplaced(p: Problem, outcome: Outcome, free: Ints, waiting: Mapping[int, Wai
         else:
             reasons = (_waits(explain.checks, c, wait),)
             slot, until_s = wait.reservation, wait.until_s
-        without = p.classes[c].pods[-int(outcome.left[c]) :]
+        without = p.classes[c].pods[-int(outcome.unplaced[c]) :]
         found += [Unplaced(pod.uid, reasons, slot, until_s) for pod in without]
     return tuple(sorted(found, key=lambda one: one.pod))
 
@@ -60,7 +60,7 @@ def _waits(checks: Checks, c: int, wait: Wait) -> Reason:
         then = wording.either(checks.capacity_types(c))
         text += f", then {then} is launched" if then else ", and no other capacity suits it"
     id_ = wait.reservation
-    return Reason(ReasonCode.WAITS_FOR_SLOT, text, (id_,), slot_states.kind(p, id_))
+    return Reason(ReasonCode.WAITS_FOR_SLOT, text, (id_,), reservation_reasons.reservation_kind(p, id_))
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class _Failed:
     """Where a class came to an end in a pool."""
 
     check: Check
-    left: Mask  # the offerings that passed every check before
+    remaining: Mask  # the offerings that passed every check before
     term: int
 
 
-class Explain:
+class PlanExplainer:
     """Answers about one plan."""
 
     def __init__(self, checks: Checks, outcome: Outcome, free: Ints) -> None:
@@ -132,7 +132,7 @@ class Explain:
             if limited:
                 within = (template.rows.capacity <= self._limits[pool]).all(axis=1)
                 kept = offers.satisfying(template.rows, asked) & within
-            gaps = types_left.missing(p, template, asked, checks.request(c), kept)
+            gaps = min_values.missing(p, template, asked, checks.request(c), kept)
             if not gaps:
                 return None
             gap = gaps[0]
@@ -157,14 +157,16 @@ class Explain:
             yield from self._unavailable(c, pool, failed)
         elif failed.check is Check.SLOTS:
             here = self.checks.offers(pool)
-            slots = np.unique(here.reservation[failed.left & here.reserved]).tolist()
+            slots = np.unique(here.reservation[failed.remaining & here.reserved]).tolist()
             ids = [self.checks.reservation_ids[i] for i in slots]
-            yield from slot_states.grouped(self.checks.problem, ((id_, *_WAITS) for id_ in ids))
+            yield from reservation_reasons.group_by_cause(
+                self.checks.problem, ((id_, *_WAITS) for id_ in ids)
+            )
         else:
-            code, text = self._said(c, pool, failed)
+            code, text = self._code_and_text(c, pool, failed)
             yield Reason(code, text, (self.checks.offers(pool).pool.name,), NODE_POOL)
 
-    def _said(self, c: int, pool: int, failed: _Failed) -> tuple[ReasonCode, str]:
+    def _code_and_text(self, c: int, pool: int, failed: _Failed) -> tuple[ReasonCode, str]:
         checks, p = self.checks, self.checks.problem
         here, asked = checks.offers(pool), checks.asked(c, failed.term)
         match failed.check:
@@ -183,7 +185,7 @@ class Explain:
                 text = f"no offering is where the pod's volumes can be attached: {places}"
                 return ReasonCode.VOLUMES, text
             case Check.RESOURCES:
-                return ReasonCode.RESOURCES, _too_large(checks, c, here, failed.left)
+                return ReasonCode.RESOURCES, _too_large(checks, c, here, failed.remaining)
             case Check.VOLUME_LIMITS:
                 drivers = dict.fromkeys(driver for driver, _ in p.classes[c].shape.volumes.claims)
                 limited = [driver for driver in drivers if driver in p.resources.drivers]
@@ -198,7 +200,7 @@ class Explain:
                 over = [
                     name
                     for i, name in enumerate(p.limited)
-                    if not (here.rows.capacity[failed.left, i] <= self._limits[pool, i]).any()
+                    if not (here.rows.capacity[failed.remaining, i] <= self._limits[pool, i]).any()
                 ]
                 shown = ", ".join(f"{name} {resources.text(name, limits[name])}" for name in over or limits)
                 return ReasonCode.LIMITS, f"all available instance types exceed limits: {shown}"
@@ -210,11 +212,11 @@ class Explain:
     def _topology(self, c: int, pool: int, failed: _Failed) -> tuple[ReasonCode, str]:
         here, wanted = self.checks.offers(pool), self.checks.wanted(c, pool, failed.term)
         found = self.topology.constraints(c, {})
-        excluding = self.topology.excluding(found, here.rows, wanted, failed.left)
+        excluding = self.topology.excluding(found, here.rows, wanted, failed.remaining)
         if excluding:
             return ReasonCode.TOPOLOGY, f"{UNSATISFIABLE} {' and '.join(excluding)}"
         # Each constraint has a node, and no node has all: what is pinned to a domain can miss minValues there.
-        several = [one.words for one in found]
+        several = [one.text for one in found]
         several += [f"minValues, key={asked.key}" for asked in wanted if asked.min_values]
         if several:
             return ReasonCode.TOPOLOGY, f"no node satisfies all of {' and '.join(dict.fromkeys(several))}"
@@ -223,8 +225,12 @@ class Explain:
     def _unavailable(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
         """What suits the pod and cannot be launched: every reservation, and the other capacity types."""
         checks, here = self.checks, self.checks.offers(pool)
-        yield from slot_states.grouped(checks.problem, self._reservations(here, failed.left))
-        text = _not_launched(here, failed.left, checks.wanted(c, pool, failed.term).get(names.CAPACITY_TYPE))
+        yield from reservation_reasons.group_by_cause(
+            checks.problem, self._reservations(here, failed.remaining)
+        )
+        text = _not_launched(
+            here, failed.remaining, checks.wanted(c, pool, failed.term).get(names.CAPACITY_TYPE)
+        )
         if text:
             yield Reason(ReasonCode.OFFERINGS, text, (here.pool.name,), NODE_POOL)
 
@@ -235,17 +241,17 @@ class Explain:
             id_ = offering.reservation_id or ""
             healthy[id_] = healthy.get(id_, False) or offering.healthy
         for id_, is_healthy in sorted(healthy.items()):
-            said = slot_states.why_not(self.checks.problem, id_, healthy=is_healthy, used=0)
-            assert said is not None, "an offering that is not available has a reason"
-            waits = said[0] in (ReasonCode.FULL, ReasonCode.HELD)
-            yield id_, *(_WAITS if waits else said)
+            answer = reservation_reasons.why_no_slot(self.checks.problem, id_, healthy=is_healthy, used=0)
+            assert answer is not None, "an offering that is not available has a reason"
+            waits = answer[0] in (ReasonCode.FULL, ReasonCode.HELD)
+            yield id_, *(_WAITS if waits else answer)
 
 
 def contradiction(shape: PodShape, term: int) -> str:
     """Where the nodeSelector of a pod and one of its required terms exclude each other."""
     required = shape.required_terms[term]
     pairs = ((asked, required.by_key[asked.key]) for asked in shape.node_selector if asked.key in required)
-    one, other = next(pair for pair in pairs if not go_together(*pair))
+    one, other = next(pair for pair in pairs if not are_compatible(*pair))
     return f"the pod's nodeSelector contradicts its node affinity: {one} and {other}"
 
 
@@ -253,11 +259,11 @@ def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[R
     """Which requirement no instance type has, or no offering."""
     if wanted.get(names.CAPACITY_TYPE).values == {names.RESERVED} and not here.reserved.any():
         return ReasonCode.NO_RESERVATION_SELECTED, "its node class selects no reservation"
-    rows, types = here.rows, failed.left.copy()
+    rows, types = here.rows, failed.remaining.copy()
     for asked in wanted:
         types &= rows.of_types(asked)
     if not types.any():
-        keys = _excluding(failed.left, [(asked, rows.of_types(asked)) for asked in wanted])
+        keys = _excluding(failed.remaining, [(asked, rows.of_types(asked)) for asked in wanted])
         text = "no instance type has" if rows.types else "the node class has no instance types with"
         return ReasonCode.REQUIREMENTS, f"{text} {keys}"
     keys = _excluding(types, [(asked, rows.satisfying(asked)) for asked in wanted])
@@ -274,8 +280,10 @@ def _excluding(left: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
 def _too_large(checks: Checks, c: int, here: Offers, left: Mask) -> str:
     p, asked = checks.problem, checks.problem.classes[c].shape.requests
     request = without_volumes(p, checks.request(c))
-    room = here.rows.room[left]
-    lacking = [name for i, name in enumerate(p.resources.names) if not (room[:, i] >= request[i]).any()]
+    allocatable = here.rows.row_allocatable[left]
+    lacking = [
+        name for i, name in enumerate(p.resources.names) if not (allocatable[:, i] >= request[i]).any()
+    ]
     text = f"no instance type has enough resources: {wording.amounts(asked, lacking or asked)} is requested"
     if here.daemon_sets:
         text += " beside DaemonSets"
@@ -286,8 +294,11 @@ def _too_large(checks: Checks, c: int, here: Offers, left: Mask) -> str:
 
 def _not_launched(here: Offers, left: Mask, asked: Requirement) -> str:
     """Of the capacity types that are allowed, reserved apart: which are not offered, and which not available."""
-    bought = here.allowed & ~here.reserved
-    everywhere, suiting = _capacity_types(here.rows, bought), _capacity_types(here.rows, left & bought)
+    unreserved = here.allowed & ~here.reserved
+    everywhere, suiting = (
+        _capacity_types(here.rows, unreserved),
+        _capacity_types(here.rows, left & unreserved),
+    )
     allowed = [name for name in names.CAPACITY_TYPES if name != names.RESERVED and asked.has(name)]
     absent = [n for n in allowed if n not in suiting and (not asked.complement or n in everywhere)]
     parts = []

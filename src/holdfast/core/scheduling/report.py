@@ -27,7 +27,7 @@ _FILTERED: Final = "NodePool requirements filtered out all compatible available 
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PodEvent:
     """An event on a pod. A warning is for somebody to act on; waiting is not."""
 
     pod: str
@@ -36,27 +36,29 @@ class Told:
     warning: bool = False
 
 
-def events(plan: Plan) -> tuple[Told, ...]:
+def events(plan: Plan) -> tuple[PodEvent, ...]:
     """Events on pods that go on nodes that exist, and on pods that have no place. The pods of a claim are told once it
     has a name."""
     found = [
-        Told(uid, NOMINATED, f"it should go on node {one.node}") for one in plan.placed for uid in one.pods
+        PodEvent(uid, NOMINATED, f"it should go on node {one.node}")
+        for one in plan.placed
+        for uid in one.pods
     ]
     for one in plan.unplaced:
         if any(reason.code is ReasonCode.EXCLUDES_NODE_POOLS for reason in one.reasons):
             continue
         text = sentences(one.reasons)
-        found.append(Told(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
-    return tuple(sorted(found, key=lambda told: told.pod))
+        found.append(PodEvent(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
+    return tuple(sorted(found, key=lambda event: event.pod))
 
 
-def unusable_pools(request: SolveRequest, memory: columns.Memory) -> tuple[tuple[str, str], ...]:
+def unusable_pools(request: SolveRequest, catalogs: columns.CatalogCache) -> tuple[tuple[str, str], ...]:
     """NodePools for which no node can be launched, whatever the pod, and the reason (S-14). A reservation that is full is
     healthy: a slot may get free."""
     settings, found = request.settings, []
     for pool in request.snapshot.node_pools:
-        catalog = memory.columns(pool.instance_types)
-        usable = catalog.going_with(pool.requirements) & catalog.healthy
+        catalog = catalogs.columns(pool.instance_types)
+        usable = catalog.compatible_with(pool.requirements) & catalog.healthy
         if not settings.reserved_capacity:
             usable &= ~catalog.reserved
         wanted = [one for one in pool.requirements if one.min_values is not None]
@@ -70,10 +72,10 @@ def unusable_pools(request: SolveRequest, memory: columns.Memory) -> tuple[tuple
     return tuple(found)
 
 
-def pending_by_zone(snapshot: Snapshot, memory: columns.Memory) -> Counter[str]:
+def pending_by_zone(snapshot: Snapshot, catalogs: columns.CatalogCache) -> Counter[str]:
     """Pending pods by the one zone they can be in, `flexible` where there are several, `none` without one (S-86)."""
     zones = [
-        (pool, memory.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
+        (pool, catalogs.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
         for pool in snapshot.node_pools
     ]
     buckets: dict[PodShape, str] = {}

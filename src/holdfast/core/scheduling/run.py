@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import compiled, initial_state, offers, opening, pins, settling, types_left
+from holdfast.core.scheduling import compiled, initial_state, min_values, offers, opening, settling
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.kernel import capacity
 from holdfast.core.scheduling.packing_state import (
@@ -44,15 +44,15 @@ from holdfast.core.scheduling.variants import Variants
 
 
 @dataclass
-class Start:
+class RunInputs:
     """What every run of a solve begins with. Runs share its shapes, and add to them."""
 
     problem: Problem
     variants: Variants
-    whole: list[Mask]  # by template, every row that goes together with what its pool requires
+    pool_masks: list[Mask]  # by template, every row that goes together with what its pool requires
     shapes: Shapes
-    world: PackingState  # copied by each run
-    buys_only: bool = False  # nodes that exist take nobody
+    state: PackingState  # copied by each run
+    skip_existing_nodes: bool = False  # nodes that exist take nobody
 
 
 @dataclass
@@ -69,57 +69,57 @@ class Outcome:
     log_class: Ints
     log_variant: Ints
     log_node: Ints
-    left: Ints  # by class: pods that found no place
+    unplaced: Ints  # by class: pods that found no place
     limits: Ints  # [pool, limited resource] what is left of them
     r_free: Ints
     domain_count: Ints  # [group, domain] pods that count there
     host_total: Ints  # [host group] pods that count on any node
 
 
-def start(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> Start:
+def prepare(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> RunInputs:
     """`waits` are the classes that take a slot or nothing new."""
     extent = Extent(len(p.limited), p.resources.size, len(p.reservation_ids))
     priced = p.settings.packing is Packing.COST
     shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, extent, priced=priced)
     ps = initial_state.build(p, variants, shapes)
     ps.c_waits[:] = waits
-    whole = [offers.satisfying(t.rows, t.requirements) for t in p.templates]
-    return Start(p, variants, whole, shapes, ps)
+    pool_masks = [offers.satisfying(t.rows, t.requirements) for t in p.templates]
+    return RunInputs(p, variants, pool_masks, shapes, ps)
 
 
-def sampled(begin: Start, pods: Ints, share: int) -> Start:
+def sample(inputs: RunInputs, pods: Ints, share: int) -> RunInputs:
     """A start with so many pods of each class, one of each `share` that have to be bought for: without nodes that exist
     and slots, which others have, and with that share of what limits leave."""
-    ps = initial_state.copy(begin.world, begin.shapes, begin.variants.arrays())
+    ps = initial_state.copy(inputs.state, inputs.shapes, inputs.variants.arrays())
     ps.c_pending[:] = pods
     ps.limits[:] //= share
     ps.r_free[:], ps.d_free[:], ps.reg[FREE_SLOTS] = 0, 0, 0
-    return replace(begin, world=ps, buys_only=True)
+    return replace(inputs, state=ps, skip_existing_nodes=True)
 
 
-def place(begin: Start, candidate: Candidate) -> Outcome:
+def place(inputs: RunInputs, candidate: Candidate) -> Outcome:
     """Places every pod that has a place. What finds none with the rows of the candidate, or in the domains that it pins
     groups to, tries again with all."""
-    p, variants, shapes = begin.problem, begin.variants, begin.shapes
-    masks = list(begin.whole if candidate.masks is None else candidate.masks)
-    ps = _begun(begin, candidate, masks)
+    p, variants, shapes = inputs.problem, inputs.variants, inputs.shapes
+    masks = list(inputs.pool_masks if candidate.masks is None else candidate.masks)
+    ps = _state_for(inputs, candidate, masks)
     if candidate.by_price:
-        ps = _priced(p, ps, shapes, masks, variants)
-    ps = _to_the_end(p, ps, shapes, masks, variants)
+        ps = _place_by_price(p, ps, shapes, masks, variants)
+    ps = _place_all(p, ps, shapes, masks, variants)
     if candidate.masks is not None and ps.c_pending.any():
-        masks = list(begin.whole)
-        ps = _to_the_end(p, _widened(p, ps, shapes, masks), shapes, masks, variants)
+        masks = list(inputs.pool_masks)
+        ps = _place_all(p, _widen_rows(p, ps, shapes, masks), shapes, masks, variants)
     if candidate.pins and ps.c_pending.any():
-        ps = ps._replace(affinity=variants.affinity, eligible=begin.world.eligible)
-        ps = _to_the_end(p, _again(ps, np.flatnonzero(ps.c_pending)), shapes, masks, variants)
+        ps = ps._replace(affinity=variants.affinity, eligible=inputs.state.eligible)
+        ps = _place_all(p, _restart(ps, np.flatnonzero(ps.c_pending)), shapes, masks, variants)
     return _outcome(p, ps, shapes)
 
 
-def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> PackingState:
+def _state_for(inputs: RunInputs, candidate: Candidate, masks: Sequence[Mask]) -> PackingState:
     """The world with what the candidate has to say."""
-    p, shapes = begin.problem, begin.shapes
+    p, shapes = inputs.problem, inputs.shapes
     bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
-    ps = initial_state.copy(begin.world, shapes, begin.variants.arrays())
+    ps = initial_state.copy(inputs.state, shapes, inputs.variants.arrays())
     ps.reg[OLDEST_FIRST] = candidate.oldest_first
     ps.t_shape[:] = bases
     if candidate.order is not None:
@@ -127,17 +127,17 @@ def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> Packing
     if candidate.first:
         others = ps.order[~np.isin(ps.order, candidate.first)]
         ps.order[:] = np.concatenate([np.array(candidate.first, dtype=np.int64), others])
-    ps = _pinned(ps, candidate.pins)
+    ps = _pin_domains(ps, candidate.pins)
     if candidate.pools is not None:
         ps.t_order[:] = candidate.pools
     spare_capacity = np.zeros((len(ps.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
     stages = initial_state.stages(p, fill=candidate.fill)
-    if begin.buys_only:
+    if inputs.skip_existing_nodes:
         stages = stages[stages[:, 0] != STAGE_EXISTING]
     return ps._replace(stages=stages, n_cheapest=spare_capacity)
 
 
-def _pinned(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingState:
+def _pin_domains(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingState:
     """The world in which these groups of affinity may begin in one domain alone."""
     for group, domain in pins:
         rows = np.flatnonzero((ps.affinity[:, 0] == group) & (ps.affinity[:, 3] >= 0))
@@ -149,7 +149,7 @@ def _pinned(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingState:
     return ps
 
 
-def _priced(
+def _place_by_price(
     p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], variants: Variants
 ) -> PackingState:
     """Uses up what is paid for, then opens nodes for free pods by price, and leaves the rest to the kernel. Pods with
@@ -157,21 +157,21 @@ def _priced(
     bases, order = ps.t_shape.tolist(), ps.order
     ps.t_shape[:] = [base if t.kind == RESERVED else NO for base, t in zip(bases, p.templates, strict=True)]
     ps = ps._replace(order=order[np.diff(variants.c_first)[order] == 1])
-    ps = _to_the_end(p, ps, shapes, masks, variants)
+    ps = _place_all(p, ps, shapes, masks, variants)
     ps = ps._replace(order=order)
     ps.t_shape[:] = bases
     ps = opening.open_patterns(p, variants, ps, shapes, bases)
-    return _again(ps, order[ps.c_pending[order] > 0].astype(np.intp))
+    return _restart(ps, order[ps.c_pending[order] > 0].astype(np.intp))
 
 
-def _to_the_end(
+def _place_all(
     p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], variants: Variants
 ) -> PackingState:
     kernel = compiled.placement(int(ps.c_pending.sum()))
     while True:
         before = ps.reg[LOGGED]
-        ps = _pass(p, ps, shapes, masks, kernel)
-        waiting = np.flatnonzero((ps.c_pending > 0) & variants.hopeful)
+        ps = _run_kernel(p, ps, shapes, masks, kernel)
+        waiting = np.flatnonzero((ps.c_pending > 0) & variants.may_fit_later)
         if not len(waiting):
             return ps
         if ps.reg[LOGGED] == before:
@@ -179,17 +179,17 @@ def _to_the_end(
             if not found:
                 return ps
         # Somebody was placed, or is settled, meanwhile: who wants to be near others may have a place now (S-20).
-        ps = _again(ps, waiting)
+        ps = _restart(ps, waiting)
 
 
-def _again(ps: PackingState, classes: NDArray[np.intp]) -> PackingState:
+def _restart(ps: PackingState, classes: NDArray[np.intp]) -> PackingState:
     ps.reg[POSITION], ps.reg[RUN_VARIANT], ps.reg[SPARE_VARIANT] = 0, -1, -1
     ps.t_rejects[:] = -1
     ps.n_rejects[:] = -1
     return ps._replace(order=classes.astype(np.int64))
 
 
-def _widened(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask]) -> PackingState:
+def _widen_rows(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask]) -> PackingState:
     """Opens templates and the nodes of this run to all rows again, as far as limits allow."""
     for t, mask in enumerate(masks):
         ps.t_shape[t] = shapes.base(t, mask)
@@ -202,15 +202,15 @@ def _widened(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask]) ->
         wider = known.get((shape, left.tobytes()))
         if wider is None:
             within = (p.templates[t].rows.capacity <= charged + left).all(axis=1)
-            wider = shapes.of(t, pins.pinned(p, shapes, shape), within)
+            wider = shapes.of(t, shapes.pinned_requirements(shape), within)
             known[shape, left.tobytes()] = wider
         if ps.p_limited[pool]:
             left -= shapes.s_max_capacity[wider] - charged
         ps.n_shape[n] = wider
-    return _again(initial_state.refresh_shapes(ps, shapes), np.flatnonzero(ps.c_pending))
+    return _restart(initial_state.refresh_shapes(ps, shapes), np.flatnonzero(ps.c_pending))
 
 
-def _pass(
+def _run_kernel(
     p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], kernel: Callable[[PackingState], int]
 ) -> PackingState:
     while (need := kernel(ps)) != DONE:
@@ -224,7 +224,7 @@ def _pass(
         elif need == NEEDS_MIN_VALUES:
             pods = int(ps.n_pods[a]) if a >= 0 else 0
             ps = initial_state.add_verdict(
-                ps, (a, pods, b, c), _verdict(p, shapes, c, _load(ps, b, a), is_new=a < 0)
+                ps, (a, pods, b, c), _shape_with_min_values(p, shapes, c, _load(ps, b, a), is_new=a < 0)
             )
         else:
             assert need == NEEDS_LARGER_ARRAYS
@@ -241,9 +241,9 @@ def _load(ps: PackingState, v: int, n: int) -> Ints:
     return load
 
 
-def _verdict(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
+def _shape_with_min_values(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
     """The shape if its minValues hold, or NO. A best effort lowers them to what there is, of a new node only (S-67)."""
-    gaps = types_left.gaps(p, shapes, shape, load)
+    gaps = min_values.gaps(p, shapes, shape, load)
     if not gaps:
         return shape
     if not is_new or p.settings.min_values_policy is MinValuesPolicy.STRICT:
@@ -271,7 +271,7 @@ def _outcome(p: Problem, ps: PackingState, shapes: Shapes) -> Outcome:
         log_class=ps.log_class[:logged],
         log_variant=ps.log_variant[:logged],
         log_node=ps.log_node[:logged],
-        left=ps.c_pending,
+        unplaced=ps.c_pending,
         limits=ps.limits,
         r_free=ps.r_free,
         domain_count=ps.domain_count,

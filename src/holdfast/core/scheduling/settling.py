@@ -7,7 +7,7 @@ plan would put it anyway.
 
 import numpy as np
 
-from holdfast.core.scheduling import initial_state, types_left
+from holdfast.core.scheduling import initial_state, min_values
 from holdfast.core.scheduling.kernel import placing, topology
 from holdfast.core.scheduling.packing_state import NEED, NO, NODES, PackingState
 from holdfast.core.scheduling.problem import Problem
@@ -20,16 +20,16 @@ def settle(p: Problem, ps: PackingState, shapes: Shapes) -> tuple[PackingState, 
     for n in (first + np.flatnonzero(ps.uncertain[:, first : ps.reg[NODES]].any(axis=0))).tolist():
         groups = np.flatnonzero(ps.uncertain[:, n])
         for key in sorted({int(ps.g_key[g]) for g in groups}):
-            shape = _cheapest(p, ps, shapes, n, key)
+            shape = _cheapest_shape(p, ps, shapes, n, key)
             if shape >= 0 and shape != ps.n_shape[n]:
-                ps = _known(ps, shapes, shape, {int(ps.g_filter[g]) for g in groups})
+                ps = _resolve_filters(ps, shapes, shape, {int(ps.g_filter[g]) for g in groups})
                 placing.become_certain(ps, n, shape)
                 ps.n_shape[n] = shape
                 found = True
     return ps, found
 
 
-def _known(ps: PackingState, shapes: Shapes, shape: int, filters: set[int]) -> PackingState:
+def _resolve_filters(ps: PackingState, shapes: Shapes, shape: int, filters: set[int]) -> PackingState:
     """The world that can tell whether nodes of a shape pass these filters."""
     ps = initial_state.refresh_shapes(ps, shapes)
     for op in sorted(filters - {-1}):
@@ -39,7 +39,7 @@ def _known(ps: PackingState, shapes: Shapes, shape: int, filters: set[int]) -> P
     return ps
 
 
-def _cheapest(p: Problem, ps: PackingState, shapes: Shapes, n: int, key: int) -> int:
+def _cheapest_shape(p: Problem, ps: PackingState, shapes: Shapes, n: int, key: int) -> int:
     """The shape of a node in the domain of its cheapest offering, or of its slot, that leaves types enough; NO where
     there is none."""
     old = shapes.all[ps.n_shape[n]]
@@ -55,6 +55,6 @@ def _cheapest(p: Problem, ps: PackingState, shapes: Shapes, n: int, key: int) ->
         here = possible if table is None else possible & table[row]
         if here.any():
             shape = shapes.in_domain(int(ps.n_shape[n]), key, first + int(np.argmax(here)))
-            if shape >= 0 and not types_left.gaps(p, shapes, shape, ps.n_load[n]):
+            if shape >= 0 and not min_values.gaps(p, shapes, shape, ps.n_load[n]):
                 return shape
     return NO

@@ -23,7 +23,7 @@ from holdfast.core.scheduling.packing_state import NO, RESERVED, SOFT, Bytes, In
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement
-from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.requirements import Requirements, are_compatible
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
@@ -79,7 +79,7 @@ class Template:
     def excluded_types(self, wanted: Requirement) -> list[str]:
         """The types that have a label of their own which does not go together with a requirement."""
         own = ((t.name, t.requirements.by_key.get(wanted.key)) for t in self.rows.types)
-        return [name for name, has in own if has is not None and not go_together(wanted, has)]
+        return [name for name, has in own if has is not None and not are_compatible(wanted, has)]
 
 
 class Extent(NamedTuple):
@@ -161,6 +161,23 @@ class Shapes:
     def after(self, shape: int, op: int) -> int:
         """The shape once an op is added, or NO."""
         return self._after(shape, self._ops[op])
+
+    def pinned_requirements(self, shape: int) -> Requirements:
+        """The requirements of a shape, pinned to the domains that the run counted on where more would be possible.
+
+        A run that may use only some rows can put a node in one zone without a requirement on the zone. Once all rows may
+        be used again, the requirements must state the zone, or pods would be counted in the wrong one.
+        """
+        rows, wanted = self.templates[self.all[shape].template].rows, self.all[shape].requirements
+        axis = self._axis
+        possible = offers.possible_domains(rows, offers.satisfying(rows, wanted), wanted, axis)
+        counted = self.s_domains[shape]
+        for k, key in enumerate(axis.keys):
+            begin, end = axis.first[k], axis.first[k + 1]
+            if (possible[begin:end] > counted[begin:end]).any():
+                domains = [d for d, counts in zip(axis.domains[k], counted[begin:end], strict=True) if counts]
+                wanted = wanted.add(requirement.of(key, Operator.IN, domains))
+        return wanted
 
     def satisfies(self, shape: int, op: int, row: tuple[int, int] | None) -> bool:
         """Whether a node of a shape satisfies what a pod asks for. `row` is the template and the row that a new node is
@@ -308,7 +325,7 @@ class Shapes:
             self.s_priced[index] = self._prices(t.rows, found)
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
-            known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
+            known = self._add_frontier(pareto(t.rows.allocatable[np.unique(t.rows.allocatable_index[found])]))
             self._frontiers[index_of_rows(t), packed] = known
         self.s_rows[index] = known
         self.s_max_allocatable[index] = self.frontier[slice(*known)].max(axis=0, initial=0)
@@ -323,8 +340,10 @@ class Shapes:
 
     def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
         """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
-        rooms = rows.rooms[list(dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()))]
-        kept = rooms[larger_than_before(rooms)]
+        allocatable = rows.allocatable[
+            list(dict.fromkeys(rows.allocatable_index[rows.ordered(found)].tolist()))
+        ]
+        kept = allocatable[larger_than_before(allocatable)]
         first, end = self._priced_rows, self._priced_rows + len(kept)
         while end > len(self.priced_allocatable):
             self.priced_allocatable = _doubled(self.priced_allocatable)
@@ -340,7 +359,7 @@ class Shapes:
             self.slot_allocatable = _doubled(self.slot_allocatable)
         preferred = rows.ordered(found)
         self.slot_reservation[first:end] = rows.reservation[preferred]
-        self.slot_allocatable[first:end] = rows.rooms[rows.room_of[preferred]]
+        self.slot_allocatable[first:end] = rows.allocatable[rows.allocatable_index[preferred]]
         self._slot_rows = end
         return first, end
 

@@ -12,16 +12,16 @@ from typing import Final
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import slot_states
+from holdfast.core.scheduling import reservation_reasons
 from holdfast.core.scheduling.checks import Check, Checks, without_volumes
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.plan import NotReserved, Plan, ReasonCode
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.reasons import UNSATISFIABLE, Explain, contradiction
+from holdfast.core.scheduling.reasons import UNSATISFIABLE, PlanExplainer, contradiction
+from holdfast.core.scheduling.reservation_reasons import CodeAndText
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.slot_states import Said
-from holdfast.core.scheduling.topology_words import Domains
+from holdfast.core.scheduling.topology_reasons import Domains
 from holdfast.model import resources, wording
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import first_untolerated
@@ -70,7 +70,7 @@ class Suitability:
             return ()
         nodes, in_slots = _nodes(p, plan), _in_slots(p, plan)
         used = Counter(claim.reservation_id for claim in plan.claims)
-        explain = _NotInSlot(self._checks, Explain(self._checks, outcome, free), used)
+        explain = _NotInSlot(self._checks, PlanExplainer(self._checks, outcome, free), used)
         found = []
         for c, pod_class in enumerate(p.classes):
             by_node: dict[_Node, list[str]] = {}
@@ -79,7 +79,7 @@ class Suitability:
                     by_node.setdefault(nodes.get(pod.uid, _Node()), []).append(pod.uid)
             best = self._best(c) if by_node else {}
             for node, uids in by_node.items():
-                reasons = slot_states.grouped(p, explain.said(c, node, best))
+                reasons = reservation_reasons.group_by_cause(p, explain.reasons(c, node, best))
                 found += [NotReserved(uid, reasons) for uid in uids]
         return tuple(sorted(found, key=lambda one: one.pod))
 
@@ -103,13 +103,13 @@ class Suitability:
 class _NotInSlot:
     """Why pods of one plan are in no slot."""
 
-    def __init__(self, checks: Checks, explain: Explain, used: Counter[str | None]) -> None:
+    def __init__(self, checks: Checks, explain: PlanExplainer, used: Counter[str | None]) -> None:
         self._checks = checks
         self._explain = explain
         self._used = used
 
-    def said(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[tuple[str, ReasonCode, str]]:
-        known: dict[object, Said] = {}
+    def reasons(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[tuple[str, ReasonCode, str]]:
+        known: dict[object, CodeAndText] = {}
         largest = self._largest(c, best)
         for i, id_ in enumerate(self._checks.reservation_ids):
             if i not in best:
@@ -117,17 +117,17 @@ class _NotInSlot:
                 continue
             one = best[i]
             if one.check is Check.RESOURCES:
-                said = largest[self._lacking(c, one)]
+                answer = largest[self._lacking(c, one)]
             elif one.check is Check.AVAILABLE:
-                said = self._passed(c, id_, one, node)
+                answer = self._passed(c, id_, one, node)
             else:
                 # Offerings of one pool that fail the same check differ in their own labels at most.
                 key = one.pool, one.check, one.term, self._wrong_key(c, one)
-                said = known.get(key) or self._unsuited(c, one)
-                known[key] = said
-            yield id_, *said
+                answer = known.get(key) or self._unsuited(c, one)
+                known[key] = answer
+            yield id_, *answer
 
-    def _unsuited(self, c: int, one: _Best) -> Said:
+    def _unsuited(self, c: int, one: _Best) -> CodeAndText:
         """What about the pod or the pool keeps it from a reservation, free or not."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
@@ -181,18 +181,20 @@ class _NotInSlot:
     def _lacking(self, c: int, one: _Best) -> tuple[str, ...]:
         """The resources of which a slot has too little for the pod."""
         p, rows = self._checks.problem, self._checks.offers(one.pool).rows
-        short = rows.rooms[rows.room_of[one.row]] < without_volumes(p, self._checks.request(c))
+        short = rows.allocatable[rows.allocatable_index[one.row]] < without_volumes(
+            p, self._checks.request(c)
+        )
         return tuple(name for i, name in enumerate(p.resources.names) if short[i])
 
-    def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], Said]:
+    def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], CodeAndText]:
         """By the resources that are lacking, the words: of the largest instance type among those reservations."""
         p, found = self._checks.problem, dict[tuple[str, ...], tuple[tuple[int, ...], str, str]]()
         asked = p.classes[c].shape.requests
         for one in best.values():
             if one.check is Check.RESOURCES:
                 rows, lacking = self._checks.offers(one.pool).rows, self._lacking(c, one)
-                room = rows.rooms[rows.room_of[one.row]]
-                has = tuple(int(room[p.resources.names.index(name)]) for name in lacking)
+                allocatable = rows.allocatable[rows.allocatable_index[one.row]]
+                has = tuple(int(allocatable[p.resources.names.index(name)]) for name in lacking)
                 left = wording.amounts(resources.of(dict(zip(lacking, has, strict=True))), lacking)
                 found[lacking] = max(found.get(lacking, ((), "", "")), (has, rows.type(one.row).name, left))
         return {
@@ -203,12 +205,12 @@ class _NotInSlot:
             for lacking, (_, type_, left) in found.items()
         }
 
-    def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> Said:
+    def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> CodeAndText:
         """Why a pod that suits a reservation has no slot of it."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
         offering = here.rows.offering(one.row)
-        taken = slot_states.why_not(p, id_, healthy=offering.healthy, used=self._used[id_])
+        taken = reservation_reasons.why_no_slot(p, id_, healthy=offering.healthy, used=self._used[id_])
         if taken is not None:
             return taken
         if node.name is not None:

@@ -44,8 +44,8 @@ class Variants:
     anti_affinity: Ints
     counting_first: Ints
     counting: Ints
-    hopeful: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
-    free: NDArray[np.bool_]  # by class: nothing ties it to others, and it has one way to be placed
+    may_fit_later: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
+    unconstrained: NDArray[np.bool_]  # by class: nothing ties it to others, and it has one way to be placed
 
     def arrays(self) -> dict[str, Any]:
         """The kernel's view, by the names the world has for them."""
@@ -77,7 +77,7 @@ def build(p: Problem) -> Variants:
         [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, affinity, strict=True)],
         dtype=bool,
     )[distinct]
-    free = np.array(
+    unconstrained = np.array(
         [
             len(ladder.rungs) == 1
             and len(rung.wanted) == 1
@@ -103,7 +103,7 @@ def build(p: Problem) -> Variants:
         first_filter=len(ops),
         c_first=c_first,
         demand=np.array([len(c.pods) for c in p.classes], dtype=float) @ requests,
-        v_req=_rooms(p, affinity, requests, distinct, repeats),
+        v_req=_needed_capacity(p, affinity, requests, distinct, repeats),
         v_load=np.repeat(requests, repeats, axis=0),
         v_level=np.array([i for ladder in p.ladders for i in _levels(ladder)], dtype=np.int64)[distinct],
         v_steady=steady.astype(np.uint8),
@@ -112,13 +112,15 @@ def build(p: Problem) -> Variants:
         v_ops=found.pop("v_op")[:, 0],
         v_keys=found.pop("v_key")[:, 0],
         claims=found.pop("claim"),
-        hopeful=np.logical_or.reduceat(~steady, c_first[:-1]) if len(repeats) else np.zeros(0, dtype=bool),
-        free=free[distinct][c_first[:-1]],
+        may_fit_later=np.logical_or.reduceat(~steady, c_first[:-1])
+        if len(repeats)
+        else np.zeros(0, dtype=bool),
+        unconstrained=unconstrained[distinct][c_first[:-1]],
         **found,
     )
 
 
-def _rooms(
+def _needed_capacity(
     p: Problem, affinity: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints
 ) -> Ints:
     """[variant, resource] the room that a pod needs: its own, or that of all pods that must share its node."""

@@ -14,11 +14,11 @@ _STEPS = 500
 _TINY = 1e-9
 
 
-def worth(rooms: Floats, prices: Floats, demand: Floats) -> Floats:
+def resource_prices(allocatable: Floats, prices: Floats, demand: Floats) -> Floats:
     """[resource] the dual prices; rooms is [type, resource]. Zero for a resource that is not scarce."""
     # One artificial column a resource, at a price nobody would pay, makes a first basis.
-    scale = np.maximum(rooms.max(axis=0), 1.0)
-    columns = np.vstack([rooms / scale, np.eye(len(demand)), -np.eye(len(demand))])
+    scale = np.maximum(allocatable.max(axis=0), 1.0)
+    columns = np.vstack([allocatable / scale, np.eye(len(demand)), -np.eye(len(demand))])
     dear = 1e3 * prices.max()
     costs = np.concatenate([prices, np.full(len(demand), dear), np.zeros(len(demand))])
     wanted = demand / scale

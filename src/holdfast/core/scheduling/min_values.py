@@ -6,7 +6,7 @@ type of its slot (S-66, S-69): being flexible and being in a slot are two wishes
 
 import numpy as np
 
-from holdfast.core.scheduling import offers, pins
+from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
 from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
@@ -22,7 +22,7 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     # With limits, what its claim will list: other rows might break them.
     limited = own.kind == UNRESERVED and p.pools[own.pool].limits.amounts
     # Without, the zones that the packing counted on, which its claim will have: a cap on sizes may leave a zone out.
-    wanted = of_shape.requirements if limited else pins.pinned(p, shapes, shape)
+    wanted = of_shape.requirements if limited else shapes.pinned_requirements(shape)
     return missing(p, own, wanted, load, of_shape.mask if limited else None)
 
 

@@ -13,19 +13,19 @@ from holdfast.core.scheduling.problem import Problem
 from holdfast.model import reservations, wording
 from holdfast.model.reservations import Draining, Ended, Reclaiming, State, Upcoming
 
-Said = tuple[ReasonCode, str]
+CodeAndText = tuple[ReasonCode, str]
 
 # Of a pod that waits: one text whatever the slots are used by, since that changes while the pod waits.
 FULL: Final = "has no free slot; one becomes free when an instance in it terminates"
-_UNKNOWN: Said = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
+_UNKNOWN: CodeAndText = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
 
 
-def kind(p: Problem, id_: str) -> str:
+def reservation_kind(p: Problem, id_: str) -> str:
     entry = p.ledger.get(id_)
     return BLOCK if entry is not None and entry.reservation.drain_lead_s else RESERVATION
 
 
-def why_not(p: Problem, id_: str, *, healthy: bool, used: int) -> Said | None:
+def why_no_slot(p: Problem, id_: str, *, healthy: bool, used: int) -> CodeAndText | None:
     """Why no slot is left; None where one is. `used` is what nodes of this plan take."""
     entry = p.ledger.get(id_)
     if entry is None:
@@ -35,10 +35,10 @@ def why_not(p: Problem, id_: str, *, healthy: bool, used: int) -> Said | None:
         return closed
     if not healthy:
         return ReasonCode.UNHEALTHY, "takes no launches at the moment, and is tried again later"
-    return None if entry.free > used else _taken(entry, used)
+    return None if entry.free > used else _full_or_held(entry, used)
 
 
-def _closed(entry: Entry, now_s: int) -> Said | None:
+def _closed(entry: Entry, now_s: int) -> CodeAndText | None:
     """Why nothing is launched into a reservation, whatever its count."""
     one = entry.reservation
     state = one.state_name or str(one.state)
@@ -59,7 +59,7 @@ def _closed(entry: Entry, now_s: int) -> Said | None:
     return None
 
 
-def _taken(entry: Entry, used: int) -> Said:
+def _full_or_held(entry: Entry, used: int) -> CodeAndText:
     if used:
         return ReasonCode.HELD, "has no free slot left: other nodes of this plan use it"
     if entry.held:
@@ -69,9 +69,9 @@ def _taken(entry: Entry, used: int) -> Said:
     return ReasonCode.FULL, FULL
 
 
-def grouped(p: Problem, said: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
+def group_by_cause(p: Problem, reasons: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
     """Reasons by cause: the reservations of one kind that share code and text are in one of them."""
     groups: dict[tuple[ReasonCode, str, str], list[str]] = {}
-    for id_, code, text in said:
-        groups.setdefault((code, text, kind(p, id_)), []).append(id_)
+    for id_, code, text in reasons:
+        groups.setdefault((code, text, reservation_kind(p, id_)), []).append(id_)
     return tuple(Reason(code, text, tuple(ids), of) for (code, text, of), ids in groups.items())

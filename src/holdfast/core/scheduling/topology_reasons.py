@@ -30,7 +30,7 @@ Domains = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Constraint:
-    words: str
+    text: str
     key: int  # of the domain axis, or HOST
     allowed: Mask  # [domain of the key]; of HOST: [0], whether a new node will do
     needs_label: bool  # a node without the label is in no domain, which only anti-affinity accepts
@@ -58,16 +58,16 @@ class Topology:
         row = self._first[p.ladder_of[c]] + rung
         found = []
         for spread, values in zip(asked.spreads, of.spread[row], strict=True):
-            words = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
-            found.append(Constraint(words, values[5], self._spread(values, inside), needs_label=True))
+            text = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
+            found.append(Constraint(text, values[5], self._spread(values, inside), needs_label=True))
         for term, values in zip(asked.affinity, of.affinity[row], strict=True):
-            words = f"{AFFINITY}, key={term.key}"
-            found.append(Constraint(words, values[3], self._near(values, inside), needs_label=True))
+            text = f"{AFFINITY}, key={term.key}"
+            found.append(Constraint(text, values[3], self._affinity(values, inside), needs_label=True))
         for i, values in enumerate(of.anti_affinity[row]):
-            words = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
+            text = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
             group = self._group(values[0], values[1])
-            allowed = self._far(values, group, c, inside)
-            found.append(Constraint(f"{words}, key={group.key}", values[1], allowed, needs_label=False))
+            allowed = self._anti_affinity(values, group, c, inside)
+            found.append(Constraint(f"{text}, key={group.key}", values[1], allowed, needs_label=False))
         return found
 
     def excluding(
@@ -82,7 +82,7 @@ class Topology:
             return []
         alone = [one for one, mask in zip(found, masks, strict=True) if not (left & mask).any()]
         some = [one for one, mask in zip(found, masks, strict=True) if (left & ~mask).any()]
-        return list(dict.fromkeys(one.words for one in alone or some or found))
+        return list(dict.fromkeys(one.text for one in alone or some or found))
 
     def _passing(self, of_key: Sequence[Constraint], rows: Rows, wanted: Requirements) -> Mask:
         """[offering] whether constraints on one key let a node be launched there, in one domain."""
@@ -126,7 +126,7 @@ class Topology:
         allowed: Mask = counts + itself - least <= skew
         return allowed
 
-    def _near(self, values: Row, inside: Domains) -> Mask:
+    def _affinity(self, values: Row, inside: Domains) -> Mask:
         group, itself, set_, key = values
         counts = self._counted(group, key, inside, itself=bool(itself))
         if key == HOST:
@@ -136,7 +136,7 @@ class Topology:
         allowed: Mask = (counts > 0) | begins
         return allowed
 
-    def _far(self, values: Row, group: Group, c: int, inside: Domains) -> Mask:
+    def _anti_affinity(self, values: Row, group: Group, c: int, inside: Domains) -> Mask:
         index, key = values
         if key == HOST:
             return np.array([True])
