@@ -1,9 +1,9 @@
-"""Price-aware packing of pods that no topology ties: patterns of pods that are worth most for what a node costs.
+"""Packs unconstrained pods by price: finds patterns of pods with the highest worth for the price of a node.
 
-Called by `packings`. For every instance type a node is filled with what it can hold, preferring pods that are worth
-much and take little of what is scarce on it; the type whose pattern is worth most for its price is bought, as often
-as the pods allow, and so on. Sizes are classes here: pods of one size are interchangeable. The answer is a list of
-nodes to open with the pods to put on them; `run` checks every placement as it checks any other.
+Called by `opening`. For every instance type a node is filled with pods, preferring those that are worth much and need
+little of what is scarce on it. The type whose pattern has the highest worth for its price is used as often as the pods
+allow; then the search repeats with the pods that are left. Pods of one size are interchangeable. The result is a list of
+nodes to open, with the number of pods of each size.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _PATTERNS = 400
 
 @dataclass(frozen=True)
 class Pattern:
-    """Nodes that are opened alike: the type, how many, and how many pods of each size on each."""
+    """Equal nodes: their type, how many there are, and how many pods of each size each has."""
 
     type: int
     nodes: int
@@ -30,7 +30,7 @@ class Pattern:
 
 
 def patterns(sizes: Ints, counts: Ints, allocatable: Ints, prices: Ints) -> list[Pattern]:
-    """Patterns that hold every pod; rooms and prices are by type, sizes and counts by size of pod."""
+    """Patterns that hold every pod. `allocatable` and `prices` are by type, `sizes` and `counts` by size of pod."""
     pods_left = counts.copy()
     needed = sizes.astype(float)
     capacity = allocatable.astype(float)
@@ -52,7 +52,7 @@ def patterns(sizes: Ints, counts: Ints, allocatable: Ints, prices: Ints) -> list
 
 
 def _fill(needed: Floats, pods_left: Ints, capacity: Floats, value: Floats) -> Ints:
-    """[type, size] what a node of each type would be filled with, one kind of pod a step, all types at once."""
+    """[type, size] how many pods of each size fill a node of each type; adds one size at a time, for all types at once."""
     remaining = capacity.copy()
     taken = np.zeros((len(capacity), len(needed)), dtype=np.int64)
     open_types = np.arange(len(capacity))
@@ -70,7 +70,7 @@ def _fill(needed: Floats, pods_left: Ints, capacity: Floats, value: Floats) -> I
         if not growing.any():
             break
         open_types, choice = open_types[growing], choice[growing]
-        # Half of what would fit: the balance of what is left changes, and another kind may then suit better.
+        # Half of what fits: the remaining capacity changes, and another size may then fit better.
         amount = np.maximum(1, chosen[growing].astype(np.int64) // 2)
         taken[open_types, choice] += amount
         remaining[open_types] -= amount[:, None] * needed[choice]

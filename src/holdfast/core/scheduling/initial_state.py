@@ -1,6 +1,6 @@
-"""The world before its first pod: nodes that exist, what runs on them, free slots, empty lists.
+"""Builds the packing state before the first placement: existing nodes, their pods, free slots, empty lists.
 
-Called by `run`, once a solve; every run begins with a copy.
+Called by `run` once for each solve; every run works on a copy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ MIN_ARRAY_SIZE = 256
 
 
 def build(p: Problem, variants: Variants, shapes: Shapes) -> PackingState:
-    """The world, with every template closed and no stage to go through yet: those are the run's to choose."""
+    """The initial state. It has no stages, and no template opens nodes: each run sets both."""
     existing = len(p.nodes)
     pods = sum(len(c.pods) for c in p.classes)
     size = existing + max(MIN_ARRAY_SIZE, pods // 4)
@@ -116,19 +116,19 @@ def build(p: Problem, variants: Variants, shapes: Shapes) -> PackingState:
 
 
 def copy(ps: PackingState, shapes: Shapes, shared: Iterable[str]) -> PackingState:
-    """The same world for another run, which may write to all but the arrays that are shared."""
-    shapes.s_excluded[:] = 0  # in which search, counted by each run anew
+    """A copy for another run, which may write to all arrays but the shared ones."""
+    shapes.s_excluded[:] = 0  # it holds search numbers, and each run counts searches from 0
     mine = {name: array.copy() for name, array in ps._asdict().items() if name not in shared}
     return refresh_shapes(ps._replace(**mine), shapes)
 
 
 def refresh_shapes(ps: PackingState, shapes: Shapes) -> PackingState:
-    """The world with the arrays of shapes as they are now: growing replaces them."""
+    """The state with the current arrays of `shapes`: growing replaces arrays."""
     return ps._replace(**shapes.arrays())
 
 
 def add_verdict(ps: PackingState, asked: tuple[int, int, int, int], answer: int) -> PackingState:
-    """The world that remembers an answer about minValues; the table grows when it is half full."""
+    """Stores an answer about minValues; the table grows when it is half full."""
     min_values_answers = ps.min_values_answers
     if 2 * np.count_nonzero(min_values_answers[:, 0] != EMPTY) >= len(min_values_answers):
         grown = np.full((4 * len(min_values_answers), 5), EMPTY, dtype=np.int64)
@@ -140,7 +140,7 @@ def add_verdict(ps: PackingState, asked: tuple[int, int, int, int], answer: int)
 
 
 def enlarge(ps: PackingState) -> PackingState:
-    """The world with room for twice as many nodes."""
+    """The state with arrays for twice as many nodes."""
     size = 2 * len(ps.n_shape)
     return ps._replace(
         host_count=_widen_columns(ps.host_count, size),
@@ -173,9 +173,9 @@ def _widen_columns(array: NDArray[A], size: int) -> NDArray[A]:
 
 
 def stages(p: Problem, *, fill: bool) -> Ints:
-    """Nodes that exist, then slots, then what is bought; or, weight before slots, in Karpenter's order.
+    """Existing nodes, then slots, then unreserved nodes; or Karpenter's order, with weight before slots.
 
-    `fill`: what is paid for is filled before a node gets dearer.
+    `fill`: spare capacity is used before a node gets more expensive.
     """
     count = len(p.templates)
     unreserved = [(STAGE_SPARE, 0, 0), (STAGE_UNRESERVED, 0, 0)] if fill else [(STAGE_UNRESERVED, 0, 0)]
@@ -190,7 +190,7 @@ def stages(p: Problem, *, fill: bool) -> Ints:
 
 
 def _filters(p: Problem, variants: Variants) -> Ints:
-    """[domain group] the op that nodes must pass to count, or -1."""
+    """[domain group] the op that a node must satisfy for its pods to count, or -1."""
     groups = p.constraints.groups.domains
     found = [g.filter_op + variants.first_filter if g.filter_op >= 0 else -1 for g in groups]
     return np.array(found or [-1], dtype=np.int64)
@@ -226,17 +226,17 @@ def _free_by_domain(p: Problem, r_free: Ints, r_zone: Ints) -> Ints:
     return free
 
 
-# --- Nodes that exist --------------------------------------------------------------------------------
+# --- Existing nodes ----------------------------------------------------------------------------------
 
 
 def _existing_capacity(p: Problem) -> Ints:
-    """[node, resource] what pods to place can have."""
+    """[node, resource] free capacity."""
     rows = [_existing_row(p, node) for node in p.nodes]
     return np.array(rows, dtype=np.int64).reshape(len(rows), p.resources.size)
 
 
 def _existing_row(p: Problem, node: NodeView) -> list[int]:
-    """Allocatable less what runs there and what DaemonSets will take; nothing at all once that is negative."""
+    """Allocatable minus the requests of its pods and of DaemonSet pods to come; zero if any resource is negative."""
     coming = daemons.missing_requests(p.snapshot.daemon_sets, node)
     left = node.free.subtract(coming) if coming.amounts else node.free
     if min((amount for _, amount in left.amounts), default=0) < 0:
@@ -258,7 +258,7 @@ def _existing_ports(p: Problem, words: int) -> Words:
 
 
 def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
-    """Nodes that no pod can tell apart share a shape: only labels that somebody asks about matter."""
+    """Nodes share a shape if they differ only in labels that no pod and no topology key uses."""
     asked = {key for op in ops for wanted in op.alternatives for key in wanted.by_key} | set(p.domains.keys)
     index: dict[tuple[object, ...], int] = {}
     found = []
@@ -273,8 +273,8 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
 
 
 def _counts(p: Problem, size: int) -> tuple[NDArray[np.int32], Ints, Ints]:
-    """What the pods that run add to the groups: by node, by domain, and on nodes that are being deleted. Pods that stay on
-    such a node still count in its domains, and a group of hostname affinity does not begin anew beside them."""
+    """How many running pods the groups count: by node, by domain, and on nodes that are being deleted. Pods that remain on
+    such a node still count in its domains, and a group of hostname affinity does not begin a second time."""
     hosts, counted = _counted(p, p.nodes, size)
     staying, in_domains = _counted(p, p.deleting_nodes, len(p.deleting_nodes))
     found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, size)])
@@ -294,7 +294,7 @@ def _counted(p: Problem, nodes: Sequence[NodeView], size: int) -> tuple[NDArray[
 
 
 def _attached(p: Problem, size: int) -> NDArray[np.int32]:
-    """[shared volume, node] pods that run there with it; one row more, so that there is always one."""
+    """[shared volume, node] how many pods on the node use it. One row more, so that the array is never empty."""
     index = {claim: i for i, claim in enumerate(p.shared_claims)}
     found = np.zeros((len(index) + 1, size), dtype=np.int32)
     if index:

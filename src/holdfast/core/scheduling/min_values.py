@@ -1,7 +1,7 @@
-"""Which instance types a node can still become, and whether they are enough for minValues.
+"""Checks minValues: whether enough instance types, or other values, are left for a node.
 
-Called by `run` while it packs and by `finalize` at the end. minValues counts types before a node is pinned to the one
-type of its slot (S-66, S-69): being flexible and being in a slot are two wishes, and the first is judged first.
+Called by `run` and `settling` while they pack, and by `reasons`. minValues are checked before a node is pinned to the one
+instance type of its slot (S-66, S-69).
 """
 
 import numpy as np
@@ -19,9 +19,9 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     """Which minValues a node of this shape and load misses."""
     of_shape = shapes.all[shape]
     own = p.templates[of_shape.template]
-    # With limits, what its claim will list: other rows might break them.
+    # With limits, only the rows that its claim will list: other rows might exceed the limits.
     limited = own.kind == UNRESERVED and p.pools[own.pool].limits.amounts
-    # Without, the zones that the packing counted on, which its claim will have: a cap on sizes may leave a zone out.
+    # Without limits, the zones that the packing counted on, which its claim will require: a cap on sizes may exclude a zone.
     wanted = of_shape.requirements if limited else shapes.pinned_requirements(shape)
     return missing(p, own, wanted, load, of_shape.mask if limited else None)
 
@@ -29,7 +29,7 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
 def missing(
     p: Problem, own: Template, wanted: Requirements, load: Ints, kept: Mask | None = None
 ) -> tuple[MinValuesGap, ...]:
-    """Which minValues of these requirements a node of a template misses; `kept` are the rows that it may still use."""
+    """Which minValues of these requirements a node of a template misses; `kept` holds the rows it may use, None: all."""
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
     if not found:
         return ()

@@ -1,8 +1,8 @@
-"""Opens nodes with the patterns of `greedy` in a run that has used up nodes that exist and slots.
+"""Opens nodes with the patterns of `greedy`, after a run has filled existing nodes and slots.
 
-Called by `run` for the price-aware packing. Only pods that nothing ties to others are taken: no topology, no ports, no
-volumes, selected by nobody, of a NodePool without limits or minValues. What must hold: the world afterwards is one
-that the kernel could have reached itself, so that it can go on with the rest.
+Called by `run` for the price-aware packing. It places only unconstrained pods: no topology constraint of their own or of
+other pods, no host ports, no volumes, and a NodePool without limits or minValues. The resulting state must be one that
+the kernel could have reached, so that the kernel can place the other pods.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ MOST_SIZES = 128  # more would take longer than the saving is worth
 def open_patterns(
     p: Problem, variants: Variants, ps: PackingState, shapes: Shapes, bases: list[int]
 ) -> PackingState:
-    """The world with nodes opened for every group of free pods that share a template and a shape."""
+    """Opens nodes for every set of unconstrained classes with the same template and shape."""
     groups: dict[tuple[int, int], list[int]] = {}
     for c in np.flatnonzero(ps.c_pending).tolist():
         key = _template_and_shape(p, variants, ps, shapes, bases, c)
@@ -35,7 +35,7 @@ def open_patterns(
 def _template_and_shape(
     p: Problem, variants: Variants, ps: PackingState, shapes: Shapes, bases: list[int], c: int
 ) -> tuple[int, int] | None:
-    """The template and shape that a class opens nodes with, if its pods are free; it has one way to be placed."""
+    """The template and shape that a class opens nodes with; None if its pods are constrained."""
     if not variants.unconstrained[c] or ps.c_waits[c]:
         return None
     v = int(variants.c_first[c])
@@ -86,7 +86,7 @@ def _pods_of(ps: PackingState, classes: list[int]) -> Iterator[int]:
 
 
 def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], Ints, Ints]:
-    """Rows that are worth buying: no other has as much room for as little."""
+    """Rows worth launching: no other row has as much allocatable at a price as low."""
     rows = p.templates[t].rows
     mask = shapes.all[shape].mask
     assert mask is not None
@@ -102,7 +102,7 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
 
 
 def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> int:
-    """The shape with what costs no more: whatever else fits on the node later must not make it dearer."""
+    """The shape with the rows up to a price: pods that the kernel adds later must not make the node more expensive."""
     mask = shapes.all[shape].mask
     assert mask is not None
     prices = p.templates[t].rows.cost
@@ -130,7 +130,7 @@ def _node(
 
 
 def _listed(p: Problem, ps: PackingState) -> PackingState:
-    """Lists the nodes that were opened by their number of pods, as the kernel keeps them."""
+    """Sorts the opened nodes by their number of pods into the kernel's lists."""
     nodes = np.arange(len(p.nodes), int(ps.reg[NODES]))
     unreserved = nodes[
         np.array([p.templates[t].kind == UNRESERVED for t in ps.n_template[nodes]], dtype=bool)

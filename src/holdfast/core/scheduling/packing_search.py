@@ -1,9 +1,9 @@
-"""Which packings are tried, and which one is kept.
+"""Tries packings and chooses the best one, which is never worse than first fit.
 
-Called by `solve`. First fit always comes first. With `packing: cost` others follow, a count of them and never a time:
-all of them on a small plan. On a large one they are compared on a sample of what first fit has to buy, and then tried in
-full in that order until one of them costs what the sample promised: most often the first. What must hold: the plan that
-is kept is never worse than first fit.
+Called by `solve`. First fit always comes first. With `packing: cost` a fixed number of others follow; a time limit would
+make plans depend on the speed of the computer. A small plan tries all of them. A large plan compares them on a sample of
+the pods that first fit launches unreserved nodes for, and then tries them in full in that order until one costs no more
+than the sample predicts: most often the first.
 """
 
 import functools
@@ -28,18 +28,18 @@ FIRST_FIT: Final = "first-fit"
 REPAIRED: Final = "first-fit, scarce capacity first"
 
 SAMPLE_PODS: Final = 1000
-SAMPLE_STEP: Final = 4  # where a sample would be more than one pod in so many, all are tried in full
+SAMPLE_STEP: Final = (
+    4  # if the sample would be more than one pod in this many, all packings are tried in full
+)
 SAMPLE_TOLERANCE: Final = (
-    1.02  # who is no more than this above the best on the sample may be the better one in full
+    1.02  # up to this factor above the best on the sample, a packing may be better in full
 )
-COST_TOLERANCE: Final = (
-    1.02  # what costs no more than this times what the sample promised is as good as promised
-)
+COST_TOLERANCE: Final = 1.02  # a packing that costs at most this factor of the predicted cost is good enough
 
 
 @dataclass
 class PackingResult:
-    """A packing that was tried, with what it costs."""
+    """The outcome of one packing, with its nodes and their cost."""
 
     candidate: Candidate
     variants: Variants
@@ -48,12 +48,12 @@ class PackingResult:
 
     @functools.cached_property
     def rank(self) -> tuple[tuple[int, ...], int, int, int]:
-        """Most pods placed, those of the highest priority first, then cheapest, then fewest nodes."""
+        """The lowest is best: most pods placed, highest priority first, then cheapest, then fewest nodes."""
         return self.unplaced, self.nodes.unpriced, self.nodes.cost_nano, len(self.nodes.row)
 
     @functools.cached_property
     def unplaced(self) -> tuple[int, ...]:
-        """How many pods are left out, from the highest priority to the lowest."""
+        """How many pods are unplaced, by priority from the highest to the lowest."""
         classes = self.outcome.problem.classes
         by_priority = dict.fromkeys(sorted({one.priority for one in classes}, reverse=True), 0)
         for c in np.flatnonzero(self.outcome.unplaced).tolist():
@@ -62,7 +62,7 @@ class PackingResult:
 
 
 def try_packings(inputs: RunInputs, chooser: Chooser, stop_early: Callable[[], bool]) -> list[PackingResult]:
-    """First fit, and whatever else was tried before somebody was hurried."""
+    """The results of first fit, and of other packings until `stop_early()` returns true."""
     found = [_pack(inputs, chooser, Candidate(FIRST_FIT))]
     repair = _repair(inputs, chooser, found)
     settings = inputs.problem.settings
@@ -74,13 +74,13 @@ def try_packings(inputs: RunInputs, chooser: Chooser, stop_early: Callable[[], b
             else _by_sample(inputs, found, try_packings(sample.inputs, chooser, stop_early), sample.share)
         )
         for candidate in itertools.takewhile(lambda _: not stop_early(), others):
-            found.append(_pack(inputs, chooser, repair.of(candidate)))  # noqa: PERF401 - who comes next asks what was found
+            found.append(_pack(inputs, chooser, repair.of(candidate)))  # noqa: PERF401 - the iterator reads `found` to choose the next candidate
     return found
 
 
 def _repair(inputs: RunInputs, chooser: Chooser, found: list[PackingResult]) -> Repair:
-    """The best repair of first fit. Plans that are better than those before are added to what was found. A plan that is
-    as good as the one before is repaired as well: two groups may have to change before one pod gains."""
+    """The best repair of first fit; its plan is added to `found` if it is better. A plan that is only as good as the one
+    before is repaired as well: two groups may have to change before another pod can be placed."""
     at, chosen = found[0], Repair()
     open_, seen = [(at, chosen)], {chosen}
     runs = repairs.runs(inputs)
@@ -107,21 +107,21 @@ def _repair(inputs: RunInputs, chooser: Chooser, found: list[PackingResult]) -> 
 
 
 def best(found: list[PackingResult]) -> PackingResult:
-    """The best of those that keep to weights and preferences as first fit does, which was tried first."""
+    """The best of the results that keep weights and preferences as well as first fit, which is the first of them."""
     return _ranked(found)[0]
 
 
 def _ranked(found: list[PackingResult]) -> list[PackingResult]:
-    """Where first fit was repaired, others are compared with the repaired plan too: they may place more pods than first fit
-    only because they share the repair."""
+    """The fair results, best first. If first fit was repaired, they are compared with the repaired plan too: they may place
+    more pods than first fit only because they share the repair."""
     bases = [found[0], *(one for one in found[1:] if one.candidate.name == REPAIRED)]
     fair = (one for one in found if all(_is_fair(base, one) for base in bases if base is not one))
     return sorted(fair, key=lambda packed: packed.rank)
 
 
 def _is_fair(first_fit: PackingResult, other: PackingResult) -> bool:
-    """Whether a packing places more pods than first fit, those of the highest priority first, or keeps to weights and to
-    preferences as first fit does."""
+    """Whether a packing places more pods than first fit, highest priority first, or keeps weights and preferences as well
+    as first fit does."""
     if other.unplaced < first_fit.unplaced:
         return True
     plan, beside = other.outcome, first_fit.outcome
@@ -136,12 +136,12 @@ def _pack(inputs: RunInputs, chooser: Chooser, candidate: Candidate) -> PackingR
 
 
 def _is_worth_trying(first_fit: PackingResult) -> bool:
-    """Whether another packing could be better: not where every pod has a place and no node is new."""
+    """Whether another packing could be better: not if first fit places every pod on an existing node."""
     return bool(first_fit.nodes.row) or bool(first_fit.outcome.unplaced.any())
 
 
 def _all(inputs: RunInputs, found: list[PackingResult], most: int) -> Iterator[Candidate]:
-    """Packings to try beside first fit, then the best of all that were `found` by then in one more way."""
+    """All packings to try besides first fit, then variations of the best result `found` so far."""
     largest = found[0].nodes.largest_millis(inputs.problem)
     yield from packings.candidates(inputs.problem, inputs.variants, inputs.pool_masks, largest, most)
     if len(found) <= most:
@@ -151,11 +151,11 @@ def _all(inputs: RunInputs, found: list[PackingResult], most: int) -> Iterator[C
 @dataclass(frozen=True)
 class _Sample:
     inputs: RunInputs
-    share: float  # of what all pods are worth that have to be bought for
+    share: float  # what the sampled pods are worth, of all pods that need unreserved nodes
 
 
 def _sample(inputs: RunInputs, first_fit: Outcome) -> _Sample | None:
-    """Every so-manieth pod of those that first fit buys nodes for; None where they are few."""
+    """A sample of the pods for which first fit launches unreserved nodes; None if there are few."""
     is_unreserved = np.array([t.kind == UNRESERVED for t in inputs.problem.templates], dtype=bool)
     new = first_fit.log_node >= first_fit.existing
     unreserved = new & is_unreserved[first_fit.n_template[first_fit.log_node]] if len(is_unreserved) else new
@@ -175,8 +175,8 @@ def _sample(inputs: RunInputs, first_fit: Outcome) -> _Sample | None:
 def _by_sample(
     inputs: RunInputs, found: list[PackingResult], sample_results: list[PackingResult], share: float
 ) -> Iterator[Candidate]:
-    """The best on a sample and who is near; then, until one is as good as promised there, the others, and the best of
-    all in one more way."""
+    """The best packings on a sample; then the others until one is as cheap as the sample predicts; then variations of the
+    best result."""
     lowest = best(sample_results).nodes.cost_nano
     ranks = set()
     for packed in sorted(sample_results[1:], key=lambda packed: packed.rank):
@@ -184,7 +184,7 @@ def _by_sample(
         if best(found).nodes.cost_nano <= COST_TOLERANCE * lowest / share:
             if not is_near:
                 return
-            if packed.rank in ranks:  # the same plan, most likely
+            if packed.rank in ranks:  # most likely the same plan
                 continue
         ranks.add(packed.rank)
         if is_near or not packed.candidate.is_derived:
@@ -193,7 +193,7 @@ def _by_sample(
 
 
 def _derived(inputs: RunInputs, found: list[PackingResult]) -> Iterator[Candidate]:
-    """The best of all that were found by then in one more way, and then in another, unless those were tried."""
+    """Variations of the best result so far that were not tried yet: oldest node first, and cheapest NodePools first."""
     plain = [packed for packed in found if not packed.candidate.is_derived]
     if _is_new(once := packings.fill_oldest_first(best(plain).candidate), found):
         yield once

@@ -1,6 +1,6 @@
-"""One solve as indexes: templates, classes with their rungs, groups, nodes that exist, slots.
+"""One solve as indexes: templates, classes with their rungs, topology groups, existing nodes, slots.
 
-Built by `solve` once a request and shared by every packing that is tried; nothing here changes afterwards.
+`solve` builds it once for each request. All packings share it, and nothing changes it afterwards.
 """
 
 from collections import Counter
@@ -44,15 +44,15 @@ class Problem:
     templates: list[Template]
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
-    nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
-    deleting_nodes: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
+    nodes: tuple[NodeView, ...]  # existing nodes that accept pods, in the order they are tried
+    deleting_nodes: tuple[NodeView, ...]  # their remaining pods still count for topology constraints
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
     columns: list[Columns]  # by pool, all offerings
 
     def last_rung(self, c: int) -> Rung:
-        """What a class asks for when everything that can be given up is."""
+        """What a class requires, without preferences."""
         return self.ladders[self.ladder_of[c]].rungs[-1]
 
     @property
@@ -68,7 +68,7 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
     pending = frozenset([pod.uid for pod in to_place]) if snapshot.nodes else frozenset[str]()
-    there = [node.without(pending) for node in snapshot.nodes]  # some may still be on a node that goes
+    there = [node.without(pending) for node in snapshot.nodes]  # some run on a node that is being deleted
     nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
     deleting_nodes = tuple(n for n in there if n.deleting)
     axis = _resource_axis(pods, pools, nodes)
@@ -110,11 +110,11 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
 
 
 def _reverse_name(pool: NodePoolView) -> tuple[int, str]:
-    return pool.weight, pool.name  # heavier first; of equal weight the later name (S-11)
+    return pool.weight, pool.name  # higher weight first; for equal weights the later name (S-11)
 
 
 def _node_order(node: NodeView) -> tuple[bool, bool, str]:
-    """Initialized nodes first, of those the slots that are paid for, then by name."""
+    """Initialized nodes first, then reserved ones, which are paid for, then by name."""
     reserved = dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED
     return not node.initialized, not reserved, node.name
 
@@ -135,7 +135,7 @@ def _domain_axis(
     nodes: Sequence[NodeView],
     deleting_nodes: Sequence[NodeView],
 ) -> DomainAxis:
-    """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
+    """Every value that a topology key of some pod can have, on new and on existing nodes."""
     keys = {
         key
         for ladder in ladders
@@ -165,7 +165,7 @@ def _templates(
     ledger: Mapping[str, Entry],
     measures: Measures,
 ) -> list[Template]:
-    """For each pool its slots, if it can have any, and what it can buy."""
+    """For each NodePool a template of its slots, if it has any, and one of its unreserved offerings."""
     templates = []
     for p, (pool, columns) in enumerate(zip(pools, columns_of, strict=True)):
         slots = [
@@ -205,7 +205,7 @@ def _daemon_ports(
 def daemon_sets(
     snapshot: Snapshot, pool: NodePoolView, columns: Columns, picked: Ints
 ) -> dict[str, list[list[DaemonSetView]]]:
-    """By capacity type of these offerings, and by instance type: the DaemonSets of its nodes. Nothing where none has any."""
+    """By capacity type of these offerings and by instance type: the DaemonSets of its nodes. Empty if there are none."""
     if not snapshot.daemon_sets:
         return {}
     well_known = snapshot.cloud_labels.well_known
@@ -218,7 +218,7 @@ def daemon_sets(
 
 
 def _slot_rank(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
-    """Cheapest first; of equally cheap slots the preferred kind, the one that ends soonest, the scarcest."""
+    """[row] its rank: cheapest first, then by `reservations.preference`."""
     keys = []
     for row in range(len(rows)):
         offering = rows.offering(row)
@@ -230,7 +230,7 @@ def _slot_rank(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
 
 
 def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
-    """Every port that pods to place take, and those of others that are in their way."""
+    """Every host port of pods to place, and those of running pods that conflict with them."""
     wanted = {port for c in pods for port in c.shape.host_ports}
     taken = {port for node in nodes for shape in node.shapes for port in shape.host_ports}
     clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
@@ -238,7 +238,7 @@ def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPor
 
 
 def port_words(found: Iterable[HostPort], ports: Sequence[HostPort], *, clashing: bool = False) -> Words:
-    """The ports as bits; with `clashing`, all ports that cannot be beside one of them."""
+    """The ports as bits; with `clashing`, all ports that conflict with one of them."""
     bits = np.zeros(words(ports), dtype=np.uint64)
     mine = set(found)
     for i, port in enumerate(ports):
@@ -255,7 +255,7 @@ def words(ports: Sequence[HostPort]) -> int:
 def _shared_claims(
     pods: Sequence[PodClass], nodes: Sequence[NodeView], axis: ResourceAxis
 ) -> tuple[tuple[str, str], ...]:
-    """Volumes of limited drivers that pods to place have in common with each other or with pods that run."""
+    """Volumes of drivers with limits that pods to place share with each other or with running pods."""
     users = Counter(claim for c in pods for claim in set(c.shape.volumes.claims) for _ in c.pods)
     running = {claim for node in nodes for claim in node.attached}
     return tuple(
@@ -268,7 +268,7 @@ def _shared_claims(
 
 
 def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
-    """[shape, resource] what one pod adds to a node: its resources, and its attachments by driver."""
+    """[shape, resource] what one pod requests: resources, and volume attachments by driver."""
     columns = [axes.bounded_requests(shape.requests[name] for shape in shapes) for name in axis.names]
     columns += [
         [sum(driver == one for one, _ in set(shape.volumes.claims)) for shape in shapes]
@@ -278,8 +278,8 @@ def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
 
 
 def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
-    """What a pod asks of a node at one rung: one op for each alternative of its node affinity, and for each place its
-    volumes can be."""
+    """What a pod requires of a node at one rung: one op for each alternative of its node affinity and each topology in
+    which its volumes can be attached."""
     sets = list(rung.wanted)
     if not sets:
         return [Op((), rung.tolerations)]

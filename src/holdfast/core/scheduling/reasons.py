@@ -1,7 +1,7 @@
-"""Why a pod is not placed: for each NodePool the constraint that failed.
+"""Explains why a pod is not placed: for each NodePool the constraint that failed.
 
-Called by `solve` for classes that were not placed; equal pods have equal reasons, so it costs little. Of the
-alternatives that a pod allows, the one that came furthest is explained (R-39).
+Called by `solve` for classes with unplaced pods; equal pods have equal reasons. Of the alternatives that a pod allows,
+the one that passed the most checks is explained (R-39).
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ UNSATISFIABLE: Final = "unsatisfiable topology constraint for"
 
 
 def unplaced(p: Problem, outcome: Outcome, free: Ints, waiting: Mapping[int, Wait]) -> tuple[Unplaced, ...]:
-    """The pods without a node, by uid. `free` are the slots that the plan leaves, by reservation."""
+    """The pods without a node, sorted by uid. `free` holds the slots that stay free, by reservation."""
     found: list[Unplaced] = []
     left = np.flatnonzero(outcome.unplaced).tolist()
     if not left:
@@ -65,15 +65,15 @@ def _waits(checks: Checks, c: int, wait: Wait) -> Reason:
 
 @dataclass(frozen=True)
 class _Failed:
-    """Where a class came to an end in a pool."""
+    """The check that a class failed in a NodePool."""
 
     check: Check
-    remaining: Mask  # the offerings that passed every check before
+    remaining: Mask  # the offerings that passed all earlier checks
     term: int
 
 
 class PlanExplainer:
-    """Answers about one plan."""
+    """Explains the unplaced pods of one plan."""
 
     def __init__(self, checks: Checks, outcome: Outcome, free: Ints) -> None:
         p = checks.problem
@@ -95,7 +95,7 @@ class PlanExplainer:
             yield from self._of_pool(c, pool, furthest)
 
     def _of_plan(self, c: int, pool: int, term: int) -> Iterator[tuple[Check, Mask]]:
-        """The checks that depend on the plan, but for topology; lazily, since most pods fail an earlier one."""
+        """The checks that depend on the plan, except topology; lazy, since most pods fail an earlier one."""
         here = self.checks.offers(pool)
         yield Check.AVAILABLE, here.available
         yield Check.LIMITS, self.within_limits(pool)
@@ -107,7 +107,7 @@ class PlanExplainer:
         return within
 
     def with_min_values(self, c: int, pool: int, term: int) -> Mask:
-        """[offering] whether nodes of its kind have values enough."""
+        """[offering] whether minValues hold for nodes of its kind, reserved or unreserved."""
         p, here = self.checks.problem, self.checks.offers(pool)
         enough = np.full(len(here.rows), True)
         if p.settings.min_values_policy is not MinValuesPolicy.STRICT:
@@ -118,7 +118,7 @@ class PlanExplainer:
         return enough
 
     def _gap(self, c: int, pool: int, term: int, kind: int) -> str | None:
-        """The minValues that a node of a pool, reserved or not, misses with a pod of the class."""
+        """Which minValues a node of a NodePool, reserved or unreserved, misses with a pod of the class."""
         p, checks = self.checks.problem, self.checks
         wanted, ports = checks.wanted(c, pool, term), p.classes[c].shape.host_ports
         if not any(asked.min_values for asked in wanted):
@@ -215,7 +215,7 @@ class PlanExplainer:
         excluding = self.topology.excluding(found, here.rows, wanted, failed.remaining)
         if excluding:
             return ReasonCode.TOPOLOGY, f"{UNSATISFIABLE} {' and '.join(excluding)}"
-        # Each constraint has a node, and no node has all: what is pinned to a domain can miss minValues there.
+        # Each constraint has a node, but no node satisfies all: a node pinned to a domain can miss minValues.
         several = [one.text for one in found]
         several += [f"minValues, key={asked.key}" for asked in wanted if asked.min_values]
         if several:
@@ -223,7 +223,7 @@ class PlanExplainer:
         return ReasonCode.PACKING, "no constraint is in the way, and the packing left the pod out"
 
     def _unavailable(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
-        """What suits the pod and cannot be launched: every reservation, and the other capacity types."""
+        """Why nothing that fits the pod can be launched: every reservation, and the other capacity types."""
         checks, here = self.checks, self.checks.offers(pool)
         yield from reservation_reasons.group_by_cause(
             checks.problem, self._reservations(here, failed.remaining)
@@ -248,7 +248,7 @@ class PlanExplainer:
 
 
 def contradiction(shape: PodShape, term: int) -> str:
-    """Where the nodeSelector of a pod and one of its required terms exclude each other."""
+    """How the nodeSelector of a pod contradicts one of its required terms."""
     required = shape.required_terms[term]
     pairs = ((asked, required.by_key[asked.key]) for asked in shape.node_selector if asked.key in required)
     one, other = next(pair for pair in pairs if not are_compatible(*pair))
@@ -256,7 +256,7 @@ def contradiction(shape: PodShape, term: int) -> str:
 
 
 def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[ReasonCode, str]:
-    """Which requirement no instance type has, or no offering."""
+    """Which requirement no instance type or no offering satisfies."""
     if wanted.get(names.CAPACITY_TYPE).values == {names.RESERVED} and not here.reserved.any():
         return ReasonCode.NO_RESERVATION_SELECTED, "its node class selects no reservation"
     rows, types = here.rows, failed.remaining.copy()
@@ -271,7 +271,7 @@ def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[R
 
 
 def _excluding(left: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
-    """The requirements that exclude all that is left: each alone or, where none does, together."""
+    """The requirements that exclude all remaining offerings: each alone or, if none does, together."""
     alone = [asked for asked, mask in masks if not (left & mask).any()]
     some = [asked for asked, mask in masks if (left & ~mask).any()]
     return " and ".join(str(asked) for asked in alone or some or [asked for asked, _ in masks])
@@ -293,7 +293,7 @@ def _too_large(checks: Checks, c: int, here: Offers, left: Mask) -> str:
 
 
 def _not_launched(here: Offers, left: Mask, asked: Requirement) -> str:
-    """Of the capacity types that are allowed, reserved apart: which are not offered, and which not available."""
+    """Which of the allowed capacity types other than reserved are not offered, and which are not available."""
     unreserved = here.allowed & ~here.reserved
     everywhere, suiting = (
         _capacity_types(here.rows, unreserved),

@@ -1,8 +1,8 @@
-"""Plans that leave pods out or slots unused, tried again with the pods first that need what others took.
+"""Proposes repairs for plans that leave pods unplaced or slots unused: place the affected pods first, or pin a group.
 
-Called by `trials` after first fit, whatever the packing. First fit takes the largest pods first, so a pod that could be
-launched elsewhere may take the only slot that serves another, and the first pod of a group may choose a zone that has
-no capacity for the others. The number of plans that are tried is bounded.
+Called by `packing_search` after first fit. First fit places the largest pods first, so a pod that fits on other capacity
+may take the only slot that another pod can use, and the first pod of a group may choose a zone without capacity for the
+other pods of the group. The number of plans that are tried is bounded.
 """
 
 from collections.abc import Iterator
@@ -18,21 +18,19 @@ from holdfast.core.scheduling.packings import Candidate
 from holdfast.core.scheduling.run import Outcome, RunInputs
 
 _RUNS_MAX, _RUNS_MIN = 32, 1
-_PODS_A_RESERVATION: Final = 10  # what one costs a run, in pods
+_PODS_A_RESERVATION: Final = 10  # a reservation takes as much time in a run as this many pods
 _PODS_OF_ALL_RUNS: Final = 5_000
-_FEW_PODS: Final = 100  # that it is worth to look for better zones for, though no slot is left
+_FEW_PODS: Final = 100  # up to this many pods, other zones are tried even if no slot is free
 _ZONES_MAX: Final = 8  # domains that are tried for one group
-_CLASSES_MAX: Final = 8  # classes that are tried first by themselves
+_CLASSES_MAX: Final = 8  # classes that are each tried first alone
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What a plan is tried again with."""
+    """What to change in the next attempt."""
 
     first: tuple[int, ...] = ()  # classes that are placed before all others
-    pins: tuple[
-        tuple[int, int], ...
-    ] = ()  # groups of affinity, each with the one domain that it may begin in
+    pins: tuple[tuple[int, int], ...] = ()  # affinity groups, each with the only domain that it may begin in
 
     def of(self, candidate: Candidate) -> Candidate:
         """The same packing, with these classes first and these groups in these domains."""
@@ -40,13 +38,13 @@ class Repair:
 
 
 def runs(inputs: RunInputs) -> int:
-    """How many plans may be tried: the fewer, the longer one takes."""
+    """How many plans may be tried: fewer for larger plans, which take longer."""
     size = int(inputs.state.c_pending.sum()) + _PODS_A_RESERVATION * len(inputs.state.r_free)
     return max(_RUNS_MIN, min(_RUNS_MAX, _PODS_OF_ALL_RUNS // max(1, size)))
 
 
 def repairs(inputs: RunInputs, before: Repair, outcome: Outcome, nodes: Nodes) -> Iterator[Repair]:
-    """What is worth trying after a plan that was made with another repair; nothing where all is as it should be."""
+    """The repairs to try after a plan that was made with the repair `before`; none if the plan serves all pods well."""
     if inputs.skip_existing_nodes:
         return
     unserved = _left_out(inputs, outcome) | _unreserved_beside_slots(inputs, outcome, nodes)
@@ -65,7 +63,7 @@ def repairs(inputs: RunInputs, before: Repair, outcome: Outcome, nodes: Nodes) -
 def with_displaced_classes(
     inputs: RunInputs, repair: Repair, before: Outcome, after: Outcome
 ) -> list[Repair]:
-    """A repair that took capacity from pods of a higher priority, tried again with these among the first."""
+    """For a repair that took capacity from pods of a higher priority: the same with those among the first."""
     if not repair.first:
         return []
     priorities = [one.priority for one in inputs.problem.classes]
@@ -78,7 +76,7 @@ def with_displaced_classes(
 
 
 def _left_out(inputs: RunInputs, outcome: Outcome) -> Mask:
-    """[class] pods are left out that might be placed if they came first."""
+    """[class] whether it has unplaced pods that might be placed if they came first."""
     left = outcome.unplaced > 0
     if not left.any():
         return left
@@ -94,8 +92,8 @@ def _left_out(inputs: RunInputs, outcome: Outcome) -> Mask:
 
 
 def _unreserved_beside_slots(inputs: RunInputs, outcome: Outcome, nodes: Nodes) -> Mask:
-    """[class] nodes are bought for pods that a slot could serve, and slots are left. Of few pods also those that have to
-    share a node or a zone: another one may have more slots for them."""
+    """[class] whether its pods are on unreserved nodes although a slot fits them and slots are free. In a small plan also
+    pods that must share a node or a zone: another zone may have more slots for them."""
     found = np.zeros(len(outcome.unplaced), dtype=bool)
     if not inputs.state.r_free.any():
         return found
@@ -111,7 +109,7 @@ def _unreserved_beside_slots(inputs: RunInputs, outcome: Outcome, nodes: Nodes) 
 
 
 def _fits_slot(inputs: RunInputs, c: int) -> bool:
-    """Whether some slot that was free at the beginning serves a pod of the class, with nothing else in it."""
+    """Whether a slot that was free before the plan fits a pod of the class, alone on its node."""
     p, ps, variants, shapes = inputs.problem, inputs.state, inputs.variants, inputs.shapes
     free = ps.r_free > 0
     if not free.any():
@@ -132,8 +130,7 @@ def _fits_slot(inputs: RunInputs, c: int) -> bool:
 
 
 def _groups(inputs: RunInputs, c: int) -> set[tuple[int, int]]:
-    """Groups of affinity that the pods of a class must share with pods like them, and their keys; a negative key is that
-    of nodes."""
+    """The affinity groups of a class that select its own pods, with their keys; a negative key is the hostname."""
     variants = inputs.variants
     last = int(variants.c_first[c + 1]) - 1
     rows = variants.affinity[variants.affinity_first[last] : variants.affinity_first[last + 1]]
@@ -141,11 +138,11 @@ def _groups(inputs: RunInputs, c: int) -> set[tuple[int, int]]:
 
 
 def _pins(inputs: RunInputs, unserved: Mask) -> Iterator[tuple[int, int]]:
-    """For each group of affinity that a needy class has: every domain that it could begin in."""
+    """For each affinity group of an unserved class: every domain that it could begin in."""
     ps = inputs.state
     groups = {group for c in np.flatnonzero(unserved).tolist() for group in _groups(inputs, c)}
     for group, key in sorted(groups):
-        if key < 0 or ps.domain_count[group].any():  # the group is somewhere already
+        if key < 0 or ps.domain_count[group].any():  # pods of the group run already
             continue
         for d in range(int(ps.k_first[key]), int(ps.k_first[key + 1]))[:_ZONES_MAX]:
             yield group, d

@@ -1,7 +1,8 @@
-"""Why a reservation has no slot for a pod that suits it: its state, its dates, its health or its count, in words.
+"""Explains why a reservation has no slot for a pod that fits it: its state, its dates, its health or its count.
 
-Called by whatever explains a plan. The rules: a text has no count, since counts change with every instance and the
-ledger reports them; it states whether the reservation can take nodes later; and it uses the cloud's word for the state.
+Called by `reasons` and `suitability`. A text has no count: counts change with every instance, which would make new events,
+and the ledger reports them. It states whether the reservation can take nodes later, and uses the cloud's word for the
+state.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from holdfast.model.reservations import Draining, Ended, Reclaiming, State, Upco
 
 CodeAndText = tuple[ReasonCode, str]
 
-# Of a pod that waits: one text whatever the slots are used by, since that changes while the pod waits.
+# For a pod that waits: one text for all uses of the slots, since the use changes while the pod waits.
 FULL: Final = "has no free slot; one becomes free when an instance in it terminates"
 _UNKNOWN: CodeAndText = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
 
@@ -26,7 +27,7 @@ def reservation_kind(p: Problem, id_: str) -> str:
 
 
 def why_no_slot(p: Problem, id_: str, *, healthy: bool, used: int) -> CodeAndText | None:
-    """Why no slot is left; None where one is. `used` is what nodes of this plan take."""
+    """Why no slot is free; None if one is. `used` is the number of slots that nodes of this plan use."""
     entry = p.ledger.get(id_)
     if entry is None:
         return _UNKNOWN
@@ -39,7 +40,7 @@ def why_no_slot(p: Problem, id_: str, *, healthy: bool, used: int) -> CodeAndTex
 
 
 def _closed(entry: Entry, now_s: int) -> CodeAndText | None:
-    """Why nothing is launched into a reservation, whatever its count."""
+    """Why nothing is launched into a reservation even if it has free slots."""
     one = entry.reservation
     state = one.state_name or str(one.state)
     if one.state is State.GONE:
@@ -70,7 +71,7 @@ def _full_or_held(entry: Entry, used: int) -> CodeAndText:
 
 
 def group_by_cause(p: Problem, reasons: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
-    """Reasons by cause: the reservations of one kind that share code and text are in one of them."""
+    """One reason for all reservations of a kind with the same code and text."""
     groups: dict[tuple[ReasonCode, str, str], list[str]] = {}
     for id_, code, text in reasons:
         groups.setdefault((code, text, reservation_kind(p, id_)), []).append(id_)

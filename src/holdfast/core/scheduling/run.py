@@ -1,7 +1,7 @@
-"""One packing run: the kernel driven to its end, and the nodes that come out.
+"""Runs one packing: calls the kernel until every pod is placed or rejected, and returns the nodes.
 
-Called by `solve` for first fit, and again for each packing that may be cheaper. What runs have in common is worked out
-once: the world they begin with, and the shapes that nodes can have.
+Called by `packing_search` for first fit and for each packing that may be cheaper. What all runs share is computed once:
+the initial state, and the shapes that nodes can have.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,19 +45,19 @@ from holdfast.core.scheduling.variants import Variants
 
 @dataclass
 class RunInputs:
-    """What every run of a solve begins with. Runs share its shapes, and add to them."""
+    """What every run of a solve starts with. Runs share its shapes, and add to them."""
 
     problem: Problem
     variants: Variants
-    pool_masks: list[Mask]  # by template, every row that goes together with what its pool requires
+    pool_masks: list[Mask]  # by template, every row that satisfies the NodePool's requirements
     shapes: Shapes
-    state: PackingState  # copied by each run
-    skip_existing_nodes: bool = False  # nodes that exist take nobody
+    state: PackingState  # each run works on a copy
+    skip_existing_nodes: bool = False  # whether pods must go on new nodes
 
 
 @dataclass
 class Outcome:
-    """What a run did. Indexes are those of the problem; nodes from `existing` on are new."""
+    """The result of a run. Indexes are those of the problem; nodes from `existing` on are new."""
 
     problem: Problem
     shapes: Shapes
@@ -69,15 +69,15 @@ class Outcome:
     log_class: Ints
     log_variant: Ints
     log_node: Ints
-    unplaced: Ints  # by class: pods that found no place
-    limits: Ints  # [pool, limited resource] what is left of them
+    unplaced: Ints  # by class: pods without a node
+    limits: Ints  # [pool, limited resource] what may still be launched
     r_free: Ints
     domain_count: Ints  # [group, domain] pods that count there
     host_total: Ints  # [host group] pods that count on any node
 
 
 def prepare(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> RunInputs:
-    """`waits` are the classes that take a slot or nothing new."""
+    """Computes what all runs share. `waits` flags the classes that wait for a slot."""
     extent = Extent(len(p.limited), p.resources.size, len(p.reservation_ids))
     priced = p.settings.packing is Packing.COST
     shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, extent, priced=priced)
@@ -88,8 +88,8 @@ def prepare(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> RunInpu
 
 
 def sample(inputs: RunInputs, pods: Ints, share: int) -> RunInputs:
-    """A start with so many pods of each class, one of each `share` that have to be bought for: without nodes that exist
-    and slots, which others have, and with that share of what limits leave."""
+    """Inputs for a sample of the pods that need unreserved nodes: `pods` of each class, one in `share`. The sample has no
+    existing nodes and no slots, which other pods use, and a `share`-th of what the limits allow."""
     ps = initial_state.copy(inputs.state, inputs.shapes, inputs.variants.arrays())
     ps.c_pending[:] = pods
     ps.limits[:] //= share
@@ -98,8 +98,8 @@ def sample(inputs: RunInputs, pods: Ints, share: int) -> RunInputs:
 
 
 def place(inputs: RunInputs, candidate: Candidate) -> Outcome:
-    """Places every pod that has a place. What finds none with the rows of the candidate, or in the domains that it pins
-    groups to, tries again with all."""
+    """Places every pod that fits. Pods that do not fit on the candidate's rows, or in the domains that it pins groups to,
+    are tried again with all rows and domains."""
     p, variants, shapes = inputs.problem, inputs.variants, inputs.shapes
     masks = list(inputs.pool_masks if candidate.masks is None else candidate.masks)
     ps = _state_for(inputs, candidate, masks)
@@ -116,7 +116,7 @@ def place(inputs: RunInputs, candidate: Candidate) -> Outcome:
 
 
 def _state_for(inputs: RunInputs, candidate: Candidate, masks: Sequence[Mask]) -> PackingState:
-    """The world with what the candidate has to say."""
+    """The initial state with the order, rows and pins of a candidate."""
     p, shapes = inputs.problem, inputs.shapes
     bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
     ps = initial_state.copy(inputs.state, shapes, inputs.variants.arrays())
@@ -138,7 +138,7 @@ def _state_for(inputs: RunInputs, candidate: Candidate, masks: Sequence[Mask]) -
 
 
 def _pin_domains(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingState:
-    """The world in which these groups of affinity may begin in one domain alone."""
+    """Allows each of these affinity groups to begin in one domain only."""
     for group, domain in pins:
         rows = np.flatnonzero((ps.affinity[:, 0] == group) & (ps.affinity[:, 3] >= 0))
         only = np.zeros((1, ps.eligible.shape[1]), dtype=np.uint8)
@@ -152,8 +152,9 @@ def _pin_domains(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingSt
 def _place_by_price(
     p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], variants: Variants
 ) -> PackingState:
-    """Uses up what is paid for, then opens nodes for free pods by price, and leaves the rest to the kernel. Pods with
-    preferences are among the rest: while nothing can be bought, they would give up all of them for a slot."""
+    """Fills existing nodes and slots, then opens nodes for unconstrained pods by price. The kernel places the other pods
+    afterwards. Pods with preferences are among those: without unreserved nodes to choose from, they would give up all
+    their preferences for a slot."""
     bases, order = ps.t_shape.tolist(), ps.order
     ps.t_shape[:] = [base if t.kind == RESERVED else NO for base, t in zip(bases, p.templates, strict=True)]
     ps = ps._replace(order=order[np.diff(variants.c_first)[order] == 1])
@@ -178,7 +179,7 @@ def _place_all(
             ps, found = settling.settle(p, ps, shapes)
             if not found:
                 return ps
-        # Somebody was placed, or is settled, meanwhile: who wants to be near others may have a place now (S-20).
+        # Other pods were placed, or the domain of their node is settled: pod affinity may now be satisfiable (S-20).
         ps = _restart(ps, waiting)
 
 
@@ -190,10 +191,10 @@ def _restart(ps: PackingState, classes: NDArray[np.intp]) -> PackingState:
 
 
 def _widen_rows(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask]) -> PackingState:
-    """Opens templates and the nodes of this run to all rows again, as far as limits allow."""
+    """Allows templates and the nodes of this run all rows again, as far as limits permit."""
     for t, mask in enumerate(masks):
         ps.t_shape[t] = shapes.base(t, mask)
-    known: dict[tuple[int, bytes], int] = {}  # by shape and the limits that are left
+    known: dict[tuple[int, bytes], int] = {}  # by shape and remaining limits
     for n in range(len(p.nodes), int(ps.reg[NODES])):
         t, shape = int(ps.n_template[n]), int(ps.n_shape[n])
         pool = p.templates[t].pool
@@ -234,7 +235,7 @@ def _run_kernel(
 
 
 def _load(ps: PackingState, v: int, n: int) -> Ints:
-    """What is asked of a node once it has one more pod; a volume that it shares with a pod there counts once."""
+    """The load of a node with one more pod. A volume that the pod shares with a pod on the node counts once."""
     load: Ints = ps.v_req[v].copy()
     if n >= 0:
         load += ps.n_load[n] - np.array([capacity.count_attached(ps, v, n, i) for i in range(len(load))])
@@ -242,7 +243,8 @@ def _load(ps: PackingState, v: int, n: int) -> Ints:
 
 
 def _shape_with_min_values(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
-    """The shape if its minValues hold, or NO. A best effort lowers them to what there is, of a new node only (S-67)."""
+    """The shape if its minValues hold, else NO. BestEffort lowers minValues to what is available, for a new node only
+    (S-67)."""
     gaps = min_values.gaps(p, shapes, shape, load)
     if not gaps:
         return shape
@@ -252,7 +254,7 @@ def _shape_with_min_values(p: Problem, shapes: Shapes, shape: int, load: Ints, *
 
 
 def _apply_limit(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], t: int) -> None:
-    """Leaves a template only the rows that the limits of its pool still allow."""
+    """Removes from a template the rows that exceed what the limits of its NodePool still allow."""
     template = p.templates[t]
     masks[t] = masks[t] & (template.rows.capacity <= ps.limits[template.pool]).all(axis=1)
     ps.t_shape[t] = shapes.base(t, masks[t])

@@ -1,8 +1,8 @@
-"""Settles where nodes are when pods that wait depend on it.
+"""Settles the domain of nodes when the placement of other pods depends on it.
 
-Called by `run` when nobody else finds a place: pods on a node whose domain is open count nowhere, so whoever wants to
-be near them waits for ever. Each such node gets the domain of the cheapest offering that it can be, which is where the
-plan would put it anyway.
+Called by `run` when no other pod can be placed. Pods on a node with several possible domains count in none, so pods with
+affinity to them could never be placed. Each such node gets the domain of its cheapest offering, which the plan would
+choose anyway.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from holdfast.core.scheduling.shapes import Shapes
 
 
 def settle(p: Problem, ps: PackingState, shapes: Shapes) -> tuple[PackingState, bool]:
-    """The world with one domain for each node and key that pods would count in, and whether there was any."""
+    """Settles one domain for each node and key that groups with uncertain pods need; returns whether there was any."""
     found, first = False, len(p.nodes)
     for n in (first + np.flatnonzero(ps.uncertain[:, first : ps.reg[NODES]].any(axis=0))).tolist():
         groups = np.flatnonzero(ps.uncertain[:, n])
@@ -30,7 +30,7 @@ def settle(p: Problem, ps: PackingState, shapes: Shapes) -> tuple[PackingState, 
 
 
 def _resolve_filters(ps: PackingState, shapes: Shapes, shape: int, filters: set[int]) -> PackingState:
-    """The world that can tell whether nodes of a shape pass these filters."""
+    """Makes sure that the results of these filters for a shape are in the table."""
     ps = initial_state.refresh_shapes(ps, shapes)
     for op in sorted(filters - {-1}):
         if topology.shape_after(ps, shape, op) <= NEED:
@@ -40,8 +40,8 @@ def _resolve_filters(ps: PackingState, shapes: Shapes, shape: int, filters: set[
 
 
 def _cheapest_shape(p: Problem, ps: PackingState, shapes: Shapes, n: int, key: int) -> int:
-    """The shape of a node in the domain of its cheapest offering, or of its slot, that leaves types enough; NO where
-    there is none."""
+    """The shape of a node in the domain of its cheapest offering, or of its slot, whose minValues hold; NO if there is
+    none."""
     old = shapes.all[ps.n_shape[n]]
     rows = p.templates[old.template].rows
     assert old.mask is not None

@@ -1,8 +1,8 @@
-"""Shapes: what a node of this run may still become.
+"""Shapes: the offerings that a new node can still be launched as.
 
-A shape is a template with a set of requirements and the rows that satisfy them; nodes share shapes. The kernel
-asks here for the shape after one more requirement set, or after its domains are cut; every answer is computed
-once. What must hold: a shape never gains rows.
+A shape is a template with a set of requirements and the rows that satisfy them; nodes share shapes. The kernel requests
+the shape after adding requirements, or after restricting a topology key to one domain. Each result is computed once. A
+shape never gains rows, so a NO of the kernel stays valid.
 """
 
 import dataclasses
@@ -37,20 +37,20 @@ A = TypeVar("A", bound=np.generic)
 
 @dataclass(frozen=True)
 class Op:
-    """What a pod, or a group's node filter, asks of a node: one of these requirement sets, and its taints.
+    """What a pod, or the node filter of a group, requires of a node: one of these requirement sets, and tolerations.
 
-    A pod's op has one set and changes the shape; a filter may have several and only says yes or no.
+    The op of a pod has one set and changes the shape. A filter may have several, and a node passes it or does not.
     """
 
     alternatives: tuple[Requirements, ...]
     tolerations: tuple[Toleration, ...] | None  # None: taints do not matter
     is_filter: bool = False
-    ports: tuple[HostPort, ...] = ()  # that a pod takes on the node
+    ports: tuple[HostPort, ...] = ()  # that a pod uses on the node
 
 
 @dataclass(frozen=True)
 class Shape:
-    template: int  # EXISTING_TEMPLATE: the labels of nodes that exist
+    template: int  # EXISTING_TEMPLATE: the labels of existing nodes
     requirements: Requirements
     taints: tuple[Taint, ...]
     mask: Mask | None
@@ -58,18 +58,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Template:
-    """A way to open a node: a NodePool's slots, or what it can buy."""
+    """The reserved or the unreserved offerings of a NodePool."""
 
     pool: int
     kind: int
     requirements: Requirements
     taints: tuple[Taint, ...]
     rows: Rows
-    overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes; nothing: none is there
-    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the ports they take there
+    overhead: tuple[Resources, ...]  # by type, what DaemonSets request on its nodes; empty: there are none
+    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the host ports of DaemonSets
 
     def clashing_types(self, ports: Sequence[HostPort]) -> list[str]:
-        """The types on which a DaemonSet is in the way of these ports."""
+        """The types on which a DaemonSet uses a port that conflicts with one of these."""
         return [
             t.name
             for t, taken in zip(self.rows.types, self.daemon_ports, strict=True)
@@ -77,13 +77,13 @@ class Template:
         ]
 
     def excluded_types(self, wanted: Requirement) -> list[str]:
-        """The types that have a label of their own which does not go together with a requirement."""
+        """The types with a label of their own that is not compatible with a requirement."""
         own = ((t.name, t.requirements.by_key.get(wanted.key)) for t in self.rows.types)
         return [name for name, has in own if has is not None and not are_compatible(wanted, has)]
 
 
 class Extent(NamedTuple):
-    """How many there are of each."""
+    """The number of limited resources, resources and reservations."""
 
     limited: int  # resources that some pool limits
     resources: int
@@ -91,7 +91,7 @@ class Extent(NamedTuple):
 
 
 class Shapes:
-    """Grows the arrays that describe shapes; `arrays` gives the kernel its current view."""
+    """All shapes, and the arrays that describe them to the kernel. The arrays are replaced when they grow."""
 
     def __init__(
         self,
@@ -136,20 +136,20 @@ class Shapes:
         self._cut_used = 0
 
     def arrays(self) -> dict[str, Any]:
-        """The kernel's view of all shapes, by the names the world has for them; growing replaces arrays."""
+        """The current arrays, by their names in the packing state."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
     def base(self, template: int, mask: Mask) -> int:
-        """The shape of an empty node of a template with these of its rows; NO when none is left."""
+        """The shape of an empty node of a template with these of its rows; NO if there are none."""
         return self._intern(template, self.templates[template].requirements, mask)
 
     def of(self, template: int, requirements: Requirements, mask: Mask) -> int:
-        """The shape of a node of a template with these requirements and each of the rows that satisfies them."""
+        """The shape of a node of a template with these requirements and those of the rows that satisfy them."""
         mask = _satisfying(self.templates[template].rows, requirements, mask)
         return self._intern(template, requirements, mask)
 
     def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
-        """The shape of nodes that exist and have these labels and taints."""
+        """The shape of existing nodes with these labels and taints."""
         domains = np.zeros(self._axis.size, dtype=np.uint8)
         for wanted in requirements.by_key.values():
             for value in wanted.values:
@@ -180,8 +180,8 @@ class Shapes:
         return wanted
 
     def satisfies(self, shape: int, op: int, row: tuple[int, int] | None) -> bool:
-        """Whether a node of a shape satisfies what a pod asks for. `row` is the template and the row that a new node is
-        counted on; None: the node exists."""
+        """Whether a node of a shape satisfies an op. `row` is the template and the row that the plan counts on for a new
+        node; None: the node exists."""
         old, asked = self.all[shape], self._ops[op]
         if asked.tolerations is not None and first_untolerated(old.taints, asked.tolerations):
             return False
@@ -197,7 +197,7 @@ class Shapes:
         )
 
     def transition(self, shape: int, op: int) -> None:
-        """Answers what the kernel asked: the shape once an op is added, or NO."""
+        """Stores for the kernel: the shape once an op is added, or NO."""
         answer = self._after(shape, self._ops[op])
         if 2 * self._next_used >= len(self.next_keys):
             self.next_keys, self.next_values = _grown_table(self.next_keys, self.next_values)
@@ -212,7 +212,7 @@ class Shapes:
         return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
 
     def with_min_values(self, shape: int, lowered: Mapping[str, int]) -> int:
-        """The shape with these minValues; none where nothing is left to count."""
+        """The shape with these minValues; 0 removes them."""
         old = self.all[shape]
         assert old.mask is not None
         changed = {
@@ -222,7 +222,7 @@ class Shapes:
         return self._intern(old.template, Requirements({**old.requirements.by_key, **changed}), old.mask)
 
     def restriction(self, shape: int, key: int, domain: int) -> None:
-        """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
+        """Stores for the kernel: the shape with only this domain of a key, or NO."""
         answer = self.in_domain(shape, key, domain)
         if 2 * self._cut_used >= len(self.cut_keys):
             self.cut_keys, self.cut_values = _grown_table(self.cut_keys, self.cut_values)
@@ -241,8 +241,8 @@ class Shapes:
             return shape
         if op.is_filter:
             return self._passes(shape, fitting)
-        # A label that neither the pool nor the cloud gives will not be there: what excludes values of it holds as it
-        # is, and must not look to the next pod as if the label had a value.
+        # A label that neither the NodePool nor the cloud sets will be absent, so NotIn holds. Do not add it to the
+        # requirements: a later pod with In on the label would seem to fit.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
         template = self.templates[old.template]
@@ -250,15 +250,15 @@ class Shapes:
         for key in sorted(absent):
             unsuited += template.excluded_types(fitting[0].by_key[key])
         if unsuited:
-            # Said as a requirement, so that the node never becomes such a type, whatever else changes.
+            # As a requirement, so that the NodeClaim excludes these types even if its rows are widened again.
             added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, unsuited))
         return self._narrow(old, old.requirements.union(added), tuple(added.by_key))
 
     def _passes(self, shape: int, alternatives: Sequence[Requirements]) -> int:
-        """The shape when its nodes pass a filter whatever they become, SOFT when some would not, NO when none would.
+        """The shape if all of its possible nodes pass a filter, SOFT if only some do, NO if none does.
 
-        All rows count that what is required allows, here and in the slots of the pool: a packing that leaves some out
-        is opened to them again, and what would be bought may yet move into a slot.
+        All rows that satisfy the requirements count, in this template and in the slots of the NodePool: rows that a packing
+        left out are allowed again later, and an unreserved node may still move into a slot.
         """
         required = self.all[shape].requirements
         own = self.templates[self.all[shape].template]
@@ -339,7 +339,7 @@ class Shapes:
         return first, end
 
     def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
-        """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
+        """Allocatable of unreserved rows, cheapest first, without those that a cheaper one covers."""
         allocatable = rows.allocatable[
             list(dict.fromkeys(rows.allocatable_index[rows.ordered(found)].tolist()))
         ]
@@ -352,7 +352,7 @@ class Shapes:
         return first, end
 
     def _slots(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
-        """Reserved rows, the one to use first in front."""
+        """Reserved rows in the order of their rank."""
         first, end = self._slot_rows, self._slot_rows + len(found)
         while end > len(self.slot_reservation):
             self.slot_reservation = _doubled(self.slot_reservation)
@@ -371,7 +371,7 @@ def _satisfying(rows: Rows, requirements: Requirements, mask: Mask) -> Mask:
 
 
 def _is_within(required: Requirements, wanted: Requirement) -> bool:
-    """Whether what is required of a label leaves only values that are wanted, or the label is not there at all."""
+    """Whether the requirements allow only wanted values of a label, or do not have the label."""
     own = required.by_key.get(wanted.key)
     return own is None or own.intersection(wanted) == own
 
@@ -394,18 +394,18 @@ def index_of_rows(template: Template) -> int:
 
 
 def pareto(rows: Ints) -> Ints:
-    """The rows that no other row is at least as large as in everything: enough to answer what fits."""
+    """The rows that no other row covers in every resource: a load fits on some row if and only if it fits on one of these."""
     left, kept = rows, []
     while len(left):
-        top = left[np.argmax(left.astype(float).sum(axis=1))]  # what is larger in everything has a larger sum
+        top = left[np.argmax(left.astype(float).sum(axis=1))]  # a row that covers another has a larger sum
         kept.append(top)
         left = left[(left > top).any(axis=1)]
     return np.array(kept, dtype=np.int64).reshape(len(kept), rows.shape[1])
 
 
 def larger_than_before(rows: Ints) -> Mask:
-    """By row: whether it holds something that no row before it does."""
-    as_large = np.ones((len(rows), len(rows)), dtype=bool)  # [a, b] whether a holds all that b does
+    """[row] whether no earlier row covers it."""
+    as_large = np.ones((len(rows), len(rows)), dtype=bool)  # [a, b] whether a covers b
     for column in rows.T:
         as_large &= column[:, None] >= column
     return np.logical_not(np.triu(as_large, 1).any(axis=0))

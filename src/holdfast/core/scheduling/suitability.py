@@ -1,7 +1,7 @@
-"""Why a pod is in no slot: each reservation is in one reason.
+"""Explains why a pod is not in a reservation: each reservation is in one reason.
 
-Called on demand, by whatever explains a plan. Equal pods have equal answers, so they are computed for
-a class; reservations that a class cannot use for the same reason are in one group.
+Called by `solve` if the request has `explain_slots`. Equal pods have equal reasons, so they are computed once for each
+class. Reservations with the same reason are in one group.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from holdfast.model import resources, wording
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import first_untolerated
 
-# Where a pod and a slot do not go together, by the label; any other label: WrongReservation.
+# The code by the label on which a pod and a reservation are incompatible; other labels: WrongReservation.
 _CODES: Final = {
     names.CAPACITY_TYPE: ReasonCode.EXCLUDES_RESERVED,
     names.ZONE: ReasonCode.WRONG_ZONE,
@@ -38,17 +38,17 @@ _CODES: Final = {
 
 @dataclass(frozen=True)
 class _Node:
-    """Where a pod is in the plan."""
+    """The node of a pod in the plan."""
 
-    name: str | None = None  # of a node that exists
-    pool: str | None = None  # of the node that is launched for it
+    name: str | None = None  # of an existing node
+    pool: str | None = None  # of a new node
     shared: bool = False  # with other pods of the plan
     labels: tuple[tuple[str, str], ...] = ()  # that are certain
 
 
 @dataclass(frozen=True)
 class _Best:
-    """The offering of a reservation that comes furthest: its pool, its row, the check it fails and in which alternative."""
+    """The offering of a reservation that passes the most checks, the check it fails, and the alternative."""
 
     pool: int
     row: int
@@ -57,14 +57,14 @@ class _Best:
 
 
 class Suitability:
-    """Answers about the reservations of one problem."""
+    """Explains the reservations of one problem."""
 
     def __init__(self, p: Problem) -> None:
         self._problem = p
         self._checks = Checks(p)
 
     def not_reserved(self, plan: Plan, outcome: Outcome, free: Ints) -> tuple[NotReserved, ...]:
-        """For each pod that is in no slot, the reason of each reservation; none where reservations are not used."""
+        """For each pod that is not in a reservation, the reason of each reservation; empty if reservations are not used."""
         p = self._problem
         if not p.settings.reserved_capacity or not p.ledger:
             return ()
@@ -84,7 +84,7 @@ class Suitability:
         return tuple(sorted(found, key=lambda one: one.pod))
 
     def _best(self, c: int) -> dict[int, _Best]:
-        """By reservation, the offering in whose way least is: in the first pool of those that are equal."""
+        """By reservation, the offering that passes the most checks; of equal ones, that of the first NodePool."""
         best: dict[int, _Best] = {}
         for pool in range(len(self._problem.pools)):
             here = self._checks.offers(pool)
@@ -101,7 +101,7 @@ class Suitability:
 
 
 class _NotInSlot:
-    """Why pods of one plan are in no slot."""
+    """Explains why pods of one plan are not in a reservation."""
 
     def __init__(self, checks: Checks, explain: PlanExplainer, used: Counter[str | None]) -> None:
         self._checks = checks
@@ -128,7 +128,7 @@ class _NotInSlot:
             yield id_, *answer
 
     def _unsuited(self, c: int, one: _Best) -> CodeAndText:
-        """What about the pod or the pool keeps it from a reservation, free or not."""
+        """Why the pod or the NodePool cannot use a reservation, even with a free slot."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
         pool, shape = here.pool, p.classes[c].shape
@@ -161,7 +161,7 @@ class _NotInSlot:
         return _CODES.get(key, ReasonCode.WRONG_RESERVATION), f"does not match what the pod requires: {what}"
 
     def _wrong_key(self, c: int, one: _Best) -> str:
-        """The label of a slot that does not go together with what the pod requires."""
+        """The label on which a reservation is incompatible with what the pod requires."""
         if one.check not in (Check.CONTRADICTION, Check.CONFLICT, Check.TYPE, Check.OFFERING):
             return (
                 self._checks.offers(one.pool).rows.type(one.row).name
@@ -172,14 +172,14 @@ class _NotInSlot:
         return next((key for key in _CODES if key in keys), min(keys, default=""))
 
     def _absent(self, one: _Best, asked: Requirements) -> set[str]:
-        """The labels that an offering, or its NodePool, does not have as they are asked for."""
+        """The labels of which an offering or its NodePool lacks the required values."""
         here = self._checks.offers(one.pool)
         conflicts = here.pool.requirements.incompatibilities(asked, self._checks.problem.well_known)
         absent = {r.key for r in asked if not here.rows.satisfying(r)[one.row]}
         return absent | {conflict.key for conflict in conflicts}
 
     def _lacking(self, c: int, one: _Best) -> tuple[str, ...]:
-        """The resources of which a slot has too little for the pod."""
+        """The resources of which a node in the reservation has too little for the pod."""
         p, rows = self._checks.problem, self._checks.offers(one.pool).rows
         short = rows.allocatable[rows.allocatable_index[one.row]] < without_volumes(
             p, self._checks.request(c)
@@ -187,7 +187,7 @@ class _NotInSlot:
         return tuple(name for i, name in enumerate(p.resources.names) if short[i])
 
     def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], CodeAndText]:
-        """By the resources that are lacking, the words: of the largest instance type among those reservations."""
+        """By the lacking resources, the code and text; they name the largest instance type of those reservations."""
         p, found = self._checks.problem, dict[tuple[str, ...], tuple[tuple[int, ...], str, str]]()
         asked = p.classes[c].shape.requests
         for one in best.values():
@@ -206,7 +206,7 @@ class _NotInSlot:
         }
 
     def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> CodeAndText:
-        """Why a pod that suits a reservation has no slot of it."""
+        """Why a pod that fits a reservation is not in it."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
         offering = here.rows.offering(one.row)
@@ -247,7 +247,7 @@ class _NotInSlot:
         return ReasonCode.PACKING, "has a free slot, and the packing uses other capacity"
 
     def _preferred(self, c: int, one: _Best, row: Mask, inside: Domains) -> str:
-        """What the pod prefers that a slot does not have; empty: nothing."""
+        """What the pod prefers that a node in the reservation does not have; empty: nothing."""
         checks = self._checks
         here, first = checks.offers(one.pool), checks.rungs(c)[0]
         taint = first_untolerated(here.pool.taints, first.tolerations)
@@ -265,7 +265,7 @@ class _NotInSlot:
 
 
 def _nodes(p: Problem, plan: Plan) -> dict[str, _Node]:
-    """Where each pod of a plan is."""
+    """The node of each pod of a plan."""
     labels = {node.name: node.labels for node in p.nodes}
     found = {}
     for placed in plan.placed:
@@ -279,7 +279,7 @@ def _nodes(p: Problem, plan: Plan) -> dict[str, _Node]:
 
 
 def _certain(p: Problem, labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """The labels that are topology keys of some pod; of a node without any, its being a node."""
+    """The labels that are topology keys of some pod; for a node without any, its hostname."""
     return tuple((key, labels[key]) for key in p.domains.keys if key in labels) or ((names.HOSTNAME, ""),)
 
 
@@ -288,7 +288,7 @@ def _single(requirements: Requirements) -> dict[str, str]:
 
 
 def _in_slots(p: Problem, plan: Plan) -> set[str]:
-    """Pods whose node is reserved, to be launched or there already."""
+    """Pods whose node is reserved, new or existing."""
     reserved = {node.name for node in p.nodes if dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED}
     found = {uid for claim in plan.claims if claim.reservation_id for uid in claim.pods}
     return found | {uid for placed in plan.placed if placed.node in reserved for uid in placed.pods}

@@ -1,6 +1,6 @@
-"""The rungs of all classes as arrays: requests, ops, ports and constraints, by variant.
+"""The rungs of all classes as arrays: requests, ops, host ports and constraints, by variant.
 
-Built once a solve by `solve`; every run shares it.
+`solve` builds them once; all runs share them.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from holdfast.core.scheduling.shapes import Op
 
 @dataclass
 class Variants:
-    ops: list[Op]  # those of pods, then the filters of groups
+    ops: list[Op]  # of pods, then the filters of groups
     first_filter: int
     c_first: Ints
-    demand: NDArray[np.float64]  # [resource] what all pods ask for together
+    demand: NDArray[np.float64]  # [resource] the sum of all requests
     v_req: Ints
     v_load: Ints
-    v_level: Ints  # how many relaxations a variant is away from all preferences
+    v_level: Ints  # how many preferences a variant has given up
     v_ops: Ints
     v_op_first: Ints
     v_steady: NDArray[np.uint8]
@@ -44,11 +44,11 @@ class Variants:
     anti_affinity: Ints
     counting_first: Ints
     counting: Ints
-    may_fit_later: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
-    unconstrained: NDArray[np.bool_]  # by class: nothing ties it to others, and it has one way to be placed
+    may_fit_later: NDArray[np.bool_]  # by class: whether the placement of other pods can make it fit
+    unconstrained: NDArray[np.bool_]  # by class: no topology constraints, ports, volumes or preferences
 
     def arrays(self) -> dict[str, Any]:
-        """The kernel's view, by the names the world has for them."""
+        """The arrays that the kernel reads, by their names in the packing state."""
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -57,7 +57,7 @@ class Variants:
 
 
 def build(p: Problem) -> Variants:
-    """Everything but the size of pods is worked out once a ladder, and dealt out to the classes that share it."""
+    """Computes everything except requests once for each ladder, and copies it to the classes that share the ladder."""
     steps = [len(ladder.rungs) for ladder in p.ladders]
     distinct, repeats = _rungs_of_classes(steps, p.ladder_of)
     constraints, ops = p.constraints, list[Op]()
@@ -123,7 +123,8 @@ def build(p: Problem) -> Variants:
 def _needed_capacity(
     p: Problem, affinity: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints
 ) -> Ints:
-    """[variant, resource] the room that a pod needs: its own, or that of all pods that must share its node."""
+    """[variant, resource] the capacity that a node needs for a pod: its requests, or those of all pods that must share the
+    node."""
     found = np.repeat(requests, repeats, axis=0)
     quarters = np.array([r.group_quarters for ladder in p.ladders for r in ladder.rungs], dtype=np.int64)
     if not quarters.any():
@@ -147,7 +148,7 @@ def _needed_capacity(
 
 
 def _levels(ladder: Ladder) -> list[int]:
-    """By rung, how many came before it; rungs for different shares of a group are counted apart."""
+    """By rung, how many rungs come before it; rungs for different shares of a group are counted separately."""
     alone = sum(rung.group_quarters == 0 for rung in ladder.rungs)
     return [i % alone for i in range(len(ladder.rungs))]
 
@@ -157,7 +158,7 @@ def _has_group(affinity: Sequence[Row], group: int) -> bool:
 
 
 def _rungs_of_classes(steps: Sequence[int], ladder_of: Sequence[int]) -> tuple[Ints, Ints]:
-    """[variant] its rung, counted over all ladders; and [class] how many variants it has."""
+    """[variant] the index of its rung over all ladders; and [class] how many variants it has."""
     of_ladder = np.array(steps, dtype=np.int64)
     first = np.cumsum(of_ladder) - of_ladder
     ladders = np.array(ladder_of, dtype=np.int64)
@@ -173,7 +174,7 @@ def _ranges_from(first: Ints, lengths: Ints) -> Ints:
 
 
 def _dealt(rows_of: Sequence[Sequence[Row]], width: int, distinct: Ints) -> tuple[Ints, Ints]:
-    """Rows by rung as rows by variant, one after another, and where those of each variant begin."""
+    """Rows by rung as a table of rows by variant, with the index of each variant's first row."""
     lengths = np.array([len(rows) for rows in rows_of], dtype=np.int64)
     flat = [row for rows in rows_of for row in rows]
     table = np.array(flat, dtype=np.int64).reshape(len(flat), width)
@@ -195,7 +196,7 @@ def _ops(p: Problem, ops: list[Op]) -> list[list[Row]]:
 
 
 def _claims(p: Problem, ladder: Ladder) -> list[Row]:
-    """The shared volumes of its pods: the host group that counts each, and its driver's column."""
+    """The shared volumes of its pods: the host group that counts each, and the resource column of its driver."""
     first = len(p.constraints.groups.hosts)
     return [
         (first + p.shared_claims.index(claim), len(p.resources.names) + p.resources.drivers.index(claim[0]))

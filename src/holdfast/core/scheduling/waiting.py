@@ -1,9 +1,9 @@
-"""Which classes wait for a slot rather than take something that is bought.
+"""Decides which classes wait for a slot instead of a node launched on demand or on spot.
 
-Called by `solve` before it packs. Falling back in the same run is the rule; a pod waits only where a setting or its
-NodePool says so, for a slot that is held or being released, and never longer than that; a pod that still runs on a
-node that goes has not begun to wait. In strict mode, which simulations of Karpenter need, every pod waits whose first
-suitable NodePool has slots for it, or nothing but full reservations (R-20).
+Called by `solve` before it packs. By default pods fall back in the same run. A pod waits only if a setting or its NodePool
+says so, only for a slot that is held or being released, and no longer than the limit. A pod that still runs on a node
+being deleted has not begun to wait. In strict mode, as in Karpenter, every pod waits whose first suitable NodePool has
+slots for it, or only full reservations (R-20).
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from holdfast.model.snapshot import NodePoolView
 
 @dataclass(frozen=True)
 class Wait:
-    """A class waits for this reservation until then; None: for as long as it takes."""
+    """The reservation that a class waits for, and until when; None: without limit."""
 
     reservation: str
     until_s: int | None
@@ -47,7 +47,7 @@ def waiting_flags(p: Problem, waiting: dict[int, Wait]) -> NDArray[np.uint8]:
 
 
 def _bounded_waits(p: Problem, c: int, checks: Checks) -> Iterator[Wait]:
-    """What a class may wait for, the pool that is tried first in front."""
+    """The reservations that a class may wait for, in the order of their NodePools."""
     now_s = p.snapshot.taken_s
     since_s = min((pod.created_s for pod in p.classes[c].pods if pod.node_name is None), default=now_s)
     releasing = _releasing_reservations(p)
@@ -61,7 +61,7 @@ def _bounded_waits(p: Problem, c: int, checks: Checks) -> Iterator[Wait]:
 
 
 def _strict_waits(p: Problem, c: int, checks: Checks) -> Iterator[Wait]:
-    """What a class waits for in strict mode; a pool that has something else for it ends the search."""
+    """The reservations that a class waits for in strict mode, up to the first NodePool with an unreserved offering."""
     for pool in range(len(p.pools)):
         usable = [id_ for id_ in checks.reservations_for(c, pool) if p.ledger[id_].usable]
         yield from (Wait(id_, None) for id_ in usable if p.ledger[id_].free)
@@ -75,12 +75,12 @@ def _wait_limit_s(p: Problem, pool: NodePoolView) -> int:
 
 
 def _releasing_reservations(p: Problem) -> set[str | None]:
-    """Reservations that machines of claims that go are still in."""
+    """Reservations in which instances of NodeClaims that are being deleted still run."""
     return {
         claim.reservation_id for claim in p.snapshot.claims if claim.deleting and claim.launched_s is not None
     }
 
 
 def _may_become_free(entry: Entry, releasing: set[str | None]) -> bool:
-    """Whether a slot is held or being released: then one may be free soon."""
+    """Whether a slot is held or being released, so that one may soon be free."""
     return entry.usable and (entry.held > 0 or entry.releasing > 0 or entry.reservation.id in releasing)
