@@ -166,13 +166,13 @@ def test_a_pod_that_waits_for_a_slot_is_told_so_without_a_warning() -> None:
 def test_pods_on_nodes_that_exist_have_an_event() -> None:
     nodes = (node("a", cpu=1), node("b", cpu=1), node("c", cpu=0))
     plan = solve(request([pool("default", fake_types(9))], pods(3, shape(900)), nodes=nodes))
-    told = report.events(plan)
-    assert [(one.pod, one.event) for one in told] == [
+    events = report.events(plan)
+    assert [(one.pod, one.event) for one in events] == [
         ("pod-000000", "Nominated"),
         ("pod-000001", "Nominated"),
     ]
-    assert "node a" in told[0].text
-    assert not any(one.warning for one in told)
+    assert events[0].text == "Pod should schedule on: node/a"
+    assert not any(one.warning for one in events)
 
 
 # --- Where pending pods could go --------------------------------------------------------------------

@@ -299,7 +299,9 @@ class Provisioner:
         self._live.nominations.promise(planned.pods, written.metadata.name, ready=False, written=True)
         claim_writing.count(self._recorder, written, "provisioned")
         for pod in self._pods_by_uid(planned.pods):
-            self._recorder.event(pod, report.NOMINATED, f"it should go on NodeClaim {written.metadata.name}")
+            self._recorder.event(
+                pod, report.NOMINATED, f"Pod should schedule on: nodeclaim/{written.metadata.name}"
+            )
         return True
 
     async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:

@@ -38,7 +38,7 @@ class PodEvent:
 def events(plan: Plan) -> tuple[PodEvent, ...]:
     """Events on pods placed on existing nodes and on unplaced pods. Pods of a claim get theirs once it has a name."""
     found = [
-        PodEvent(uid, NOMINATED, f"it should go on node {one.node}")
+        PodEvent(uid, NOMINATED, f"Pod should schedule on: node/{one.node}")
         for one in plan.placed
         for uid in one.pods
     ]
