@@ -30,7 +30,7 @@ def machines(world: LaunchWorld, count: int) -> list[str]:
 
 def told(world: LaunchWorld) -> list[tuple[str, str, int | None]]:
     statuses: tuple[InstanceStatus, ...] = tuple(run(world.cloud.instance_statuses()))
-    return [(one.machine, one.category, one.failing_since_s) for one in statuses]
+    return [(one.instance_id, one.category, one.failing_since_s) for one in statuses]
 
 
 def ail(world: LaunchWorld, ids: list[str]) -> list[tuple[str, str, int | None]]:
@@ -86,7 +86,7 @@ def test_an_event_is_told_of_until_it_is_over(world: LaunchWorld, code: str) -> 
     (machine,) = machines(world, 1)
     control.schedule_event(world.ec2.world, machine, code, world.clock.now_s() + DAY_S)
     (status,) = run(world.cloud.instance_statuses())
-    assert (status.machine, status.category, status.failing_since_s) == (machine, "event_status", None)
+    assert (status.instance_id, status.category, status.failing_since_s) == (machine, "event_status", None)
     assert code in status.message
     world.clock.advance(DAY_S)
     assert told(world) == []

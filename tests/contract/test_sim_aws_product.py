@@ -98,7 +98,7 @@ def statuses(world: ToldWorld, provider_id: str) -> None:
     world.ec2.advance()
     control.impair(world.ec2.world, machine)
     control.schedule_event(world.ec2.world, machine, "system-maintenance", world.clock.now_s() + 2 * DAY_S)
-    assert [status.machine for status in run(world.cloud.instance_statuses())] == [machine]
+    assert [status.instance_id for status in run(world.cloud.instance_statuses())] == [machine]
 
 
 def notice(world: ToldWorld, provider_id: str) -> None:

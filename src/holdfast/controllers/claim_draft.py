@@ -15,7 +15,7 @@ from holdfast.api.claim_conditions import INITIALIZED, INSTANCE_TERMINATING, LAU
 from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
-from holdfast.core.lifecycle.states import Marks, State
+from holdfast.core.lifecycle.states import ClaimFlags, State
 from holdfast.ports import Kube
 from holdfast.state import times
 
@@ -35,7 +35,7 @@ class Draft:
             self._unset(REGISTERED, INITIALIZED)
         elif not self.holds(REGISTERED):
             self._unset(INITIALIZED)
-        self._state = states.state(self._marks())
+        self._state = states.state(self._flags())
         if claim.metadata.deletion_timestamp is None:
             created = claim.metadata.creation_timestamp or self.now
             self._conditions(
@@ -101,7 +101,7 @@ class Draft:
 
     def moved(self) -> None:
         """A stage has ended: was that a legal move?"""
-        after = states.state(self._marks())
+        after = states.state(self._flags())
         states.check(self._state, after)
         self._state = after
 
@@ -148,14 +148,14 @@ class Draft:
         if found is not self.status.conditions:
             self.status = msgspec.structs.replace(self.status, conditions=found)
 
-    def _marks(self) -> Marks:
-        return Marks(
+    def _flags(self) -> ClaimFlags:
+        return ClaimFlags(
             launched=self.holds(LAUNCHED),
             registered=self.holds(REGISTERED),
             initialized=self.holds(INITIALIZED),
             deleting=self.claim.metadata.deletion_timestamp is not None,
-            ending=self.holds(INSTANCE_TERMINATING),
-            held=names.TERMINATION_FINALIZER in self.claim.metadata.finalizers,
+            terminating=self.holds(INSTANCE_TERMINATING),
+            has_finalizer=names.TERMINATION_FINALIZER in self.claim.metadata.finalizers,
         )
 
 

@@ -64,11 +64,11 @@ class InstanceStatuses:
         return RequeueAfter(_EVERY_S, "the next look at the health of machines", did)
 
     def _claims_of(self, status: InstanceStatus) -> Iterator[NodeClaim]:
-        return (c for c in self._claims.get(status.machine) if self._live.is_ours(c.spec.node_class_ref))
+        return (c for c in self._claims.get(status.instance_id) if self._live.is_ours(c.spec.node_class_ref))
 
     def _count(self, ours: list[tuple[InstanceStatus, NodeClaim]]) -> None:
         """Each once."""
-        found = {(status.machine, status.category) for status, _ in ours}
+        found = {(status.instance_id, status.category) for status, _ in ours}
         for _, category in sorted(found - self._counted):
             self._recorder.count(UNHEALTHY, {"category": category})
         self._counted = {one for one in found | self._counted if any(self._claims.get(one[0]))}

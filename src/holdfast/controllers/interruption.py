@@ -84,7 +84,7 @@ class Interruption:
         return Done(f"{notice.reason}: {ended} claims deleted" if ended else "")
 
     def _about(self, notice: Notice) -> Iterator[NodeClaim]:
-        for machine in notice.machines:
+        for machine in notice.instance_ids:
             for claim in self._claims.get(machine):
                 if self._live.is_ours(claim.spec.node_class_ref):
                     yield claim
@@ -95,7 +95,7 @@ class Interruption:
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
         for obj in objects:
             self._recorder.event(obj, notice.event, f"{notice.message}{by}", warning=True)
-        if not notice.ends_machines:
+        if not notice.terminates_instances:
             return False
         ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s)
         for obj in objects:

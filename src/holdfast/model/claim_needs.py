@@ -1,7 +1,7 @@
-"""What a NodeClaim asks for, and which offerings it can become a node of.
+"""What a NodeClaim requires, and which offerings satisfy it.
 
-The planner's view of claims in flight, launches and the adoption of instances all ask here, so a claim is launched as
-what the plan counted on.
+The view of NodeClaims in flight, launches and the adoption of instances share this code, so that a NodeClaim is launched
+as the plan expects.
 """
 
 import dataclasses
@@ -28,23 +28,23 @@ class ClaimNeeds:
     preferred_zone: str | None = None  # among zones of equal cost, the one to launch in
 
     def suits_type(self, known: InstanceType) -> bool:
-        """Whether a node of the type can be what is asked for. This depends on no price and no count."""
+        """Whether a node of the instance type satisfies the claim, independent of prices and counts."""
         return self._has_type(known) and self.requests.fits(known.allocatable)
 
     def suits(self, known: InstanceType, offering: Offering, labels: CloudLabels) -> bool:
-        """Whether a node of the offering is what is asked for, available or not."""
+        """Whether a node of the offering satisfies the claim, available or not."""
         return self._has_type(known) and self._has_offering(known, offering, labels)
 
     def is_available(self, offering: Offering) -> bool:
-        """Whether the offering can be launched for the claim. The slot that a claim holds is its own: the count of free
-        slots does not include it."""
+        """Whether the offering can be launched for the claim. The count of free slots does not include the slot that the
+        claim holds, so the count is ignored for a claim with a slot."""
         return offering.launchable if self.reservation_id is None else offering.healthy
 
     def offerings(
         self, types: Iterable[InstanceType], labels: CloudLabels, free: Mapping[str, int] = _AS_LISTED
     ) -> list[tuple[InstanceType, Offering]]:
-        """What the claim can be launched as, cheapest first. `free` are counts of reservations that are newer than those
-        of the offerings."""
+        """The offerings that the claim can be launched as, cheapest first. `free` holds counts of reservations that are
+        newer than those of the offerings."""
         found = [
             (known, offering)
             for known in types

@@ -51,7 +51,7 @@ class Statuses:
         found = await self._everything() if self._one_page else None
         if found is None:
             found = await self._asked(*next(self._turns))
-        by_id = {status.machine: status for status in found if status is not None}
+        by_id = {status.instance_id: status for status in found if status is not None}
         return tuple(by_id[key] for key in sorted(by_id))
 
     async def _everything(self) -> Sequence[InstanceStatus | None] | None:

@@ -276,10 +276,10 @@ def _counts(p: Problem, size: int) -> tuple[NDArray[np.int32], Ints, Ints]:
     """How many running pods the groups count: by node, by domain, and on nodes that are being deleted. Pods that remain on
     such a node still count in its domains, and a group of hostname affinity does not begin a second time."""
     hosts, counted = _counted(p, p.nodes, size)
-    staying, in_domains = _counted(p, p.deleting_nodes, len(p.deleting_nodes))
+    on_deleting, in_domains = _counted(p, p.deleting_nodes, len(p.deleting_nodes))
     found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, size)])
     elsewhere = np.zeros(len(found), dtype=np.int64)
-    elsewhere[: len(p.constraints.groups.hosts)] = staying.sum(axis=1)[: len(p.constraints.groups.hosts)]
+    elsewhere[: len(p.constraints.groups.hosts)] = on_deleting.sum(axis=1)[: len(p.constraints.groups.hosts)]
     return found, counted + in_domains, elsewhere
 
 
@@ -289,7 +289,7 @@ def _counted(p: Problem, nodes: Sequence[NodeView], size: int) -> tuple[NDArray[
     def passes(node: int, filter_op: int) -> bool:
         return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
-    running = ((n, shape, count) for n, node in enumerate(nodes) for shape, count in node.staying)
+    running = ((n, shape, count) for n, node in enumerate(nodes) for shape, count in node.running_shapes)
     return p.constraints.groups.counts(running, domains.__getitem__, passes, size)
 
 
