@@ -154,13 +154,13 @@ class _Writer:
 def _without_broken_min_values(wanted: Requirements) -> Requirements:
     """Removes minValues that the claim cannot meet. A slot has one type and one zone; minValues were checked before the
     node was pinned to it. The API server would reject a claim with fewer values than minValues."""
-    kept = {
+    by_key = {
         key: dataclasses.replace(r, min_values=None)
         if r.min_values is not None and not r.complement and len(r.values) < r.min_values
         else r
         for key, r in wanted.by_key.items()
     }
-    return Requirements(kept)
+    return Requirements(by_key)
 
 
 def _asks_for_less(written: Requirements, asked: Requirements) -> bool:

@@ -129,8 +129,8 @@ class Columns:
         for pair in pairs.tolist():
             t, o = divmod(pair, len(codes.offerings.all))
             own = [one for one in (codes.types.all[t], codes.offerings.all[o], wanted) if one is not None]
-            kept = functools.reduce(Requirement.intersection, own)
-            found |= set() if kept.complement else set(kept.values)
+            combined = functools.reduce(Requirement.intersection, own)
+            found |= set() if combined.complement else set(combined.values)
         return found
 
     def compatible_with(self, wanted: Requirements) -> Mask:

@@ -27,16 +27,16 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
 
 
 def missing(
-    p: Problem, own: Template, wanted: Requirements, load: Ints, kept: Mask | None = None
+    p: Problem, own: Template, wanted: Requirements, load: Ints, usable: Mask | None = None
 ) -> tuple[MinValuesGap, ...]:
-    """Which minValues of these requirements a node of a template misses; `kept` holds the rows it may use, None: all."""
+    """Which minValues of these requirements a node of a template misses; `usable` holds the rows it may use, None: all."""
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
     if not found:
         return ()
     for template in p.templates:
         if template.pool != own.pool or (own.kind == UNRESERVED and template is not own):
             continue
-        mask = offers.satisfying(template.rows, wanted) if kept is None else kept
+        mask = offers.satisfying(template.rows, wanted) if usable is None else usable
         mask = mask & template.rows.fitting(load)
         if own.kind == UNRESERVED:
             mask = _listed(template.rows, mask, p.settings.max_instance_types)

@@ -63,59 +63,59 @@ class PackingResult:
 
 def try_packings(inputs: RunInputs, chooser: Chooser, stop_early: Callable[[], bool]) -> list[PackingResult]:
     """The results of first fit, and of other packings until `stop_early()` returns true."""
-    found = [_pack(inputs, chooser, Candidate(FIRST_FIT))]
-    repair = _repair(inputs, chooser, found)
+    results = [_pack(inputs, chooser, Candidate(FIRST_FIT))]
+    repair = _repair(inputs, chooser, results)
     settings = inputs.problem.settings
-    if settings.packing is Packing.COST and _is_worth_trying(found[0]):
-        sample = _sample(inputs, found[0].outcome)
+    if settings.packing is Packing.COST and _is_worth_trying(results[0]):
+        sample = _sample(inputs, results[0].outcome)
         others = (
-            _all(inputs, found, settings.packing_candidates)
+            _all(inputs, results, settings.packing_candidates)
             if sample is None
-            else _by_sample(inputs, found, try_packings(sample.inputs, chooser, stop_early), sample.share)
+            else _by_sample(inputs, results, try_packings(sample.inputs, chooser, stop_early), sample.share)
         )
         for candidate in itertools.takewhile(lambda _: not stop_early(), others):
-            found.append(_pack(inputs, chooser, repair.of(candidate)))  # noqa: PERF401 - the iterator reads `found` to choose the next candidate
-    return found
+            results.append(_pack(inputs, chooser, repair.of(candidate)))  # noqa: PERF401 - the iterator reads `results` to choose the next candidate
+    return results
 
 
-def _repair(inputs: RunInputs, chooser: Chooser, found: list[PackingResult]) -> Repair:
-    """The best repair of first fit; its plan is added to `found` if it is better. A plan that is only as good as the one
+def _repair(inputs: RunInputs, chooser: Chooser, results: list[PackingResult]) -> Repair:
+    """The best repair of first fit; its plan is added to `results` if it is better. A plan that is only as good as the one
     before is repaired as well: two groups may have to change before another pod can be placed."""
-    at, chosen = found[0], Repair()
-    open_, seen = [(at, chosen)], {chosen}
+    at, chosen = results[0], Repair()
+    open_, attempted = [(at, chosen)], {chosen}
     runs = repairs.runs(inputs)
     while open_ and runs > 0:
         packed, before = open_.pop(min(range(len(open_)), key=lambda i: open_[i][0].rank))
         next_ = deque(repairs.repairs(inputs, before, packed.outcome, packed.nodes))
         while next_ and runs > 0:
             repair = next_.popleft()
-            if repair in seen:
+            if repair in attempted:
                 continue
-            seen.add(repair)
+            attempted.add(repair)
             runs -= 1
             other = _pack(inputs, chooser, repair.of(Candidate(REPAIRED)))
             if other.rank > packed.rank:
                 next_.extendleft(
                     repairs.with_displaced_classes(inputs, repair, packed.outcome, other.outcome)
                 )
-            elif _is_fair(found[0], other):
+            elif _is_fair(results[0], other):
                 open_.append((other, repair))
                 at, chosen = min((at, chosen), (other, repair), key=lambda one: one[0].rank)
-    if at is not found[0]:
-        found.append(at)
+    if at is not results[0]:
+        results.append(at)
     return chosen
 
 
-def best(found: list[PackingResult]) -> PackingResult:
+def best(results: list[PackingResult]) -> PackingResult:
     """The best of the results that keep weights and preferences as well as first fit, which is the first of them."""
-    return _ranked(found)[0]
+    return _ranked(results)[0]
 
 
-def _ranked(found: list[PackingResult]) -> list[PackingResult]:
+def _ranked(results: list[PackingResult]) -> list[PackingResult]:
     """The fair results, best first. If first fit was repaired, they are compared with the repaired plan too: they may place
     more pods than first fit only because they share the repair."""
-    bases = [found[0], *(one for one in found[1:] if one.candidate.name == REPAIRED)]
-    fair = (one for one in found if all(_is_fair(base, one) for base in bases if base is not one))
+    bases = [results[0], *(one for one in results[1:] if one.candidate.name == REPAIRED)]
+    fair = (one for one in results if all(_is_fair(base, one) for base in bases if base is not one))
     return sorted(fair, key=lambda packed: packed.rank)
 
 
@@ -140,12 +140,12 @@ def _is_worth_trying(first_fit: PackingResult) -> bool:
     return bool(first_fit.nodes.row) or bool(first_fit.outcome.unplaced.any())
 
 
-def _all(inputs: RunInputs, found: list[PackingResult], most: int) -> Iterator[Candidate]:
-    """All packings to try besides first fit, then variations of the best result `found` so far."""
-    largest = found[0].nodes.largest_millis(inputs.problem)
+def _all(inputs: RunInputs, results: list[PackingResult], most: int) -> Iterator[Candidate]:
+    """All packings to try besides first fit, then variations of the best result `results` so far."""
+    largest = results[0].nodes.largest_millis(inputs.problem)
     yield from packings.candidates(inputs.problem, inputs.variants, inputs.pool_masks, largest, most)
-    if len(found) <= most:
-        yield from _derived(inputs, found)
+    if len(results) <= most:
+        yield from _derived(inputs, results)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _sample(inputs: RunInputs, first_fit: Outcome) -> _Sample | None:
 
 
 def _by_sample(
-    inputs: RunInputs, found: list[PackingResult], sample_results: list[PackingResult], share: float
+    inputs: RunInputs, results: list[PackingResult], sample_results: list[PackingResult], share: float
 ) -> Iterator[Candidate]:
     """The best packings on a sample; then the others until one is as cheap as the sample predicts; then variations of the
     best result."""
@@ -181,7 +181,7 @@ def _by_sample(
     ranks = set()
     for packed in sorted(sample_results[1:], key=lambda packed: packed.rank):
         is_near = packed.nodes.cost_nano <= SAMPLE_TOLERANCE * lowest
-        if best(found).nodes.cost_nano <= COST_TOLERANCE * lowest / share:
+        if best(results).nodes.cost_nano <= COST_TOLERANCE * lowest / share:
             if not is_near:
                 return
             if packed.rank in ranks:  # most likely the same plan
@@ -189,18 +189,18 @@ def _by_sample(
         ranks.add(packed.rank)
         if is_near or not packed.candidate.is_derived:
             yield packed.candidate
-    yield from _derived(inputs, found)
+    yield from _derived(inputs, results)
 
 
-def _derived(inputs: RunInputs, found: list[PackingResult]) -> Iterator[Candidate]:
+def _derived(inputs: RunInputs, results: list[PackingResult]) -> Iterator[Candidate]:
     """Variations of the best result so far that were not tried yet: oldest node first, and cheapest NodePools first."""
-    plain = [packed for packed in found if not packed.candidate.is_derived]
-    if _is_new(once := packings.fill_oldest_first(best(plain).candidate), found):
+    plain = [packed for packed in results if not packed.candidate.is_derived]
+    if _is_new(once := packings.fill_oldest_first(best(plain).candidate), results):
         yield once
     pools = packings.cheapest_pools_first(inputs.problem, inputs.variants, inputs.pool_masks)
-    if pools is not None and _is_new(once := packings.with_pools(best(found).candidate, pools), found):
+    if pools is not None and _is_new(once := packings.with_pools(best(results).candidate, pools), results):
         yield once
 
 
-def _is_new(candidate: Candidate, found: list[PackingResult]) -> bool:
-    return all(packed.candidate.name != candidate.name for packed in found)
+def _is_new(candidate: Candidate, results: list[PackingResult]) -> bool:
+    return all(packed.candidate.name != candidate.name for packed in results)

@@ -36,19 +36,19 @@ UNSATISFIABLE: Final = "unsatisfiable topology constraint for"
 def unplaced(p: Problem, outcome: Outcome, free: Ints, waiting: Mapping[int, Wait]) -> tuple[Unplaced, ...]:
     """The pods without a node, sorted by uid. `free` holds the slots that stay free, by reservation."""
     found: list[Unplaced] = []
-    left = np.flatnonzero(outcome.unplaced).tolist()
-    if not left:
+    classes = np.flatnonzero(outcome.unplaced).tolist()
+    if not classes:
         return ()
     explain = PlanExplainer(Checks(p), outcome, free)
-    for c in left:
+    for c in classes:
         wait = waiting.get(c)
         if wait is None:
-            reasons, slot, until_s = tuple(explain.reasons(c)), None, None
+            reasons, reservation_id, until_s = tuple(explain.reasons(c)), None, None
         else:
             reasons = (_waits(explain.checks, c, wait),)
-            slot, until_s = wait.reservation, wait.until_s
+            reservation_id, until_s = wait.reservation, wait.until_s
         without = p.classes[c].pods[-int(outcome.unplaced[c]) :]
-        found += [Unplaced(pod.uid, reasons, slot, until_s) for pod in without]
+        found += [Unplaced(pod.uid, reasons, reservation_id, until_s) for pod in without]
     return tuple(sorted(found, key=lambda one: one.pod))
 
 
@@ -128,11 +128,11 @@ class PlanExplainer:
         text = None
         for place in checks.places(c, pool, term) or [wanted]:
             asked = place.add(*without_types(template, ports))
-            kept = None
+            usable = None
             if limited:
                 within = (template.rows.capacity <= self._limits[pool]).all(axis=1)
-                kept = offers.satisfying(template.rows, asked) & within
-            gaps = min_values.missing(p, template, asked, checks.request(c), kept)
+                usable = offers.satisfying(template.rows, asked) & within
+            gaps = min_values.missing(p, template, asked, checks.request(c), usable)
             if not gaps:
                 return None
             gap = gaps[0]
@@ -141,16 +141,16 @@ class PlanExplainer:
 
     def _failed(self, c: int, pool: int, term: int) -> _Failed:
         here = self.checks.offers(pool)
-        left = np.full(len(here.rows), True)
+        remaining = np.full(len(here.rows), True)
         for check, mask in self.checks.of_pod(c, pool, term):
-            if not (left & mask).any():
-                return _Failed(check, left, term)
-            left &= mask
+            if not (remaining & mask).any():
+                return _Failed(check, remaining, term)
+            remaining &= mask
         for check, mask in self._of_plan(c, pool, term):
-            if not (left & mask).any():
-                return _Failed(check, left, term)
-            left &= mask
-        return _Failed(Check.TOPOLOGY, left, term)
+            if not (remaining & mask).any():
+                return _Failed(check, remaining, term)
+            remaining &= mask
+        return _Failed(Check.TOPOLOGY, remaining, term)
 
     def _of_pool(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
         if failed.check is Check.AVAILABLE:
@@ -234,9 +234,9 @@ class PlanExplainer:
         if text:
             yield Reason(ReasonCode.OFFERINGS, text, (here.pool.name,), NODE_POOL)
 
-    def _reservations(self, here: Offers, left: Mask) -> Iterator[tuple[str, ReasonCode, str]]:
+    def _reservations(self, here: Offers, remaining: Mask) -> Iterator[tuple[str, ReasonCode, str]]:
         healthy: dict[str, bool] = {}
-        for row in np.flatnonzero(left & here.reserved).tolist():
+        for row in np.flatnonzero(remaining & here.reserved).tolist():
             offering = here.rows.offering(row)
             id_ = offering.reservation_id or ""
             healthy[id_] = healthy.get(id_, False) or offering.healthy
@@ -270,17 +270,17 @@ def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[R
     return ReasonCode.OFFERINGS, f"no instance type that suits the pod is offered with {keys}"
 
 
-def _excluding(left: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
+def _excluding(remaining: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
     """The requirements that exclude all remaining offerings: each alone or, if none does, together."""
-    alone = [asked for asked, mask in masks if not (left & mask).any()]
-    some = [asked for asked, mask in masks if (left & ~mask).any()]
+    alone = [asked for asked, mask in masks if not (remaining & mask).any()]
+    some = [asked for asked, mask in masks if (remaining & ~mask).any()]
     return " and ".join(str(asked) for asked in alone or some or [asked for asked, _ in masks])
 
 
-def _too_large(checks: Checks, c: int, here: Offers, left: Mask) -> str:
+def _too_large(checks: Checks, c: int, here: Offers, remaining: Mask) -> str:
     p, asked = checks.problem, checks.problem.classes[c].shape.requests
     request = without_volumes(p, checks.request(c))
-    allocatable = here.rows.row_allocatable[left]
+    allocatable = here.rows.row_allocatable[remaining]
     lacking = [
         name for i, name in enumerate(p.resources.names) if not (allocatable[:, i] >= request[i]).any()
     ]
@@ -292,12 +292,12 @@ def _too_large(checks: Checks, c: int, here: Offers, left: Mask) -> str:
     return text
 
 
-def _not_launched(here: Offers, left: Mask, asked: Requirement) -> str:
+def _not_launched(here: Offers, remaining: Mask, asked: Requirement) -> str:
     """Which of the allowed capacity types other than reserved are not offered, and which are not available."""
     unreserved = here.allowed & ~here.reserved
     everywhere, suiting = (
         _capacity_types(here.rows, unreserved),
-        _capacity_types(here.rows, left & unreserved),
+        _capacity_types(here.rows, remaining & unreserved),
     )
     allowed = [name for name in names.CAPACITY_TYPES if name != names.RESERVED and asked.has(name)]
     absent = [n for n in allowed if n not in suiting and (not asked.complement or n in everywhere)]

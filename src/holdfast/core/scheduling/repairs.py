@@ -77,18 +77,18 @@ def with_displaced_classes(
 
 def _left_out(inputs: RunInputs, outcome: Outcome) -> Mask:
     """[class] whether it has unplaced pods that might be placed if they came first."""
-    left = outcome.unplaced > 0
-    if not left.any():
-        return left
+    unplaced = outcome.unplaced > 0
+    if not unplaced.any():
+        return unplaced
     ps = inputs.state
     if ps.p_limited.any():
-        return left
+        return unplaced
     requests = inputs.variants.v_load[inputs.variants.c_first[:-1]]
     small = (requests <= ps.n_capacity.max(axis=0, initial=0)).all(axis=1)
-    for c in np.flatnonzero(left).tolist():
+    for c in np.flatnonzero(unplaced).tolist():
         exists = bool(small[c]) and bool((ps.n_capacity >= requests[c]).all(axis=1).any())
-        left[c] = exists or _fits_slot(inputs, c) or bool(_groups(inputs, c))
-    return left
+        unplaced[c] = exists or _fits_slot(inputs, c) or bool(_groups(inputs, c))
+    return unplaced
 
 
 def _unreserved_beside_slots(inputs: RunInputs, outcome: Outcome, nodes: Nodes) -> Mask:
@@ -102,9 +102,9 @@ def _unreserved_beside_slots(inputs: RunInputs, outcome: Outcome, nodes: Nodes) 
     )
     new = outcome.log_node >= outcome.existing
     unreserved = np.unique(outcome.log_class[new][is_unreserved[outcome.log_node[new] - outcome.existing]])
-    left, few = bool(nodes.free.any()), inputs.state.c_pending.sum() <= _FEW_PODS
+    has_free_slots, few = bool(nodes.free.any()), inputs.state.c_pending.sum() <= _FEW_PODS
     for c in unreserved.tolist():
-        found[c] = (left or (few and _groups(inputs, c))) and _fits_slot(inputs, c)
+        found[c] = (has_free_slots or (few and _groups(inputs, c))) and _fits_slot(inputs, c)
     return found
 
 

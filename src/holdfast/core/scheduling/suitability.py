@@ -195,14 +195,16 @@ class _NotInSlot:
                 rows, lacking = self._checks.offers(one.pool).rows, self._lacking(c, one)
                 allocatable = rows.allocatable[rows.allocatable_index[one.row]]
                 has = tuple(int(allocatable[p.resources.names.index(name)]) for name in lacking)
-                left = wording.amounts(resources.of(dict(zip(lacking, has, strict=True))), lacking)
-                found[lacking] = max(found.get(lacking, ((), "", "")), (has, rows.type(one.row).name, left))
+                available = wording.amounts(resources.of(dict(zip(lacking, has, strict=True))), lacking)
+                found[lacking] = max(
+                    found.get(lacking, ((), "", "")), (has, rows.type(one.row).name, available)
+                )
         return {
             lacking: (
                 ReasonCode.TOO_SMALL,
-                f"is too small for the pod, which requests {wording.amounts(asked, lacking)}: {type_} has {left}",
+                f"is too small for the pod, which requests {wording.amounts(asked, lacking)}: {type_} has {available}",
             )
-            for lacking, (_, type_, left) in found.items()
+            for lacking, (_, type_, available) in found.items()
         }
 
     def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> CodeAndText:
@@ -210,9 +212,9 @@ class _NotInSlot:
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
         offering = here.rows.offering(one.row)
-        taken = reservation_reasons.why_no_slot(p, id_, healthy=offering.healthy, used=self._used[id_])
-        if taken is not None:
-            return taken
+        no_slot = reservation_reasons.why_no_slot(p, id_, healthy=offering.healthy, used=self._used[id_])
+        if no_slot is not None:
+            return no_slot
         if node.name is not None:
             return ReasonCode.EXISTING_NODE, f"has a free slot, and node {node.name} has capacity for the pod"
         row = np.zeros(len(here.rows), dtype=bool)
