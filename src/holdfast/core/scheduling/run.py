@@ -130,11 +130,11 @@ def _state_for(inputs: RunInputs, candidate: Candidate, masks: Sequence[Mask]) -
     ps = _pin_domains(ps, candidate.pins)
     if candidate.pools is not None:
         ps.t_order[:] = candidate.pools
-    spare_capacity = np.zeros((len(ps.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
+    cheapest = np.zeros((len(ps.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
     stages = initial_state.stages(p, fill=candidate.fill)
     if inputs.skip_existing_nodes:
         stages = stages[stages[:, 0] != STAGE_EXISTING]
-    return ps._replace(stages=stages, n_cheapest=spare_capacity)
+    return ps._replace(stages=stages, n_cheapest=cheapest)
 
 
 def _pin_domains(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingState:
