@@ -43,7 +43,7 @@ GROUPS: Final = {
     "slots": (
         "core/scheduling/kernel/slots.py",
         "core/scheduling/settling.py",
-        "core/scheduling/slot_states.py",
+        "core/scheduling/reservation_reasons.py",
         "core/scheduling/waiting.py",
         "core/disruption/waiting_replacements.py",
         "core/disruption/slot_release.py",

@@ -18,7 +18,7 @@ from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Budget, DisruptionInput, PoolRules, Settings
 from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.request import Settings as Solving
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
@@ -158,7 +158,7 @@ def _price(t: InstanceType) -> int:
 
 
 def report(case: str, asked: DisruptionInput) -> None:
-    planner = Memory()
+    planner = CatalogCache()
     first, decision = timed(lambda: decide(asked, Settings(), planner=planner))
     again, _ = timed(lambda: decide(asked, Settings(), decision.memory, planner=planner))
     pods = sum(len(one.pods) for one in asked.snapshot.nodes)

@@ -16,7 +16,7 @@ from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
@@ -79,7 +79,7 @@ def asking(*pools: NodePoolView, **more: Any) -> Asked:
 
 def report(case: str, pods: Sequence[Pod], asked: Asked) -> None:
     first, plan = timed(lambda: solve(asked(workloads.views(pods))))
-    kept, memory = workloads.converter(), Memory()
+    kept, memory = workloads.converter(), CatalogCache()
 
     def with_memory() -> Plan:
         return solve(asked(workloads.views(pods, kept)), memory)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bench import bench_planner, workloads
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.solve import solve
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -98,7 +98,7 @@ def answer() -> None:
     """Run in a process of its own, where the imports above are of its version: plans the case whose number stands on
     each line of stdin."""
     cases = found_in(bench_planner)
-    kept = [(workloads.converter(), Memory()) for _ in cases]
+    kept = [(workloads.converter(), CatalogCache()) for _ in cases]
     print("\t".join(name for name, _, _ in cases), flush=True)
     gc.freeze()
     for line in sys.stdin:

@@ -143,7 +143,7 @@ def test_a_notice_comes_again_until_it_is_acknowledged() -> None:
     machine = world.machine(instance)
     world.event("EC2 Spot Instance Interruption Warning", **{"instance-id": machine.id})
     (notice,) = world.notices()
-    assert (notice.reason, notice.ends_instances, notice.instance_ids) == (
+    assert (notice.reason, notice.terminates_instances, notice.instance_ids) == (
         "spot_interrupted",
         True,
         (machine.id,),
@@ -164,7 +164,7 @@ def test_a_recommendation_ends_nothing() -> None:
     world = NoticeWorld()
     world.event("EC2 Instance Rebalance Recommendation", **{"instance-id": "i-0123456789abcdef0"})
     (notice,) = world.notices()
-    assert (notice.reason, notice.ends_instances) == ("rebalance_recommendation", False)
+    assert (notice.reason, notice.terminates_instances) == ("rebalance_recommendation", False)
 
 
 @pytest.mark.fact("aws-6.4.7", "AW-22")
@@ -178,7 +178,7 @@ def test_news_about_a_reservation_makes_it_be_counted_again_and_nothing_else() -
     detail = {"instance-id": world.machine(instance).id, "instance-action": "terminate"}
     world.event("EC2 Capacity Reservation Instance Interruption Warning", **detail)
     (notice,) = world.notices()
-    assert notice.ends_instances
+    assert notice.terminates_instances
     (known,) = world.types(node_class, "m5.large")
     assert [o.count for o in known.offerings if o.reservation_id == lent.id and o.launchable] == [2]
 
@@ -194,7 +194,7 @@ def test_the_warning_of_a_block_ends_nobody_and_its_dates_are_read_again() -> No
     detail = {"capacity-reservation-id": block.id, "end-date": "2026-11-15T12:00:00Z"}
     world.event("Capacity Block Reservation Expiration Warning", **detail)
     (notice,) = world.notices()
-    assert not notice.ends_instances
+    assert not notice.terminates_instances
     assert [one.end_s for one in run(world.cloud.reservations()).reservations] == [end_s + DAY_S]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from checker import harness
 from holdfast.cli.plan import plan_documents
-from holdfast.core.scheduling import trials
+from holdfast.core.scheduling import packing_search
 
 SEEDS = range(5000, 5060)
 
@@ -12,6 +12,6 @@ SEEDS = range(5000, 5060)
 def test_plans_hold_every_rule_where_packings_are_compared_on_a_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trials, "SAMPLE_PODS", 3)
+    monkeypatch.setattr(packing_search, "SAMPLE_PODS", 3)
     for seed in SEEDS:
         assert harness.run(seed, plan_documents).violations == [], seed

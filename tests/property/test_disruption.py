@@ -206,10 +206,7 @@ def everybody_has_a_home(asked: DisruptionInput, command: DisruptionCommand, gon
     homes = Counter(uid for one in command.placed for uid in one.pods)
     homes += Counter(uid for one in command.replacements for uid in one.claim.pods)
     movers = {
-        pod.uid
-        for node in gone
-        for pod in node.pods
-        if displaced.needs_another_place(pod, asked.snapshot.budgets)
+        pod.uid for node in gone for pod in node.pods if displaced.needs_new_node(pod, asked.snapshot.budgets)
     }
     if command.reason is not DisruptionReason.EMPTY:
         assert all(homes[uid] == 1 for uid in movers)

@@ -267,9 +267,9 @@ def test_a_claim_that_is_written_is_counted_its_pods_are_told_and_they_are_not_p
         claims = [one.metadata.name for one in await world.claims()]
         about = {"reason": "provisioned", "nodepool": "default", "min_values_relaxed": "false"}
         assert world.app.metrics.value("karpenter_nodeclaims_created_total", about) == len(claims) == 2
-        told = await world.events("Nominated")
-        assert {event.involved_object.kind for event in told} == {"Pod"}
-        assert sorted(event.message for event in told) == [
+        events = await world.events("Nominated")
+        assert {event.involved_object.kind for event in events} == {"Pod"}
+        assert sorted(event.message for event in events) == [
             f"Pod should schedule on: nodeclaim/{name}" for name in sorted(claims)
         ]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import names
-from holdfast.core.scheduling import duals, greedy
+from holdfast.core.scheduling import dual_prices, greedy
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements
@@ -39,7 +39,9 @@ def test_no_type_is_worth_more_than_it_costs_and_patterns_cost_no_less_than_the_
 ) -> None:
     sizes = np.array([(cpu, memory, 1) for cpu, memory, _ in wanted])
     counts = np.array([count for _, _, count in wanted])
-    worth = duals.worth(ROOMS.astype(float), PRICES.astype(float), (sizes.T @ counts).astype(float))
+    worth = dual_prices.resource_prices(
+        ROOMS.astype(float), PRICES.astype(float), (sizes.T @ counts).astype(float)
+    )
     assert (ROOMS @ worth <= PRICES * (1 + 1e-6)).all()
     found = greedy.patterns(sizes, counts, ROOMS, PRICES)
     cost = sum(pattern.nodes * PRICES[pattern.type] for pattern in found)
@@ -107,16 +109,16 @@ def test_no_packing_is_ever_dearer_than_first_fit(candidates: int) -> None:
     assert not plan.unplaced
 
 
-def test_who_is_hurried_gets_the_best_of_what_was_tried_by_then() -> None:
+def test_stop_early_returns_the_best_packing_found_so_far() -> None:
     types = [instance_type("small", 2, 4, 0.08), instance_type("large", 16, 32, 0.8)]
     asked = request(
         [pool("default", types)], pods(30, shape(900, 1024)), packing=Packing.COST, node_cost_nano=0
     )
     whole = solve(asked)
-    at_once = solve(asked, hurried=lambda: True)
+    at_once = solve(asked, stop_early=lambda: True)
     assert whole.packing != "first-fit"
     assert whole.price_nano_usd_per_hour < whole.baseline_nano_usd_per_hour
     assert at_once.packing == "first-fit"
     assert at_once.price_nano_usd_per_hour == whole.baseline_nano_usd_per_hour
     moments = iter([False, True])
-    assert solve(asked, hurried=lambda: next(moments)).packing in {"first-fit", "by-price"}
+    assert solve(asked, stop_early=lambda: next(moments)).packing in {"first-fit", "by-price"}

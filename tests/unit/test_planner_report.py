@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import names
 from holdfast.core.scheduling import report
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.request import PreferencePolicy
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodShape, PodTerm, PreferredNodeTerm, Volumes
@@ -166,13 +166,13 @@ def test_a_pod_that_waits_for_a_slot_is_told_so_without_a_warning() -> None:
 def test_pods_on_nodes_that_exist_have_an_event() -> None:
     nodes = (node("a", cpu=1), node("b", cpu=1), node("c", cpu=0))
     plan = solve(request([pool("default", fake_types(9))], pods(3, shape(900)), nodes=nodes))
-    told = report.events(plan)
-    assert [(one.pod, one.event) for one in told] == [
+    events = report.events(plan)
+    assert [(one.pod, one.event) for one in events] == [
         ("pod-000000", "Nominated"),
         ("pod-000001", "Nominated"),
     ]
-    assert "node a" in told[0].text
-    assert not any(one.warning for one in told)
+    assert events[0].text == "Pod should schedule on: node/a"
+    assert not any(one.warning for one in events)
 
 
 # --- Where pending pods could go --------------------------------------------------------------------
@@ -214,4 +214,4 @@ def test_pending_pods_are_counted_by_the_one_zone_they_can_be_in(asking: PodShap
         pool("tainted", [instance_type("far", 4, 16, 1.0, zones=("z9",))], taints=(TEAM,)),
     ]
     snapshot = request(pools, pods(2, asking), preference_policy=PreferencePolicy.IGNORE).snapshot
-    assert report.pending_by_zone(snapshot, Memory()) == {bucket: 2}
+    assert report.pending_by_zone(snapshot, CatalogCache()) == {bucket: 2}

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.lifecycle import registration_health
-from holdfast.core.lifecycle.registration_health import SUCCESS, UNHEARD, Outcome
+from holdfast.core.lifecycle.registration_health import NO_LAUNCHES, SUCCESS, Outcome
 from holdfast.state import registrations
 from objects import nodeclaim
 
@@ -29,18 +29,18 @@ FAILURE = Outcome(registered=False, reason="RegistrationFailed")
     ],
 )
 def test_two_failures_among_the_last_four_are_too_many(outcomes: str, says: Outcome | None) -> None:
-    history = UNHEARD
+    history = NO_LAUNCHES
     for letter in outcomes:
-        history = history.and_then(SUCCESS if letter == "s" else FAILURE)
+        history = history.with_outcome(SUCCESS if letter == "s" else FAILURE)
     assert history.verdict == says
 
 
 @pytest.mark.fact("P-17")
 def test_a_verdict_that_was_written_down_is_recalled() -> None:
-    assert registration_health.recalled(healthy=True).verdict == SUCCESS
-    unhealthy = registration_health.recalled(healthy=False, reason="Denied", message="no")
+    assert registration_health.from_condition(healthy=True).verdict == SUCCESS
+    unhealthy = registration_health.from_condition(healthy=False, reason="Denied", message="no")
     assert unhealthy.verdict == Outcome(registered=False, reason="Denied", message="no")
-    assert unhealthy.and_then(SUCCESS).verdict == unhealthy.verdict
+    assert unhealthy.with_outcome(SUCCESS).verdict == unhealthy.verdict
 
 
 def claim(ends: str = "", **statuses: str) -> NodeClaim:

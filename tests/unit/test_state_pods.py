@@ -387,7 +387,7 @@ def test_every_reason_is_given_at_once() -> None:
     assert len(problems(made)) == 2
     assert converter().view(made, now_s=0)[1][0] == Reason(
         ReasonCode.INVALID,
-        f"nodeSelector: label {names.HOSTNAME} is restricted: the node does not exist yet, so nothing can be said of its name",
+        f"nodeSelector: label {names.HOSTNAME} is restricted: the node does not exist yet, so its name is not known",
         (names.HOSTNAME,),
     )
 

@@ -14,7 +14,7 @@ from holdfast.api import conditions
 from holdfast.api.claim_conditions import INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
-from holdfast.core.lifecycle.states import Marks, State
+from holdfast.core.lifecycle.states import ClaimFlags, State
 from holdfast.ports import Kube
 from holdfast.state import times
 
@@ -35,7 +35,7 @@ class Draft:
             self._unset(REGISTERED, INITIALIZED)
         elif not self.conditions.holds(REGISTERED):
             self._unset(INITIALIZED)
-        self._state = states.state(self._marks())
+        self._state = states.state(self._flags())
         if claim.metadata.deletion_timestamp is None:
             self.conditions.start(DEPENDENTS, claim.metadata.creation_timestamp or self.now)
 
@@ -67,7 +67,7 @@ class Draft:
 
     def moved(self) -> None:
         """Checks, after a sub-reconciler ran, that the transition is in the table."""
-        after = states.state(self._marks())
+        after = states.state(self._flags())
         states.check(self._state, after)
         self._state = after
 
@@ -103,14 +103,14 @@ class Draft:
             if self.conditions.holds(type_):
                 self.conditions.drop(type_)
 
-    def _marks(self) -> Marks:
-        return Marks(
+    def _flags(self) -> ClaimFlags:
+        return ClaimFlags(
             launched=self.conditions.holds(LAUNCHED),
             registered=self.conditions.holds(REGISTERED),
             initialized=self.conditions.holds(INITIALIZED),
             deleting=self.claim.metadata.deletion_timestamp is not None,
-            ending=self.conditions.holds(INSTANCE_TERMINATING),
-            held=names.TERMINATION_FINALIZER in self.claim.metadata.finalizers,
+            terminating=self.conditions.holds(INSTANCE_TERMINATING),
+            has_finalizer=names.TERMINATION_FINALIZER in self.claim.metadata.finalizers,
         )
 
 

@@ -95,7 +95,7 @@ class Interruption:
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
         for obj in objects:
             self._recorder.event(obj, notice.event, f"{notice.message}{by}", warning=True)
-        if not notice.ends_instances:
+        if not notice.terminates_instances:
             return False
         ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s)
         for obj in objects:

@@ -1,4 +1,4 @@
-"""Frozen values that decisions are made from: quantities, requirements, offerings, reservations.
+"""Immutable values that decisions read: quantities, requirements, offerings, reservations, snapshots.
 
 Cloud-neutral and exact: integers inside, no I/O, no wire format.
 """

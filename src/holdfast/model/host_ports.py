@@ -1,14 +1,14 @@
-"""Ports that pods take on the node itself.
+"""Host ports of pods.
 
-Called by the planner. The rule (S-87): two pods conflict on a node when port and protocol are equal and the
-addresses are too, or one of them means every address. `state` builds these from containers, not from init
-containers, with TCP where no protocol is given and every address in its shortest form.
+Two pods conflict on a node if port and protocol are equal, and the addresses are equal or one of them is the wildcard
+address. `state` builds these from containers, not from init containers, with TCP as the default protocol and addresses
+in their shortest form (S-87).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-EVERY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - names what others bind to; nothing listens here
+EVERY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - addresses in pod specs; nothing listens here
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""An instance that is unhealthy, or for which the cloud scheduled an event."""
+"""An instance that is unhealthy, or for which the cloud has scheduled an event."""
 
 from dataclasses import dataclass
 
@@ -8,4 +8,4 @@ class InstanceStatus:
     instance_id: str  # by the last part of its provider id
     category: str  # one word for metrics, such as "system_status"
     message: str
-    failing_since_s: int | None  # None: nothing fails yet, and the cloud has said what it is going to do
+    failing_since_s: int | None  # None: nothing fails yet, and the cloud has scheduled an event

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 class InstanceState(enum.StrEnum):
     STARTING = "starting"
     RUNNING = "running"
-    ENDING = "ending"  # told to end; a reserved slot is not free before it is gone
+    ENDING = "ending"  # terminating; its reserved slot is not free until it is gone
     GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """As the cloud last described it; it may be some seconds behind."""
+    """As the cloud last described it; it may be some seconds old."""
 
     provider_id: str  # as Node objects spell it
     instance_type: str
@@ -22,9 +22,9 @@ class Instance:
     state: InstanceState
     launched_s: int
     image_id: str = ""
-    reservation_id: str | None = None  # the reservation it occupies a slot of, whatever was asked for
+    reservation_id: str | None = None  # the reservation it runs in, even if it was launched without one
     claim: str | None = None  # the NodeClaim it was launched for, by its tags
     launch_token: str | None = None  # the token of the call that launched it, by its tags
-    lacks: tuple[str, ...] = ()  # resources that instances of its type can have, and this one has not
-    labels: tuple[tuple[str, str], ...] = ()  # what its node will be labelled with, sorted by key
-    annotations: tuple[tuple[str, str], ...] = ()  # what its NodeClaim is stamped with when it is launched
+    lacks: tuple[str, ...] = ()  # resources that instances of its type can have, and this one does not
+    labels: tuple[tuple[str, str], ...] = ()  # the labels of its node, sorted by key
+    annotations: tuple[tuple[str, str], ...] = ()  # the annotations of its NodeClaim

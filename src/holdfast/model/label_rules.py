@@ -1,7 +1,7 @@
-"""What people may write about labels, and what is written for them.
+"""Which labels requirements may use, and which labels a new NodeClaim gets.
 
-Called by the validation of NodePools and pods, and when a NodeClaim is written. The rule: `well_known` is
-always an argument, `names.WELL_KNOWN_LABELS` plus what the cloud adds, because no cloud is known here.
+`well_known` is always an argument: `names.WELL_KNOWN_LABELS` and the labels of the cloud, which this module must not
+know.
 """
 
 from collections.abc import Set as AbstractSet
@@ -11,12 +11,12 @@ from holdfast import names
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import Requirements
 
-# Labels that the planner gives to every template so that DaemonSets which select on them are counted.
+# The planner adds these labels to every template, so that DaemonSets that select on them are counted.
 SIMULATION_ONLY: Final = frozenset({names.REGISTERED, names.INITIALIZED})
 
 
 def why_restricted(key: str, well_known: AbstractSet[str]) -> str | None:
-    """Why a requirement may not use this label, or None if it may (S-45)."""
+    """Why a requirement must not use this label, or None if it may (S-45)."""
     domain = key.partition("/")[0] if "/" in key else ""
     group = names.KARPENTER_GROUP
     if key in well_known:
@@ -26,12 +26,12 @@ def why_restricted(key: str, well_known: AbstractSet[str]) -> str | None:
             f"label {key} is in the restricted domain {group}; use a well-known label or a domain of your own"
         )
     if key == names.HOSTNAME:
-        return f"label {key} is restricted: the node does not exist yet, so nothing can be said of its name"
+        return f"label {key} is restricted: the node does not exist yet, so its name is not known"
     return None
 
 
 def unknown_capacity_types(expression: Expression) -> tuple[str, ...]:
-    """Values that are no capacity type. Beside known ones they are worth a log line, no more (S-46)."""
+    """Values that are no capacity type. Next to known values they only cause a log line (S-46)."""
     if expression.key != names.CAPACITY_TYPE or expression.operator is not Operator.IN:
         return ()
     return tuple(value for value in expression.values if value not in names.CAPACITY_TYPES)
@@ -50,10 +50,10 @@ def why_no_capacity_type(expression: Expression) -> str | None:
 
 
 def custom_labels(requirements: Requirements, well_known: AbstractSet[str]) -> dict[str, str]:
-    """The labels that a new NodeClaim gets for requirements of the user's own making (S-49).
+    """The labels that a new NodeClaim gets for requirements on custom labels (S-49).
 
-    One allowed value each, the smallest; Karpenter takes an arbitrary one. Well-known labels come from the
-    cloud once the node is launched.
+    Each gets its smallest allowed value; Karpenter takes an arbitrary one. The cloud sets well-known labels once the
+    instance is launched.
     """
     skipped = well_known | SIMULATION_ONLY | {names.HOSTNAME}
     chosen = {r.key: r.any_value() for r in requirements if r.key not in skipped}

@@ -1,8 +1,8 @@
-"""What a cloud can launch: instance types, and for each the offerings it comes in.
+"""Instance types and their offerings.
 
-Called by the cloud adapters (which build them) and by every decision in `core`. The rule: health and count
-are two values. An offering whose reservation is full stays healthy with count 0, because it explains and
-may free up; only a *launchable* one, healthy with something left, has a say in prices and order.
+Cloud adapters build them; `core` reads them. Health and count are separate values. An offering whose reservation is full
+stays healthy with count 0, since a slot may become free; only a *launchable* offering, healthy with a count above 0,
+counts for prices and order.
 """
 
 import functools
@@ -16,20 +16,20 @@ from holdfast.model import prices, resources
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import NOTHING, Resources
 
-UNLIMITED: Final = 2**32 - 1  # what the wire has for "as many as you like"
+UNLIMITED: Final = 2**32 - 1  # the value for "unlimited" on the wire
 _UNLIMITED_WORD: Final = "unlimited"
 _COUNT: Final = re.compile(r"[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """One way to get an instance type: a capacity type in a zone and, of reserved ones, one reservation."""
+    """An instance type in a zone with a capacity type and, if reserved, a reservation."""
 
-    requirements: Requirements  # has capacity type and zone, and all labels the cloud keeps for reservations
+    requirements: Requirements  # capacity type, zone, and all labels of the cloud for reservations
     capacity_type: str
     zone: str
-    # What it adds to the bill: the spot price, or the on-demand price; of a reserved offering the on-demand price of its
-    # type, which orders slots (its own price is derived, see prices.near_zero). None: unknown.
+    # The spot or on-demand price. For a reserved offering the on-demand price of its type, which sorts slots; its own
+    # price is derived (see prices.near_zero). None: unknown.
     price_nano_usd_per_hour: int | None
     surcharge_nano_usd_per_hour: int = 0  # what sustained use adds: the CPU credits of a burstable type
     healthy: bool = True  # selected, compatible, active, not about to end, zone usable
@@ -53,19 +53,19 @@ class Offering:
 
     @property
     def cost_nano_usd_per_hour(self) -> int | None:
-        """The price and the surcharge: what offerings are compared by."""
+        """Price plus surcharge, for comparing offerings."""
         price, surcharge = self.price_nano_usd_per_hour, self.surcharge_nano_usd_per_hour
         return min(prices.MAX, price + surcharge) if price and surcharge else price
 
     @property
     def available(self) -> int:
-        """Availability as one number, for the wire: the count, or 0 when it is not healthy (Q-18)."""
+        """The count, or 0 if it is not healthy: availability as one number for the wire (Q-18)."""
         return self.count if self.healthy else 0
 
 
 @dataclass(frozen=True)
 class InstanceType:
-    """Not slotted: what is derived from it is computed once and kept."""
+    """No `slots=True`, since derived values are cached on the instance."""
 
     name: str
     requirements: Requirements
@@ -76,11 +76,11 @@ class InstanceType:
 
     @functools.cached_property
     def allocatable(self) -> Resources:
-        """What pods can have on a node of this type, overrides of offerings apart."""
+        """Allocatable of a node of this type, without overrides of offerings."""
         return _allocatable(self.capacity, self.overhead)
 
     def allocatable_of(self, offering: Offering) -> Resources:
-        """What pods can have when the node comes from this offering (S-55)."""
+        """Allocatable of a node of this offering (S-55)."""
         if not offering.capacity_override.amounts and not offering.overhead_override.amounts:
             return self.allocatable
         return _allocatable(
@@ -89,7 +89,7 @@ class InstanceType:
         )
 
     def order_key(self, offering: Offering) -> prices.OrderKey:
-        """Where an offering of this type stands among all offerings of all types, cheapest first."""
+        """Sorts an offering of this type among all offerings of all types, cheapest first."""
         return prices.order_key(offering.capacity_type, offering.cost_nano_usd_per_hour, *self._size)
 
     @functools.cached_property
@@ -97,11 +97,11 @@ class InstanceType:
         return self.capacity[resources.CPU], self.capacity[resources.MEMORY]
 
     def cheapest(self, wanted: Requirements, well_known: AbstractSet[str]) -> Offering | None:
-        """The launchable offering that comes first; None where Karpenter says infinity (R-33, R-34)."""
+        """The cheapest launchable offering; None where Karpenter's price is infinite (R-33, R-34)."""
         return min(self._launchable(wanted, well_known), key=self.order_key, default=None)
 
     def worst_launch(self, wanted: Requirements, well_known: AbstractSet[str]) -> Offering | None:
-        """The dearest offering of the capacity type that a launch would use (R-35)."""
+        """The most expensive offering of the capacity type that a launch would use (R-35)."""
         found = self._launchable(wanted, well_known)
         for capacity_type in names.CAPACITY_TYPES:
             of_type = [offering for offering in found if offering.capacity_type == capacity_type]
@@ -114,7 +114,7 @@ class InstanceType:
 
 
 def parse_count(wire: str | int) -> int:
-    """A count as other programs write it: a number, or "unlimited"; more than UNLIMITED is UNLIMITED."""
+    """A count from a file: a number, or "unlimited"; more than UNLIMITED is UNLIMITED."""
     if wire == _UNLIMITED_WORD:
         return UNLIMITED
     if _COUNT.fullmatch(str(wire)):

@@ -1,7 +1,7 @@
-"""What a pod really asks of a node, from what its containers ask.
+"""The effective requests of a pod, from the requests of its containers.
 
-Called by `state` when a pod is first seen. The rule: exactly kube-scheduler's sum (S-53), because a pod
-that we think smaller than kube-scheduler does gets a node on which it will never run.
+The sum must be exactly kube-scheduler's: if Holdfast computed less, it would launch nodes to which kube-scheduler never
+binds the pod (S-53).
 """
 
 from collections.abc import Sequence
@@ -47,11 +47,11 @@ def pod_requests(
 
 
 def _effective(container: Container, *, infeasible: bool) -> Resources:
-    """While a resize runs, the most of what is wished, granted and used; an impossible wish counts nothing."""
+    """During a resize, the maximum of requested, allocated and actuated; an infeasible request does not count."""
     if container.actuated is None:
         return container.requests
-    wished = NOTHING if infeasible else container.requests
-    return resources.maximum(wished, container.actuated, container.allocated)
+    requested = NOTHING if infeasible else container.requests
+    return resources.maximum(requested, container.actuated, container.allocated)
 
 
 def _supported(pod_level: Resources) -> Resources:

@@ -1,8 +1,8 @@
-"""Pods as decisions see them.
+"""Pods as the planner and disruption read them.
 
-Built by `state` once, when a pod is first seen or changes; read by the planner and by disruption. The rule:
-`PodShape` is all of a pod that decides where it may run, and nothing else. Pods of equal shape are
-interchangeable, so a planner may work on shapes and counts; that is why it is hashable all the way down.
+`state` builds a view when a pod is created or changes. `PodShape` holds everything that decides where a pod can run, and
+nothing else. Pods of equal shape are interchangeable, so the planner works on shapes and counts; all fields are hashable
+for that.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Toleration
 
 Labels = tuple[tuple[str, str], ...]
-"""Key and value, sorted by key: hashable, and `dict` of it when one is looked up."""
+"""Key and value, sorted by key: hashable. Use `dict(labels)` to look one up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class TopologySpread:
 
     key: str
     max_skew: int
-    required: bool  # DoNotSchedule; otherwise a wish
+    required: bool  # DoNotSchedule; if false, ScheduleAnyway
     selector: LabelSelector | None
     min_domains: int | None = None
-    honors_node_affinity: bool = True  # whether nodes the pod could not go to count as domains
+    honors_node_affinity: bool = True  # whether nodes that the pod cannot run on are excluded
     honors_node_taints: bool = False
 
 
@@ -53,10 +53,12 @@ class PreferredNodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """What a pod's volumes ask of a node."""
+    """What the volumes of a pod require of a node."""
 
     claims: tuple[tuple[str, str], ...] = ()  # storage driver and claim; equal claims are one attachment
-    alternatives: tuple[Requirements, ...] = ()  # where the volumes can be attached: one of these (S-96)
+    alternatives: tuple[
+        Requirements, ...
+    ] = ()  # the volumes can be attached on nodes that satisfy one of these (S-96)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +87,16 @@ class PodView:
     shape: PodShape
     node_name: str | None = None  # None: pending
     from_daemon_set: bool = False
-    reschedulable: bool = True  # it would be made anew elsewhere if its node went (S-3, without budgets)
+    reschedulable: bool = True  # whether it is recreated if its node is deleted, disregarding budgets (S-3)
     ready: bool = True
     do_not_disrupt: bool = False  # at the time of the snapshot
-    terminating: bool = False  # on its way out: it still takes room, and counts for nobody else (S-77)
-    mirror: bool = False  # the kubelet's own, from a file on its node
+    terminating: bool = False  # it still uses capacity, but topology constraints do not count it (S-77)
+    mirror: bool = False  # the mirror of a static pod
     priority: int = 0
-    deletion_cost: int = 0  # how much more than others it is to be left alone; negative: rather less
-    owner: str = ""  # the uid of what makes it anew elsewhere; its own where nothing does
+    deletion_cost: int = (
+        0  # pod-deletion-cost: the higher, the more it costs to evict the pod; may be negative
+    )
+    owner: str = ""  # the uid of the controller that recreates it; its own uid if there is none
 
     @property
     def full_name(self) -> str:

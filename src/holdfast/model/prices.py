@@ -1,11 +1,9 @@
-"""Money: exact prices, and the price that makes a paid slot come first.
+"""Exact prices, and the derived price of a reserved slot.
 
-Called by the cloud adapters (which parse), by `offerings` (which orders) and by reports (which print). The
-rule: inside, a price is an integer of nano-USD an hour; nothing here is ever a float.
+A price is an integer of nano-USD an hour, never a float.
 
-A slot that is paid for costs nothing more, yet 0 would lose the order among slots. So slots are a tier of
-their own, ordered by what their type costs on demand; for the wire and for reports that order is written as
-a price near zero.
+A slot is paid for already, but a price of 0 would lose the order among slots. So slots are a separate tier, sorted by the
+on-demand price of their type; on the wire and in reports that order is a price near zero.
 """
 
 import re
@@ -51,8 +49,7 @@ def text(nano_usd_per_hour: int | Fraction) -> str:
 def order_key(
     capacity_type: str, price_nano_usd_per_hour: int | None, cpu_millis: int, memory_bytes: int
 ) -> OrderKey:
-    """Where an offering stands; a price that is unknown (None or 0) comes last in its tier, by
-    cpu, then memory."""
+    """Sorts offerings; an unknown price (None or 0) comes last in its tier, by cpu, then memory."""
     tier = RESERVED_TIER if capacity_type == names.RESERVED else PAID_TIER
     if not price_nano_usd_per_hour:
         return tier, True, cpu_millis, memory_bytes
@@ -61,15 +58,15 @@ def order_key(
 
 @dataclass(frozen=True, slots=True)
 class PriceRange:
-    """The dearest and the cheapest hourly price that is known, both above 0."""
+    """The highest and the lowest known hourly price, both above 0."""
 
     dearest: int
     cheapest: int
 
 
 def price_range(on_demand: Iterable[int], spot: Iterable[int]) -> PriceRange:
-    """Over all that can be bought. Normally the cheapest is a spot price; should something on demand be
-    cheaper still, that, or a slot might look dearer than it. Nothing known at all: one nano."""
+    """The range of all on-demand and spot prices. The lowest is normally a spot price; on-demand prices count too, or a
+    slot could seem more expensive than one of them. If no price is known: one nano."""
     known = [price for prices in (on_demand, spot) for price in prices if price > 0] or [1]
     return PriceRange(max(known), min(known))
 
@@ -79,10 +76,10 @@ def near_zero(
 ) -> Fraction:
     """The price of a reserved slot, in nano-USD an hour: `on_demand / (dearest / cheapest) / 1,000,000`.
 
-    Below every price that can be bought, in the order of the on-demand prices, never 0. Types whose
-    on-demand price is unknown follow after all others, by cpu, then memory: same order as `order_key`.
+    It is below every on-demand and spot price, in the order of the on-demand prices, and never 0. Types with an unknown
+    on-demand price come last, by cpu, then memory, as in `order_key`.
     """
-    highest = Fraction(known.cheapest, _REDUCTION)  # the price of the dearest type
+    highest = Fraction(known.cheapest, _REDUCTION)  # the price of the most expensive type
     if on_demand_nano_usd_per_hour:
         assert on_demand_nano_usd_per_hour <= known.dearest, "the range covers every price that is known"
         return highest * on_demand_nano_usd_per_hour / known.dearest

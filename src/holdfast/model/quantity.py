@@ -1,13 +1,11 @@
 """Kubernetes quantities (`100m`, `1.5Gi`, `12e6`), parsed exactly into integers.
 
-Called by `resources` for every amount on the wire, by `state` for limits, and by whoever prints an amount.
-The rule: no float ever takes part. A quantity is a whole number of nano-units; what is finer is rounded
-away from zero, so that a wish for very little is never a wish for nothing.
+No floats are used. A quantity is a whole number of nano-units; finer amounts are rounded away from zero, so that a very
+small request never becomes 0.
 
-Where Kubernetes' documentation and its code differ we follow the code: a binary quantity is capped at
-2^63-1, a decimal one is kept as it is. `value()` and `millis()` cap both, where Go would wrap around. Go
-also takes a lone sign, point or suffix ("+", ".", "Ki") for zero; here they are refused, as the documented
-grammar has it.
+Where the documentation and the code of Kubernetes differ, this module follows the code: a binary quantity is capped at
+2^63-1, a decimal one is not. `value()` and `millis()` cap both, where Go would overflow. Go also reads a lone sign, point
+or suffix ("+", ".", "Ki") as zero; here they are rejected, as in the documented grammar.
 """
 
 import enum
@@ -27,7 +25,7 @@ _EXPONENT_MAX: Final = 99
 
 
 class Format(enum.Enum):
-    """How a quantity was written, and therefore how it is printed."""
+    """The notation in which a quantity was read and is printed."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -36,7 +34,7 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An exact amount. Two are equal when the amounts are, however they were written."""
+    """An exact amount. Equality ignores the notation."""
 
     nano: int
     format: Format = field(default=Format.DECIMAL_SI, compare=False)
@@ -58,7 +56,7 @@ class Quantity:
 
 
 def parse(value: str | float) -> Quantity:
-    """The quantity that a manifest gives; YAML may give it as text, integer or float.
+    """The quantity of a manifest, where YAML has a string, an integer or a float.
 
     A float is read through its shortest text, so that `1.1` is one and one tenth.
     """

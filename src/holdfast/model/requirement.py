@@ -1,14 +1,11 @@
 """One requirement: the set of values that a label may have.
 
-Called by `requirements`, which keeps one per label key, and by the planner, which compiles them to bit
-sets. The rule: a requirement is a set, and everything is set algebra on it. In is a set of values; NotIn
-the complement of one; Exists the complement of nothing; DoesNotExist the empty set; Gt, Lt, Gte and Lte the
-integers within inclusive bounds. An intersection is always in one canonical form, so that equal sets that
-were reached on different ways are equal values.
+A requirement is a set, and all operations are set algebra. In is a set of values; NotIn the complement of one; Exists the
+complement of the empty set; DoesNotExist the empty set; Gt, Lt, Gte and Lte the integers within inclusive bounds. An
+intersection has one canonical form, so that equal sets are equal values.
 
-Kept as Karpenter has it: an empty intersection is the same thing as DoesNotExist, and Exists (or bounds) with
-NotIn reports NotIn, which a node without the label satisfies. Differs from Karpenter: `any_value` throws no
-dice, and `expressions` loses nothing (see there).
+As in Karpenter, an empty intersection equals DoesNotExist, and Exists (or bounds) with NotIn reports NotIn, which a node
+without the label satisfies. Unlike in Karpenter, `any_value` is not random, and `expressions` is lossless.
 """
 
 import enum
@@ -27,7 +24,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
 _NO_VALUES: Final[frozenset[str]] = frozenset()
 
 ValueAliases = Mapping[str, Mapping[str, str]]
-"""Per label key, the spellings that a provider also accepts for a value, and what they mean."""
+"""By label key, the other spellings of a value that a provider accepts, and the value."""
 
 
 class Operator(enum.StrEnum):
@@ -46,7 +43,7 @@ NEGATIVE_OPERATORS: Final = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A requirement as manifests write it; several with one key are a requirement together."""
+    """A requirement as in a manifest; several with the same key form one requirement."""
 
     key: str
     operator: Operator
@@ -56,11 +53,11 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Build one with `of`; the fields are for those who compile it."""
+    """Build one with `of`; the planner reads the fields."""
 
     key: str
     complement: bool
-    values: frozenset[str]  # those allowed or, of a complement, those excluded
+    values: frozenset[str]  # the allowed values or, for a complement, the excluded ones
     lower: int | None = None  # inclusive; only a complement has bounds
     upper: int | None = None
     min_values: int | None = None
@@ -92,8 +89,8 @@ class Requirement:
         return Requirement(self.key, False, values, None, None, min_values)
 
     def intersects(self, other: "Requirement") -> bool:
-        """Whether `intersection` would allow a value. Two complements do unless their bounds contradict,
-        even when what they exclude covers all integers between the bounds (S-36)."""
+        """Whether the intersection allows a value. Two complements intersect unless their bounds contradict, even if the
+        excluded values are all integers within the bounds (S-36)."""
         lower, upper = _tighter(self, other)
         if lower is not None and upper is not None and lower > upper:
             return False
@@ -108,11 +105,10 @@ class Requirement:
         return any(within(value, lower, upper) for value in _combine(self, other))
 
     def any_value(self) -> str | None:
-        """One value that is allowed, always the same one: the smallest.
+        """One allowed value, always the same; None if no value is allowed.
 
-        Karpenter takes any member, and a random integer where only exclusions or bounds are given (S-38);
-        here the first member in order, or the smallest allowed integer that is not negative unless it must
-        be. None when nothing is allowed.
+        Karpenter takes any member, or a random integer if the requirement has only exclusions or bounds. Here it is the
+        first member in order, or the smallest allowed integer, negative only if there is no other (S-38).
         """
         if not self.complement:
             return min(self.values, default=None)
@@ -120,20 +116,20 @@ class Requirement:
         return next(free, None)
 
     def _integers(self) -> Iterator[int]:
-        """Integers within the bounds, the one to prefer first; enough of them for one not to be excluded."""
+        """Integers within the bounds in order of preference, enough that one of them is not excluded."""
         enough = len(self.values) + 1
         first = 0 if self.lower is None else self.lower
         last = INTEGER_MAX if self.upper is None else self.upper
         yield from range(first, min(last, first + enough) + 1)
-        if self.lower is None:  # none from 0 up is left: go down
+        if self.lower is None:  # all from 0 up are excluded: count down
             below = min(-1, last)
             yield from range(below, max(INTEGER_MIN, below - enough) - 1, -1)
 
     def expressions(self) -> tuple[Expression, ...]:
-        """The output form (S-34); `of` and `intersection` read it back unchanged.
+        """The form for manifests; `of` and `intersection` read it back unchanged (S-34).
 
-        Bounds come out as Gte and Lte. Karpenter then forgets values that are excluded within the bounds;
-        here they follow as NotIn.
+        Bounds are written as Gte and Lte. Karpenter drops values that are excluded within the bounds; here they follow as
+        NotIn.
         """
         bounds = ((Operator.GTE, self.lower), (Operator.LTE, self.upper))
         parts: list[tuple[Operator, tuple[str, ...]]] = [
@@ -169,7 +165,7 @@ def of(
     min_values: int | None = None,
     value_aliases: ValueAliases | None = None,
 ) -> Requirement:
-    """A requirement from its written form; deprecated keys and a provider's aliases are resolved (S-39)."""
+    """A requirement from its form in a manifest; resolves deprecated keys and the provider's aliases (S-39)."""
     key = names.LABEL_ALIASES.get(key, key)
     meanings = value_aliases.get(key) if value_aliases else None
     meant = frozenset(meanings.get(value, value) for value in values) if meanings else frozenset(values)
@@ -189,7 +185,7 @@ def of(
 
 
 def within(value: str, lower: int | None, upper: int | None) -> bool:
-    """Whether a label value lies within the bounds; what is no integer lies within none (S-35)."""
+    """Whether a label value is within the bounds; a value that is no integer is not (S-35)."""
     if lower is None and upper is None:
         return True
     number = integer(value)
@@ -200,7 +196,7 @@ def within(value: str, lower: int | None, upper: int | None) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def integer(value: str) -> int | None:
-    """The integer that a label value is, as Go's Atoi reads it, or None."""
+    """A label value as an integer, parsed as Go's Atoi does, or None."""
     if not _INTEGER.fullmatch(value):
         return None
     number = int(value)

@@ -1,9 +1,7 @@
-"""A set of requirements, one per label key, and the questions that are asked of two of them.
+"""A set of requirements, one for each label key, and comparisons of two sets.
 
-Called wherever pods, NodePools, instance types, offerings and nodes are compared. The rule: a set is a
-value. Adding gives a new set, equal sets hash alike, and answers never depend on the order in which
-requirements were added. Each question comes in two forms: a bool for the hot path, and the reasons, sorted
-by key, for people.
+A set is an immutable value: adding returns a new set, and results never depend on the order of additions. Each comparison
+has two forms: a bool for the hot path, and conflicts, sorted by key, for messages.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,10 +17,10 @@ _NOTHING_UNDEFINED: Final[frozenset[str]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why two sets do not go together: at this key one side has one thing and the other wants another."""
+    """Why two sets are not compatible: the key on which they differ, and both requirements."""
 
     key: str
-    existing: Requirement | None  # None: the label is not defined at all on that side
+    existing: Requirement | None  # None: the label is not defined
     incoming: Requirement
 
     def __str__(self) -> str:
@@ -33,7 +31,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class MinValuesGap:
-    """A requirement whose minValues cannot be met: fewer different values are left than it asks for."""
+    """A requirement whose minValues cannot be met."""
 
     key: str
     wanted: int
@@ -44,7 +42,7 @@ class MinValuesGap:
 class Requirements:
     """Build one with `of`, `from_labels` or `from_expressions`."""
 
-    by_key: Mapping[str, Requirement]  # to read; nobody writes to it
+    by_key: Mapping[str, Requirement]  # read-only
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,11 +70,11 @@ class Requirements:
         return ", ".join(str(r) for r in self)
 
     def get(self, key: str) -> Requirement:
-        """The requirement at a key; where there is none, any value will do (S-40)."""
+        """The requirement on a key; Exists if there is none (S-40)."""
         return self.by_key.get(key) or requirement.of(key, Operator.EXISTS)
 
     def add(self, *added: Requirement) -> "Requirements":
-        """These and ours: at a key that both have, the intersection (S-40)."""
+        """A set with these requirements added; at a key that both have, the intersection (S-40)."""
         if not added:
             return self
         merged = dict(self.by_key)
@@ -86,32 +84,32 @@ class Requirements:
         return Requirements(merged)
 
     def union(self, other: "Requirements") -> "Requirements":
-        """All that both sets require."""
+        """All requirements of both sets."""
         return self.add(*other.by_key.values()) if self.by_key else other
 
     def without(self, keys: Collection[str]) -> "Requirements":
-        """This set with some keys forgotten."""
+        """This set without some keys."""
         return Requirements({key: r for key, r in self.by_key.items() if key not in keys})
 
     def intersects(self, incoming: "Requirements") -> bool:
-        """Whether at each key that both define some value suits both (S-41)."""
+        """Whether the requirements on each key that both define are compatible (S-41)."""
         few, many = self.by_key, incoming.by_key
         if len(few) > len(many):
             few, many = many, few
         for key, one in few.items():
             other = many.get(key)
-            if other is not None and not go_together(one, other):
+            if other is not None and not are_compatible(one, other):
                 return False
         return True
 
     def compatible(
         self, incoming: "Requirements", allow_undefined: AbstractSet[str] = _NOTHING_UNDEFINED
     ) -> bool:
-        """Whether something like us can satisfy `incoming` (S-42).
+        """Whether an object with these requirements can satisfy `incoming` (S-42).
 
-        A key that we do not define is a mismatch unless `incoming` merely excludes values there, or the key
-        is in `allow_undefined`: the well-known labels when we are a template, a claim or what an offering is
-        compared with; nothing when we are the labels of a real node (S-43).
+        A key that is not defined here is a mismatch unless `incoming` only excludes values, or the key is in
+        `allow_undefined`. Pass the well-known labels if this set belongs to a template or a NodeClaim; pass nothing if it
+        is the labels of an existing node (S-43).
         """
         for key, wanted in incoming.by_key.items():
             if key not in self.by_key and key not in allow_undefined and not _tolerates_absence(wanted):
@@ -119,17 +117,17 @@ class Requirements:
         return self.intersects(incoming)
 
     def conflicts(self, incoming: "Requirements") -> tuple[Conflict, ...]:
-        """Why `intersects` says no; empty when it says yes."""
+        """Why `intersects` is false; empty if it is true."""
         return tuple(
             Conflict(wanted.key, self.by_key[wanted.key], wanted)
             for wanted in incoming
-            if wanted.key in self.by_key and not go_together(self.by_key[wanted.key], wanted)
+            if wanted.key in self.by_key and not are_compatible(self.by_key[wanted.key], wanted)
         )
 
     def incompatibilities(
         self, incoming: "Requirements", allow_undefined: AbstractSet[str] = _NOTHING_UNDEFINED
     ) -> tuple[Conflict, ...]:
-        """Why `compatible` says no: undefined labels first, then conflicts; empty when it says yes."""
+        """Why `compatible` is false: undefined labels first, then conflicts; empty if it is true."""
         undefined = tuple(
             Conflict(wanted.key, None, wanted)
             for wanted in incoming
@@ -138,11 +136,11 @@ class Requirements:
         return undefined + self.conflicts(incoming)
 
     def expressions(self) -> tuple[Expression, ...]:
-        """The output form (S-34), in the order of the keys."""
+        """The form for manifests, sorted by key (S-34)."""
         return tuple(expression for r in self for expression in r.expressions())
 
     def min_values_gaps(self, values_by_key: Mapping[str, Collection[str]]) -> tuple[MinValuesGap, ...]:
-        """Which minValues these values miss. Values that the requirement does not allow do not count."""
+        """Which minValues these values do not meet. Values that the requirement does not allow do not count."""
         gaps = []
         for r in self:
             if r.min_values is not None:
@@ -162,21 +160,22 @@ def of(*requirements: Requirement) -> Requirements:
 def from_labels(
     labels: Mapping[str, str], value_aliases: requirement.ValueAliases | None = None
 ) -> Requirements:
-    """What a node with these labels is, or what a node selector asks for: each label has that value."""
+    """The requirements of a node with these labels, or of a node selector."""
     return of(*(requirement.of(k, Operator.IN, (v,), None, value_aliases) for k, v in labels.items()))
 
 
 def from_expressions(
     expressions: Iterable[Expression], value_aliases: requirement.ValueAliases | None = None
 ) -> Requirements:
-    """All of these together."""
+    """A set of all of these."""
     return of(
         *(requirement.of(e.key, e.operator, e.values, e.min_values, value_aliases) for e in expressions)
     )
 
 
-def go_together(a: Requirement, b: Requirement) -> bool:
-    """Two that only exclude are satisfied together by a node without the label, whatever the sets say."""
+def are_compatible(a: Requirement, b: Requirement) -> bool:
+    """Whether two requirements on a key are compatible. Two that only exclude values always are: a node without the label
+    satisfies both."""
     return a.intersects(b) or (_tolerates_absence(a) and _tolerates_absence(b))
 
 

@@ -1,10 +1,8 @@
-"""Capacity that was paid for in advance: what a reservation is, and where it stands in time.
+"""Reservations, and the phase of their lifetime at a given time.
 
-Called by the cloud adapters (which build them), by `core.reservations` and by whoever drains nodes. The
-rules: times are integer seconds since the epoch (`state` converts), `now_s` is always an argument, and
-where a reservation stands follows from its dates alone. What is particular to a cloud comes in as values:
-the word for the kind, the rank of that kind on a tie, and how long before its end a reservation is drained
-and reclaimed.
+Times are integer seconds since the epoch, `now_s` is always an argument, and the phase follows only from the dates. What
+is particular to a cloud is a value: the name of the kind, its rank on a tie, and how long before its end a reservation is
+drained and reclaimed.
 """
 
 import enum
@@ -15,16 +13,16 @@ _NEVER_S: Final = 2**63 - 1
 
 
 class State(enum.StrEnum):
-    """What the cloud says of it, whatever the dates say."""
+    """The state that the cloud reports, independent of the dates."""
 
-    PENDING = "pending"  # bought or announced, not delivered
+    PENDING = "pending"  # purchased or announced, not delivered
     ACTIVE = "active"
     GONE = "gone"  # expired, cancelled or failed: it will not come back
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Identity is the id alone: however many offerings name it, they draw on one count (R-3)."""
+    """Identified by its id: all offerings with this id share one count (R-3)."""
 
     id: str
     kind: str  # the cloud's own word; compared, never interpreted
@@ -36,8 +34,8 @@ class Reservation:
     state: State = State.ACTIVE
     interruptible: bool = False
     tie_rank: int = 0  # lower first among kinds, when the price does not decide
-    start_s: int | None = None  # None: since ever
-    end_s: int | None = None  # None: without end
+    start_s: int | None = None  # None: it has started
+    end_s: int | None = None  # None: no end date
     drain_lead_s: int = 0  # nothing is launched and nodes are drained from this long before the end
     reclaim_lead_s: int = 0  # the cloud takes instances back from this long before the end
     state_name: str = ""  # the cloud's own word for the state; shown, never interpreted
@@ -78,7 +76,7 @@ Window: TypeAlias = Upcoming | Open | Draining | Reclaiming | Ended
 
 
 def window(reservation: Reservation, now_s: int) -> Window:
-    """Where a reservation stands now, and when that changes. Each phase begins on its very second."""
+    """The phase of a reservation at a time, and when the phase changes. Each phase includes its first second."""
     start_s, end_s = reservation.start_s, reservation.end_s
     if end_s is not None and now_s >= end_s:
         return Ended(end_s)
@@ -94,20 +92,20 @@ def window(reservation: Reservation, now_s: int) -> Window:
 
 
 def launches_into(reservation: Reservation, now_s: int) -> bool:
-    """Whether new nodes may go there: delivered, begun, and its drain has not. Count is another matter. One that the cloud
-    takes back, and does not say when, would end under its pods without a drain."""
+    """Whether nodes may be launched into it: it is active, has started, and its drain has not, whatever its count. Nothing
+    is launched into one that the cloud reclaims at an unknown time: its nodes would terminate without a drain."""
     if ends_unannounced(reservation):
         return False
     return reservation.state is State.ACTIVE and isinstance(window(reservation, now_s), Open)
 
 
 def ends_unannounced(reservation: Reservation) -> bool:
-    """Whether the cloud takes it back at an end that is not known."""
+    """Whether the cloud reclaims it at an unknown time."""
     return reservation.end_s is None and reservation.drain_lead_s > 0
 
 
 def preference(reservation: Reservation) -> tuple[int, int, int, str]:
-    """Sorts reservations of equal price, the one to use up first in front: the preferred kind, the one that
-    ends soonest, the one with fewest free slots, then by id so that the order is total."""
+    """Sorts reservations of equal price in the order of use: the preferred kind, the earliest end, the fewest free slots,
+    then the id, so that the order is total."""
     end_s = _NEVER_S if reservation.end_s is None else reservation.end_s
     return reservation.tie_rank, end_s, reservation.available, reservation.id

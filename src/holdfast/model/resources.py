@@ -1,9 +1,8 @@
-"""Resource vectors: how much of each resource something asks for, holds or may use.
+"""Resource vectors: amounts by resource name.
 
-Called by `state` (which parses them once) and by every decision in `core`. The rule: cpu is in thousandths
-of a core and everything else in whole units (bytes, pods, devices), rounded up once, when it is read. That
-is kube-scheduler's own rounding, so what we call a fit is a fit there too. Karpenter compares unrounded
-quantities; the two differ only for amounts finer than these units.
+cpu is in thousandths of a core and everything else in whole units (bytes, pods, devices), rounded up once, when it is
+parsed. kube-scheduler rounds the same way, so what fits here fits there. Karpenter compares unrounded quantities; the two
+differ only for amounts finer than these units.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
-NODES: Final = "nodes"  # only in limits: a node counts as one of itself
+NODES: Final = "nodes"  # only in limits
 HUGEPAGES_PREFIX: Final = "hugepages-"
 
 _BYTE_SIZED: Final = (MEMORY, EPHEMERAL_STORAGE)
@@ -26,8 +25,8 @@ _BYTE_SIZED: Final = (MEMORY, EPHEMERAL_STORAGE)
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """An immutable vector. A resource that is not named reads as 0, yet whether it is named is kept:
-    a limit of 0 forbids, a limit that is absent does not."""
+    """An immutable vector. A missing resource reads as 0, but is not the same as 0: a limit of 0 forbids, a missing limit
+    does not."""
 
     amounts: tuple[tuple[str, int], ...] = ()  # sorted by name, so that equal vectors are equal values
     _by_name: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -49,24 +48,24 @@ class Resources:
         return ", ".join(f"{name} {text(name, amount)}" for name, amount in self.amounts) or "nothing"
 
     def subtract(self, other: "Resources") -> "Resources":
-        """What is left, for the names we have; it may be negative. Names of `other` alone are ignored."""
+        """The difference for the names of this vector; it may be negative. Other names of `other` are ignored."""
         return Resources(tuple((name, amount - other[name]) for name, amount in self.amounts))
 
     def replace(self, other: "Resources") -> "Resources":
-        """This vector with the entries of `other` in place of ours, or added (S-55)."""
+        """This vector with the entries of `other` replaced or added (S-55)."""
         return of(self._by_name | dict(other.amounts))
 
     def without(self, names: Collection[str]) -> "Resources":
         return Resources(tuple((name, amount) for name, amount in self.amounts if name not in names))
 
     def fits(self, total: "Resources") -> bool:
-        """Whether a request for this much fits in `total`; a negative total fits nothing at all (S-54)."""
+        """Whether a request of this much fits in `total`; nothing fits if any amount of it is negative (S-54)."""
         if any(amount < 0 for _, amount in total.amounts):
             return False
         return all(amount <= total[name] for name, amount in self.amounts)
 
     def first_above(self, limits: "Resources") -> str | None:
-        """The first resource, by name, of which this is strictly more than its limit, if there is one."""
+        """The first resource, by name, whose amount is above its limit, or None."""
         return next((name for name, limit in limits.amounts if self[name] > limit), None)
 
 
@@ -74,7 +73,7 @@ NOTHING: Final = Resources()
 
 
 def of(amounts: Mapping[str, int]) -> Resources:
-    """A vector of amounts that are in our units already."""
+    """A vector of amounts in the units of this module."""
     return Resources(tuple(sorted(amounts.items())))
 
 
@@ -84,12 +83,12 @@ def parse(wire: Mapping[str, str | float]) -> Resources:
 
 
 def parse_requests(wire: Mapping[str, str | float]) -> Resources:
-    """A vector of what a container or a pod asks for; nothing can be asked for less than 0 times."""
+    """A vector of the requests of a container or pod, which must not be negative."""
     return of({name: request(name, value) for name, value in wire.items()})
 
 
 def parse_readable(wire: Mapping[str, str | float]) -> Resources:
-    """A vector without the entries that are no quantities: for objects that exist and are not ours to refuse."""
+    """A vector without the entries that are no quantities: for objects of other programs, which must not be rejected."""
     found = {}
     for name, value in wire.items():
         with contextlib.suppress(errors.InvalidInput):
@@ -98,13 +97,13 @@ def parse_readable(wire: Mapping[str, str | float]) -> Resources:
 
 
 def amount(name: str, value: str | float) -> int:
-    """One quantity in the unit of its resource, rounded up; beyond 64 bits, the largest number that has 64."""
+    """One quantity in the unit of its resource, rounded up and capped to 64 bits."""
     exact = quantity.parse(value)
     return exact.millis() if name == CPU else exact.value()
 
 
 def request(name: str, value: str | float) -> int:
-    """One amount that is asked for."""
+    """One amount of a request, which must not be negative."""
     asked = amount(name, value)
     if asked < 0:
         raise errors.InvalidInput(f"{name} is {value!r}, and nothing can be less than 0")
@@ -126,7 +125,7 @@ def add(*vectors: Resources) -> Resources:
 
 
 def maximum(*vectors: Resources) -> Resources:
-    """The greatest of each named resource; a name that one vector lacks is taken from the others."""
+    """The greatest amount of each resource that any vector names."""
     return _merge(vectors, max)
 
 

@@ -1,7 +1,6 @@
-"""Label selectors: which pods a spread constraint, an affinity term or a disruption budget is about.
+"""Label selectors of spread constraints, affinity terms and PodDisruptionBudgets, with the semantics of Kubernetes.
 
-Called by the planner and by disruption. The rule: Kubernetes' own semantics. A selector without conditions
-matches everything; no selector at all (None where one is expected) matches nothing.
+An empty selector matches everything; None matches nothing.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from holdfast.model.requirement import Expression, Operator
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All conditions must hold. `state` turns matchLabels into In expressions of one value."""
+    """All expressions must hold. `state` converts matchLabels to In expressions with one value."""
 
     expressions: tuple[Expression, ...] = ()
 
@@ -21,7 +20,7 @@ class LabelSelector:
 
 
 def _holds(expression: Expression, value: str | None) -> bool:
-    """NotIn holds for an object without the label, unlike what a requirement on a node's value says."""
+    """Whether an expression holds for a label value. NotIn holds for an object without the label."""
     match expression.operator:
         case Operator.IN:
             return value is not None and value in expression.values

@@ -1,8 +1,7 @@
-"""The world at one moment, as the planner and disruption are given it.
+"""The state of the cluster and the cloud at one time: the input of the planner and of disruption.
 
-Built by `state`, never written to. The rules: everything is a value, every tuple is sorted by name by
-`state`, and nothing here is derived that a decision could get wrong differently from another. What a cloud
-calls things (its label keys) is part of the snapshot.
+`state` builds it, with every tuple sorted by name. It is immutable. What decisions share is derived here, once. The label
+keys of the cloud are part of the snapshot.
 """
 
 import functools
@@ -29,7 +28,7 @@ _AS_LISTED: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class NodePoolView:
-    """A NodePool that may open nodes: ready, managed by us, not being deleted (S-10)."""
+    """A NodePool that may launch nodes: ready, managed by Holdfast, not being deleted (S-10)."""
 
     name: str
     requirements: Requirements
@@ -40,16 +39,16 @@ class NodePoolView:
     limits: Resources = NOTHING  # a resource that is not named has no limit
     used: Resources = NOTHING  # capacity of its nodes that are not being deleted, `nodes` included (S-70)
     consolidate_after_s: int | None = 0  # None: never
-    reservation_wait_s: int | None = None  # how long its pods wait for a slot; None: as the settings say
+    reservation_wait_s: int | None = None  # how long its pods wait for a slot; None: the planner's setting
     instance_types: tuple[InstanceType, ...] = ()
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node, or a claim that was launched and whose node has not appeared: Node and NodeClaim merged.
+    """A node merged with its NodeClaim, or a launched NodeClaim without a node yet.
 
-    Not slotted: what is derived from it is computed once and kept, so a node that did not change costs little in the
-    next decision.
+    No `slots=True`, since derived values are cached on the instance: a node that did not change costs little in the next
+    decision.
     """
 
     name: str
@@ -59,28 +58,28 @@ class NodeView:
     taints: tuple[Taint, ...] = ()  # those that will last (taints.lasting) while it is starting
     pods: tuple[PodView, ...] = ()
     provider_id: str | None = None
-    node_pool: str | None = None  # None: not ours; pods may still run there
+    node_pool: str | None = None  # None: not managed by Holdfast; pods may still run there
     claim: str | None = None
     initialized: bool = True
-    deleting: bool = False  # marked for deletion, by us or by anybody
-    nominated: bool = False  # pods are on their way to it
+    deleting: bool = False  # the node or its NodeClaim is being deleted
+    nominated: bool = False  # pending pods should schedule on it
     last_pod_event_s: int | None = None
     volume_limits: tuple[tuple[str, int], ...] = ()  # by storage driver; a driver not named is unlimited
 
     def without(self, uids: AbstractSet[str]) -> "NodeView":
-        """The node as if these pods were not there."""
+        """The node without these pods."""
         if self._uids.isdisjoint(uids):
             return self
         return replace(self, pods=tuple(pod for pod in self.pods if pod.uid not in uids))
 
     @functools.cached_property
     def label_requirements(self) -> Requirements:
-        """What a node with these labels is."""
+        """The labels as requirements."""
         return requirements.from_labels(dict(self.labels))
 
     @functools.cached_property
     def free(self) -> Resources:
-        """What its pods leave; it may be negative."""
+        """Allocatable minus the requests of its pods; it may be negative."""
         return self.allocatable.subtract(resources.add(*(pod.shape.requests for pod in self.pods)))
 
     @functools.cached_property
@@ -98,8 +97,8 @@ class NodeView:
         return tuple({id(pod.shape): pod.shape for pod in self.pods}.values())
 
     @functools.cached_property
-    def staying(self) -> tuple[tuple[PodShape, int], ...]:
-        """The shapes of its pods that are not on their way out, with how many there are of each."""
+    def running_shapes(self) -> tuple[tuple[PodShape, int], ...]:
+        """The shapes of its pods that are not terminating, with their counts."""
         shapes = {id(pod.shape): pod.shape for pod in self.pods}
         counts = Counter(id(pod.shape) for pod in self.pods if not pod.terminating)
         return tuple((shapes[key], count) for key, count in counts.items())
@@ -138,8 +137,8 @@ class ClaimView:
     reservation_id: str | None = None  # the reservation whose slot it holds
     waits_for_instance: str | None = None  # its slot frees when this instance is gone
     instance_gone_s: int | None = None  # since when that instance is known to be gone
-    held_for: frozenset[str] | None = None  # owners of the pods that its capacity is for; None: any pods
-    rebooting_s: int | None = None  # since when its instance is being rebooted
+    held_for: frozenset[str] | None = None  # owners of the pods that its capacity is held for; None: all pods
+    rebooting_s: int | None = None  # since when its instance reboots
     launched_s: int | None = None
     provider_id: str | None = None
     deleting: bool = False
@@ -196,11 +195,11 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetView:
-    """What one DaemonSet will put on each node that suits it."""
+    """A DaemonSet, with the pod that it runs on each node that it selects."""
 
     namespace: str
     name: str
-    pod: PodShape  # of its newest pod, or else of its template (S-56)
+    pod: PodShape  # of its newest pod, or of its template if there is none (S-56)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +209,18 @@ class BudgetView:
     namespace: str
     name: str
     selector: LabelSelector | None
-    fully_blocking: bool  # it can never allow a disruption, whatever runs (S-5)
+    fully_blocking: bool  # it never allows a disruption (S-5)
     disruptions_allowed: int
     always_allows_unhealthy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CountBefore:
-    """What the reading of the reservations' counts before this one was good for."""
+    """The counts of reservations as of the read before the current one."""
 
-    read_s: int  # when it began
-    free: Mapping[str, int]  # by reservation: slots that certainly were free then
-    elsewhere: Mapping[str, int]  # by reservation: the most slots that other clusters and accounts used then
+    read_s: int  # when the read began
+    free: Mapping[str, int]  # by reservation: slots that were certainly free
+    elsewhere: Mapping[str, int]  # by reservation: the most slots that other clusters and accounts used
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +234,10 @@ class Snapshot:
     daemon_sets: tuple[DaemonSetView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
     reservations: tuple[Reservation, ...] = ()
-    counts_read_s: int = 0  # when the reading of the reservations' counts began
-    count_before: CountBefore | None = None  # None: there was none, or it is forgotten
+    counts_read_s: int = 0  # when the read of the reservations' counts began
+    count_before: CountBefore | None = None  # None: there was no earlier read, or it is too old
     instances: tuple[Instance, ...] = ()  # every instance of this cluster, as the cloud last described it
-    # What decisions compute from a snapshot and need again, by what it is. `replace` starts with an empty one.
+    # Values that decisions compute from a snapshot and need again. `replace` starts with an empty cache.
     cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 

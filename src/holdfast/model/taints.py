@@ -1,8 +1,7 @@
 """Taints and tolerations.
 
-Called by the planner for templates and nodes, by `state` for nodes that are still starting, and by NodePool
-validation. The rule: every taint must be tolerated, whatever its effect. PreferNoSchedule blocks like the
-others until the planner relaxes it by adding `TOLERATE_PREFERENCES` (S-50).
+Every taint must be tolerated, whatever its effect. PreferNoSchedule blocks like the other effects until the planner
+relaxes it by adding `TOLERATE_PREFERENCES` (S-50).
 """
 
 import enum
@@ -50,13 +49,13 @@ class Toleration:
         if self.effect not in (None, taint.effect) or self.key not in ("", taint.key):
             return False
         if not self.key and taint.key == names.HELD_TAINT:
-            return False  # whoever goes anywhere does not go where room is held for others
+            return False  # a toleration of all taints must not use capacity that is held for other pods
         match self.operator:
             case TolerationOperator.EXISTS:
                 return True
             case TolerationOperator.EQUAL:
                 return self.value == taint.value
-        # An API server that lets Lt and Gt through also has a scheduler that honours them, as Karpenter does.
+        # An API server that accepts Lt and Gt has a kube-scheduler that supports them; Karpenter does, too.
         wanted, found = _plain_integer(self.value), _plain_integer(taint.value)
         if wanted is None or found is None:
             return False
@@ -67,11 +66,11 @@ TOLERATE_PREFERENCES: Final = Toleration(operator=TolerationOperator.EXISTS, eff
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
-    """The first taint that none of the tolerations covers: the reason why a pod may not go there."""
+    """The first taint that no toleration tolerates, or None."""
     return next((t for t in taints if not any(x.tolerates(t) for x in tolerations)), None)
 
 
-# By key and effect: Kubernetes does not look at the value of a taint when it asks whether two are the same.
+# By key and effect: Kubernetes ignores the value when it compares taints.
 _EPHEMERAL: Final = frozenset(
     {
         (names.NOT_READY_TAINT, Effect.NO_SCHEDULE),
@@ -84,12 +83,12 @@ _EPHEMERAL: Final = frozenset(
 
 
 def is_ephemeral(taint: Taint) -> bool:
-    """Whether a node that is starting is expected to have this taint, and to lose it (S-52)."""
+    """Whether the taint is expected on a starting node and removed once the node is ready (S-52)."""
     return (taint.key, taint.effect) in _EPHEMERAL or taint.key.startswith(names.READINESS_TAINT_PREFIX)
 
 
 def lasting(taints: Iterable[Taint], startup: Iterable[Taint] = ()) -> tuple[Taint, ...]:
-    """The taints of a starting or rebooting node that will still be there when it is ready (S-52)."""
+    """The taints of a starting or rebooting node that remain when it is ready (S-52)."""
     passing = {(t.key, t.effect) for t in startup} | {(names.REBOOTING_TAINT, Effect.NO_SCHEDULE)}
     return tuple(t for t in taints if not is_ephemeral(t) and (t.key, t.effect) not in passing)
 

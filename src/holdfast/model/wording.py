@@ -1,7 +1,7 @@
-"""Words for people: counts, lists, times, durations and amounts of resources in one form.
+"""Formats counts, lists, times, durations and amounts of resources for messages.
 
-Called wherever a reason, an event or a table is written. Pure. The rules: a list is short and states how many it leaves
-out; a time has its date unless it is today, and states its zone; an amount is never negative.
+A list is short and states how many names it leaves out; a time has its date unless it is today; an amount is never
+negative.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ def plural(noun: str, number: int) -> str:
 
 
 def listed(names: Sequence[str], more: int = 0, *, shown: int = LISTED_MAX) -> str:
-    """`a, b and 594 more`; `more` are those that `names` leaves out already."""
+    """`a, b and 594 more`; `more` is the number of names that `names` leaves out already."""
     more += max(0, len(names) - shown)
     text = ", ".join(names[:shown])
     return f"{text} and {more:,} more" if more else text
@@ -41,14 +41,14 @@ def either(names: Sequence[str]) -> str:
 
 
 def moment(at_s: int, now_s: int) -> str:
-    """`02:56` today, `2026-11-16 02:56` on another day; `UTC` is for the reader of the sentence to add."""
+    """`02:56` today, `2026-11-16 02:56` on another day; the caller adds `UTC`."""
     at = datetime.fromtimestamp(max(_EARLIEST_S, min(_LATEST_S, at_s)), UTC).replace(tzinfo=None)
     day, _, time = at.isoformat(sep=" ", timespec="minutes").partition(" ")
     return time if at_s // _DAY_S == now_s // _DAY_S else f"{day} {time}"
 
 
 def duration(seconds: int) -> str:
-    """`1 day`, `2 hours 5 minutes`, `40 seconds`: the two largest units, the rest dropped."""
+    """`1 day`, `2 hours 5 minutes`, `40 seconds`: the two largest units, rounded down."""
     parts: list[tuple[str, int]] = []
     left = max(0, seconds)
     for unit, size in _UNITS:

@@ -92,7 +92,7 @@ def _ours(received: Received, ec2_clock: Ec2Clock) -> Notice:
         reason=said.kind.value,
         event=event,
         message=message,
-        ends_instances=said.kind in _ENDING,
+        terminates_instances=said.kind in _ENDING,
         instance_ids=said.instance_ids,
         reservation_ids=said.reservation_ids,
         sent_s=ec2_clock.to_program_s(said.sent_s),

@@ -77,7 +77,7 @@ class Disruption:
         self._reporter = DisruptionReporter(caches=caches, doors=doors)
         self._changes = Changes(caches)
         self._memory = Memory()
-        self._planner = columns.Memory()
+        self._planner = columns.CatalogCache()
         self._pending: _Pending | None = None
         self._log = structlog.get_logger().bind(controller=self.name)
 

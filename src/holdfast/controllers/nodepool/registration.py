@@ -13,7 +13,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.core.lifecycle import registration_health
-from holdfast.core.lifecycle.registration_health import UNHEARD, History
+from holdfast.core.lifecycle.registration_health import NO_LAUNCHES, History
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, key_of
 from holdfast.runtime.results import Key
@@ -37,7 +37,7 @@ class RegistrationHealth:
             for name in indexes.by_node_pool(after):
                 pool = self._pools.get(("", name))
                 if pool is not None:
-                    self._histories[key_of(pool)] = self._history(pool).and_then(outcome)
+                    self._histories[key_of(pool)] = self._history(pool).with_outcome(outcome)
                     wake(key_of(pool))
 
         self._claims.subscribe(changed)
@@ -45,7 +45,7 @@ class RegistrationHealth:
     def judge(self, found: ConditionSet, pool: NodePool, node_class: Object | None) -> None:
         known = found.find(CONDITION)
         if known is None or (node_class is not None and _is_outdated(known, pool, node_class)):
-            self._histories[key_of(pool)] = UNHEARD
+            self._histories[key_of(pool)] = NO_LAUNCHES
             found.put(CONDITION, UNKNOWN, _WAITING)
             return
         verdict = self._history(pool).verdict
@@ -68,7 +68,7 @@ def _is_outdated(known: Condition, pool: NodePool, node_class: Object) -> bool:
 
 def _recalled(known: Condition | None) -> History:
     if known is None or known.status == UNKNOWN:
-        return UNHEARD
-    return registration_health.recalled(
+        return NO_LAUNCHES
+    return registration_health.from_condition(
         healthy=known.status == TRUE, reason=known.reason or "", message=known.message or ""
     )

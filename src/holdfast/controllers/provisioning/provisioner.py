@@ -27,7 +27,7 @@ from holdfast.controllers.doors import Doors
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling import admission, report
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.plan import Plan, PlannedClaim, Unplaced
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
@@ -81,11 +81,11 @@ class _Decided:
     unusable: tuple[tuple[str, str], ...]  # NodePools, and why
 
 
-def _decided(request: SolveRequest, memory: Memory) -> _Decided:
+def _decided(request: SolveRequest, catalogs: CatalogCache) -> _Decided:
     return _Decided(
-        solve(request, memory),
-        report.pending_by_zone(request.snapshot, memory),
-        report.unusable_pools(request, memory),
+        solve(request, catalogs),
+        report.pending_by_zone(request.snapshot, catalogs),
+        report.unusable_pools(request, catalogs),
     )
 
 
@@ -115,7 +115,7 @@ class Provisioner:
         self._ids = doors.ids
         self._recorder = doors.recorder
         self._settings = settings
-        self._memory = Memory()
+        self._catalogs = CatalogCache()
         self._zones: set[str] = set()  # that the gauge was set for
         self._batch = Batch(batching.idle_s, batching.longest_s)
         self._seen_s: dict[
@@ -227,7 +227,7 @@ class Provisioner:
 
     async def _decide(self, seen: Seen) -> _Decided:
         began_s = self._clock.monotonic_s()
-        decide = functools.partial(_decided, memory=self._memory)
+        decide = functools.partial(_decided, catalogs=self._catalogs)
         decided = await self._compute.run(decide, SolveRequest(seen.snapshot, self._settings))
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided

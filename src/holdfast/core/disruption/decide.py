@@ -42,7 +42,7 @@ def decide(
     memory: Memory = NOTHING_REMEMBERED,
     *,
     repair_policies: tuple[RepairPolicy, ...] = (),
-    planner: columns.Memory | None = None,
+    planner: columns.CatalogCache | None = None,
 ) -> Decision:
     """One pass. `planner` is the cache of the planner; it speeds up the next pass and never changes the decision."""
     one = _Pass(cluster, settings, memory, planner)
@@ -55,7 +55,7 @@ class _Pass:
     cluster: DisruptionInput
     settings: Settings
     memory: Memory
-    planner: columns.Memory | None
+    planner: columns.CatalogCache | None
     blockers: Blockers = field(default_factory=Blockers)
     allowances: list[Allowance] = field(default_factory=list)
 

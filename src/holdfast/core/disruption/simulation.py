@@ -17,7 +17,7 @@ from holdfast.core.disruption import targets
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.scheduling import columns, displaced
-from holdfast.core.scheduling.displaced import needs_another_place
+from holdfast.core.scheduling.displaced import needs_new_node
 from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
 from holdfast.core.scheduling.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
@@ -63,14 +63,14 @@ class Question:
 
 class Simulator:
     def __init__(
-        self, cluster: DisruptionInput, settings: Settings, memory: columns.Memory | None = None
+        self, cluster: DisruptionInput, settings: Settings, memory: columns.CatalogCache | None = None
     ) -> None:
         self.snapshot = snapshot = cluster.snapshot
         self._drifted = frozenset(name for name, facts in cluster.facts.items() if facts.drifted is not None)
         self.targets = Targets(snapshot, self._drifted)
         self.nodes_asked = 0
         self._settings = settings
-        self._memory = memory or columns.Memory()
+        self._memory = memory or columns.CatalogCache()
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
         self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
@@ -91,7 +91,7 @@ class Simulator:
             for node in snapshot.nodes
             if node.name in names
             for pod in node.pods
-            if displaced.needs_another_place(pod, snapshot.budgets)
+            if displaced.needs_new_node(pod, snapshot.budgets)
         )
         if question.credited is not None:
             snapshot = _credited(snapshot, question.credited)
@@ -199,7 +199,7 @@ def _changed(node: NodeView, going: set[str], fresh: set[str], snapshot: Snapsho
     """Most nodes stay the very value they are, and with it all that was derived from them."""
     if node.name in going:
         pods = tuple(
-            _settled_only(pod) if fresh and needs_another_place(pod, snapshot.budgets) else pod
+            _settled_only(pod) if fresh and needs_new_node(pod, snapshot.budgets) else pod
             for pod in node.pods
         )
         return replace(node, deleting=True, pods=pods)

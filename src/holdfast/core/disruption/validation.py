@@ -33,7 +33,7 @@ def still_valid(
     command: DisruptionCommand,
     cluster: DisruptionInput,
     settings: Settings,
-    planner: columns.Memory | None = None,
+    planner: columns.CatalogCache | None = None,
 ) -> DisruptionCommand | Invalid:
     """The command to start: of emptiness, with the candidates that are still empty."""
     survey = Survey(cluster)

@@ -1,1 +1,1 @@
-"""The states of a NodeClaim and the legal moves between them, as a table."""
+"""The states of a NodeClaim with their legal transitions, and the registration health of a NodePool."""

@@ -1,19 +1,18 @@
-"""Whether the instances of a NodePool become nodes: its last few launches, and what they say.
+"""Whether the instances of a NodePool register as nodes, judged by its last launches.
 
-Called by `controllers/nodepool`. Pure. Two failures among the last four make a pool unhealthy; one alone says nothing
-(P-17).
+Two failures among the last four launches make a NodePool unhealthy; one failure changes nothing (P-17).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-REMEMBERED: Final = 4
+LAUNCHES_MAX: Final = 4
 _UNHEALTHY_FROM: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one launch. Of one that failed, why."""
+    """The result of one launch, with the reason if it failed."""
 
     registered: bool
     reason: str = ""
@@ -25,27 +24,27 @@ SUCCESS: Final = Outcome(registered=True)
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The last outcomes, the latest at the end."""
+    """The last outcomes, oldest first."""
 
     outcomes: tuple[Outcome, ...] = ()
 
-    def and_then(self, outcome: Outcome) -> "History":
-        return History((*self.outcomes, outcome)[-REMEMBERED:])
+    def with_outcome(self, outcome: Outcome) -> "History":
+        return History((*self.outcomes, outcome)[-LAUNCHES_MAX:])
 
     @property
     def verdict(self) -> Outcome | None:
-        """Healthy, or the latest failure of too many; None: nothing that would change what was said before."""
+        """SUCCESS, or the latest failure if there are too many; None: the condition stays as it is."""
         failures = [outcome for outcome in self.outcomes if not outcome.registered]
         if len(failures) >= _UNHEALTHY_FROM:
             return failures[-1]
         return SUCCESS if self.outcomes and self.outcomes[-1].registered else None
 
 
-UNHEARD: Final = History()
+NO_LAUNCHES: Final = History()
 
 
-def recalled(*, healthy: bool, reason: str = "", message: str = "") -> History:
-    """What a verdict that was written down stands for, after a restart."""
+def from_condition(*, healthy: bool, reason: str = "", message: str = "") -> History:
+    """A history that gives the same verdict as the NodePool's condition, for the first launch after a restart."""
     if healthy:
-        return UNHEARD.and_then(SUCCESS)
+        return NO_LAUNCHES.with_outcome(SUCCESS)
     return History((Outcome(registered=False, reason=reason, message=message),) * _UNHEALTHY_FROM)

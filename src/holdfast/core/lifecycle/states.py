@@ -1,8 +1,8 @@
-"""The life of a NodeClaim as a table: which state it is in, and which may come next.
+"""The states of a NodeClaim and the legal transitions, as a table.
 
-Called by whoever moves a claim on: the controllers ask `state` before and after each of their stages and `check` the
-move. The rule: a move that is not in the table is a bug of ours, so it raises, and nothing of it is written. The
-diagram in docs/nodeclaim-lifecycle.md is printed from the table.
+`controllers/claim_draft` computes the state before and after each stage and checks the transition. A transition that is
+not in the table is a bug: `check` raises before anything is written. The diagram in docs/nodeclaim-lifecycle.md is
+printed from the table.
 """
 
 import enum
@@ -12,57 +12,61 @@ from typing import Final
 
 
 class State(enum.StrEnum):
-    PENDING = "Pending"  # written; nothing was launched for it that we know of
-    LAUNCHED = "Launched"  # the cloud has a machine for it
-    REGISTERED = "Registered"  # the machine has joined the cluster as a node
+    PENDING = "Pending"  # created; no launch is known
+    LAUNCHED = "Launched"  # the cloud launched an instance
+    REGISTERED = "Registered"  # the instance joined the cluster as a node
     INITIALIZED = "Initialized"  # the node is ready for pods
-    DRAINING = "Draining"  # being deleted: its pods leave, its volumes are detached
-    ENDING = "Ending"  # being deleted: the cloud was told to end its machine
-    GONE = "Gone"  # nothing holds it any more
+    DRAINING = "Draining"  # being deleted: its pods are evicted, its volumes are detached
+    TERMINATING = "Terminating"  # being deleted: the cloud is terminating the instance
+    DELETED = "Deleted"  # its finalizer is removed
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """What is written on a claim, as far as its state follows from it."""
+class ClaimFlags:
+    """The conditions and metadata of a NodeClaim that determine its state."""
 
     launched: bool
     registered: bool
     initialized: bool
     deleting: bool
-    ending: bool  # the cloud accepted to end its machine
-    held: bool = True  # our finalizer is on it
+    terminating: bool  # condition InstanceTerminating
+    has_finalizer: bool = True  # Holdfast's termination finalizer
 
 
-MOVES: Final[Mapping[State, frozenset[State]]] = {
-    State.PENDING: frozenset({State.LAUNCHED, State.DRAINING, State.GONE}),
+TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
+    State.PENDING: frozenset({State.LAUNCHED, State.DRAINING, State.DELETED}),
     State.LAUNCHED: frozenset({State.REGISTERED, State.DRAINING}),
     State.REGISTERED: frozenset({State.INITIALIZED, State.DRAINING}),
-    # A reboot takes a node back to where it has registered and is not ready.
+    # A node that reboots is registered and not ready.
     State.INITIALIZED: frozenset({State.REGISTERED, State.DRAINING}),
-    State.DRAINING: frozenset({State.ENDING, State.GONE}),
-    State.ENDING: frozenset({State.GONE}),
-    State.GONE: frozenset(),
+    State.DRAINING: frozenset({State.TERMINATING, State.DELETED}),
+    State.TERMINATING: frozenset({State.DELETED}),
+    State.DELETED: frozenset(),
 }
 
 
-def state(marks: Marks) -> State:
-    if marks.deleting:
-        if not marks.held:
-            return State.GONE
-        return State.ENDING if marks.ending else State.DRAINING
-    if not marks.launched:
+def state(flags: ClaimFlags) -> State:
+    if flags.deleting:
+        if not flags.has_finalizer:
+            return State.DELETED
+        return State.TERMINATING if flags.terminating else State.DRAINING
+    if not flags.launched:
         return State.PENDING
-    if not marks.registered:
+    if not flags.registered:
         return State.LAUNCHED
-    return State.INITIALIZED if marks.initialized else State.REGISTERED
+    return State.INITIALIZED if flags.initialized else State.REGISTERED
 
 
 def check(before: State, after: State) -> None:
-    """Raises unless the move is in the table; to stay is always legal."""
-    assert after is before or after in MOVES[before], f"a NodeClaim cannot go from {before} to {after}"
+    """Raises unless the transition is in the table; staying in a state is always legal."""
+    assert after is before or after in TRANSITIONS[before], f"a NodeClaim cannot go from {before} to {after}"
 
 
 def diagram() -> str:
     """The table as a Mermaid diagram."""
-    lines = [f"    {before} --> {after}" for before in State for after in State if after in MOVES[before]]
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {State.PENDING}", *lines, f"    {State.GONE} --> [*]"])
+    lines = [
+        f"    {before} --> {after}" for before in State for after in State if after in TRANSITIONS[before]
+    ]
+    return "\n".join(
+        ["stateDiagram-v2", f"    [*] --> {State.PENDING}", *lines, f"    {State.DELETED} --> [*]"]
+    )

@@ -1,7 +1,7 @@
-"""What is asked once more when a claim is about to be written: a plan is only as fresh as its snapshot.
+"""Checks NodePool limits again just before a NodeClaim is created, since the snapshot of the plan may be stale.
 
-Called by whoever writes NodeClaims. The rule (S-73): only use that is above a limit already refuses a claim. What a
-claim itself may add was charged when it was planned; what others launched since is not ours to guess.
+Only usage above a limit refuses a claim. The planner charged the claim itself to the limits, and nodes launched since
+then by other programs cannot be predicted (S-73).
 """
 
 from holdfast.model.reasons import NODE_POOL, Reason, ReasonCode
@@ -9,7 +9,7 @@ from holdfast.model.snapshot import NodePoolView
 
 
 def why_refused(pool: NodePoolView) -> Reason | None:
-    """Why no claim of this pool may be written now, or None; the pool is as it is now, not as it was planned with."""
+    """Why no claim of this NodePool may be created, or None. Pass the current NodePool, not that of the snapshot."""
     above = pool.used.first_above(pool.limits)
     if above is None:
         return None

@@ -1,7 +1,7 @@
-"""The axes that everything is measured on: resources, and the domains of topology keys.
+"""The axes of the planner's arrays: resources, and the domains of topology keys.
 
-Built once a solve by `problem`. An axis gives every name an index, in sorted order, so that arrays replace maps. The
-rule: amounts are exact in Python and bounded in arrays, so that the sum of any two fits in 64 bits.
+`problem` builds them once for each solve. An axis gives every name an index, in sorted order, so that arrays replace
+maps. Amounts are exact in Python and bounded in arrays, so that the sum of any two fits in 64 bits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,23 +10,23 @@ from typing import Final
 
 from holdfast.model.resources import Resources
 
-PLENTY: Final = 2**62  # of a resource that something does not limit
-MOST: Final = PLENTY - 1  # of what there is; a request of PLENTY or more fits nowhere
+PLENTY: Final = 2**62  # an unlimited amount
+MOST: Final = PLENTY - 1  # the largest capacity; a request of PLENTY or more fits nowhere
 
 
 def bounded(amounts: Iterable[int]) -> list[int]:
-    """What there is, as far as arrays can hold it."""
+    """Capacities, bounded so that arrays can hold them."""
     return [max(-MOST, min(MOST, amount)) for amount in amounts]
 
 
 def bounded_requests(amounts: Iterable[int]) -> list[int]:
-    """What pods ask for, as far as arrays can hold it."""
+    """Requests, bounded so that arrays can hold them."""
     return [max(-MOST, min(PLENTY, amount)) for amount in amounts]
 
 
 @dataclass(frozen=True)
 class ResourceAxis:
-    """The resources that any pod asks for, and one column a storage driver whose attachments are limited."""
+    """The resources that any pod requests, and one column for each storage driver with a volume limit."""
 
     names: tuple[str, ...]
     drivers: tuple[str, ...]
@@ -36,18 +36,18 @@ class ResourceAxis:
         return len(self.names) + len(self.drivers)
 
     def row(self, resources: Resources, volumes: Mapping[str, int]) -> list[int]:
-        """What there is of each; a driver that `volumes` does not name is not limited."""
+        """The amount of each; a driver that `volumes` does not name is not limited."""
         attachable = (volumes.get(driver, PLENTY) for driver in self.drivers)
         return bounded((*(resources[name] for name in self.names), *attachable))
 
 
 @dataclass(frozen=True)
 class DomainAxis:
-    """The domains of every topology key but the hostname, one after another."""
+    """The domains of every topology key except the hostname, one key after another."""
 
     keys: tuple[str, ...]
     domains: tuple[tuple[str, ...], ...]  # by key, sorted
-    first: tuple[int, ...]  # where a key's domains begin; one more at the end
+    first: tuple[int, ...]  # the index of a key's first domain; the last entry is the number of domains
     index: Mapping[tuple[str, str], int]
 
     @property

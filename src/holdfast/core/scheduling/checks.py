@@ -1,8 +1,8 @@
-"""The checks that a pod and an offering of a NodePool have to pass before a node can be launched, in order.
+"""The checks that a pod and an offering of a NodePool must pass before a node can be launched, in order.
 
-Called by whatever explains a plan: the first check that an offering fails names the constraint. All offerings of a pool
-are looked at, available or not, since "does not fit" and "is sold out" are different reasons. The order is the one in
-which a node is judged: the pool, taints, requirements, volumes, size, ports; then what depends on the plan (S-63, S-65).
+Called by `reasons`, `suitability` and `waiting`: the first check that an offering fails names the constraint. All
+offerings of a NodePool are checked, available or not, since "does not fit" and "is not available" are different reasons.
+The order: NodePool, taints, requirements, volumes, size, host ports; then what depends on the plan (S-63, S-65).
 """
 
 import enum
@@ -17,9 +17,9 @@ from holdfast.core.scheduling import daemons, offers, problem
 from holdfast.core.scheduling.classes import Rung
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Measures, Rows
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Template
-from holdfast.core.scheduling.world import Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement
@@ -29,11 +29,11 @@ from holdfast.model.taints import first_untolerated
 
 
 class Check(enum.IntEnum):
-    # of the pod and the NodePool, whatever is available
-    POOL = 0  # the pool's own requirements
+    # of the pod and the NodePool, independent of availability
+    POOL = 0  # the NodePool's own requirements
     TAINT = 1
-    CONTRADICTION = 2  # in what the pod requires
-    CONFLICT = 3  # of the pod's requirements with the pool's
+    CONTRADICTION = 2  # the pod's nodeSelector contradicts its node affinity
+    CONFLICT = 3  # the pod's requirements conflict with the NodePool's
     TYPE = 4
     OFFERING = 5
     VOLUME_ZONE = 6
@@ -60,13 +60,14 @@ class Offers:
     pool: NodePoolView
     rows: Rows
     daemon_sets: Mapping[str, Sequence[Sequence[DaemonSetView]]]  # by capacity type and instance type
-    allowed: Mask  # by the pool's requirements
+    allowed: Mask  # by the NodePool's requirements
     reserved: Mask
-    available: Mask  # when the plan began: it can be launched or, reserved, has a free slot
+    available: Mask  # before the plan: it can be launched or, if reserved, has a free slot
     reservation: Ints  # index of its reservation in the ledger, or -1
 
     def without_ports(self, ports: Sequence[HostPort]) -> Mask:
-        """The offerings on whose nodes no DaemonSet uses one of these ports. What is bought may be either capacity type."""
+        """The offerings on whose nodes no DaemonSet uses one of these ports. An unreserved node may be on demand or spot, so
+        DaemonSets of both count."""
         free = np.full(len(self.rows), True)
         for kind, by_type in self.daemon_sets.items() if ports else ():
             clashing = np.array([_clash(found, ports) for found in by_type], dtype=bool)
@@ -75,7 +76,7 @@ class Offers:
 
 
 class Checks:
-    """The checks of one problem. Pods that differ in size alone share most of them."""
+    """The checks of one problem. Pods that differ only in size share most results."""
 
     def __init__(self, p: Problem) -> None:
         self.problem = p
@@ -95,15 +96,15 @@ class Checks:
         return p.ladders[p.ladder_of[c]].rungs
 
     def terms(self, c: int) -> range:
-        """The alternatives that a class requires, by index."""
+        """The indexes of the alternatives that a class requires."""
         return range(len(self.problem.last_rung(c).alternatives))
 
     def asked(self, c: int, term: int) -> Requirements:
-        """What a class requires in one alternative, when everything that can be given up is."""
+        """What a class requires in one alternative, without preferences."""
         return self.problem.last_rung(c).alternatives[term]
 
     def of_pod(self, c: int, pool: int, term: int) -> Iterator[Stage]:
-        """The checks that depend on the pod and the pool alone; lazily, since many pods fail an early one."""
+        """The checks that depend only on the pod and the NodePool; lazy, since many pods fail an early one."""
         p, found = self.problem, self.offers(pool)
         key = p.ladder_of[c], pool, term
         if key not in self._stages:
@@ -123,7 +124,7 @@ class Checks:
         return self._fitting[key]
 
     def reached(self, c: int, pool: int, term: int) -> Ints:
-        """[offering] the first of these checks that it fails; AVAILABLE when it passes them."""
+        """[offering] the first of these checks that it fails; AVAILABLE if it passes all."""
         found = np.full(len(self.offers(pool).rows), int(Check.AVAILABLE), dtype=np.int64)
         for check, mask in reversed(list(self.of_pod(c, pool, term))):
             found[~mask] = int(check)
@@ -140,11 +141,11 @@ class Checks:
         return found
 
     def wanted(self, c: int, pool: int, term: int) -> Requirements:
-        """What a node of the pool is once it has the pod."""
+        """The requirements of a node of the NodePool with the pod on it."""
         return self.problem.pools[pool].requirements.union(self.asked(c, term))
 
     def places(self, c: int, pool: int, term: int) -> list[Requirements] | None:
-        """What a node is for each place where the pod's volumes can be attached; None: it has no such volumes."""
+        """The requirements of a node for each topology in which the pod's volumes can be attached; None: no such volumes."""
         alternatives = self.problem.classes[c].shape.volumes.alternatives
         if not alternatives:
             return None
@@ -153,7 +154,7 @@ class Checks:
         return [of_pool.union(one) for one in fitting if of_pool.compatible(one, self.problem.well_known)]
 
     def _of_ladder(self, c: int, pool: int, term: int) -> list[Stage]:
-        """Those that do not depend on the size of pods; ports last."""
+        """The checks that do not depend on the size of the pod; host ports last."""
         p, here, shape = self.problem, self.offers(pool), self.problem.classes[c].shape
         asked, wanted, places = self.asked(c, term), self.wanted(c, pool, term), self.places(c, pool, term)
         of_pool, rows = here.pool.requirements, here.rows
@@ -181,19 +182,19 @@ class Checks:
         ]
 
     def reservations_for(self, c: int, pool: int) -> tuple[str, ...]:
-        """The reservations of a pool that a pod of the class could go into if there were a free slot."""
+        """The reservations of a NodePool that a pod of the class could use if they had a free slot."""
         here = self.offers(pool)
         healthy = here.rows.columns.healthy & here.reserved & (here.reservation >= 0)
         slots = np.unique(here.reservation[self.suiting(c, pool) & healthy]).tolist()
         return tuple(sorted(self.reservation_ids[i] for i in slots))
 
-    def can_buy(self, c: int, pool: int) -> bool:
-        """Whether the pool has something else than slots for a pod of the class."""
+    def has_unreserved_offering(self, c: int, pool: int) -> bool:
+        """Whether the NodePool has an available on-demand or spot offering for a pod of the class."""
         here = self.offers(pool)
         return bool((self.suiting(c, pool) & here.available & ~here.reserved).any())
 
     def capacity_types(self, c: int) -> list[str]:
-        """Those, reserved apart, that can be launched for a class."""
+        """The capacity types other than reserved that can be launched for a class."""
         found: set[str] = set()
         for pool in range(len(self.problem.pools)):
             here = self.offers(pool)
@@ -234,13 +235,13 @@ def _clash(daemon_sets: Sequence[DaemonSetView], ports: Sequence[HostPort]) -> b
 
 
 def without_volumes(p: Problem, request: Ints) -> Ints:
-    """The request as if nothing were to be attached."""
+    """The request without volume attachments."""
     alone = request.copy()
     alone[len(p.resources.names) :] = 0
     return alone
 
 
 def without_types(template: Template, ports: Sequence[HostPort]) -> tuple[Requirement, ...]:
-    """The requirement that keeps a node from types on which a DaemonSet has one of these ports, if there are any."""
+    """The requirement that excludes instance types on which a DaemonSet uses one of these ports, if there are any."""
     clashing = template.clashing_types(ports) if ports else []
     return (requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, clashing),) if clashing else ()

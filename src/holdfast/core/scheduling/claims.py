@@ -1,7 +1,7 @@
-"""The packing that is kept, as what is written: claims with their requirements, and pods on nodes that exist.
+"""Turns the best packing into planned NodeClaims and placements on existing nodes.
 
-Called by `solve`. A claim with a slot is pinned to `reserved` and to the reservations that would do; a claim without
-one does not list `reserved` at all, so that it can never reach a slot that another claim holds.
+Called by `solve`. A claim with a slot requires `reserved` and the reservations that it can use. A claim without one does
+not list `reserved` at all, so that it can never take a slot that another claim holds.
 """
 
 import dataclasses
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import pins
 from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.packing_state import RESERVED
 from holdfast.core.scheduling.plan import Placed, PlannedClaim
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.world import RESERVED
 from holdfast.model import requirement, resources
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
@@ -26,14 +25,14 @@ from holdfast.model.resources import NOTHING, Resources
 PodsByNode = dict[int, list[str]]
 
 
-def planned(p: Problem, outcome: Outcome, nodes: Nodes, pods: PodsByNode) -> tuple[PlannedClaim, ...]:
+def planned_claims(p: Problem, outcome: Outcome, nodes: Nodes, pods: PodsByNode) -> tuple[PlannedClaim, ...]:
     """A claim for every new node, in the order they were opened."""
     writer = _Writer(p, outcome, nodes)
     return tuple(writer.claim(i, pods[outcome.existing + i]) for i in range(len(nodes.row)))
 
 
-def placed(p: Problem, outcome: Outcome, pods: PodsByNode) -> tuple[Placed, ...]:
-    """Pods on nodes that exist, by the name of the node."""
+def placed_pods(p: Problem, outcome: Outcome, pods: PodsByNode) -> tuple[Placed, ...]:
+    """Pods on existing nodes, sorted by the name of the node."""
     found = [Placed(p.nodes[n].name, tuple(sorted(pods[n]))) for n in pods if n < outcome.existing]
     return tuple(sorted(found, key=lambda one: one.node))
 
@@ -57,17 +56,17 @@ def pods_by_node(p: Problem, outcome: Outcome) -> PodsByNode:
 
 @dataclass(frozen=True)
 class _Written:
-    """What claims have in common that were opened alike and have the same rows left."""
+    """What claims with the same template, shape and rows have in common."""
 
     requirements: Requirements
     types: tuple[str, ...]
     reservation_ids: tuple[str, ...]
-    overhead: Resources  # the least that DaemonSets will take on any listed type (S-62)
+    overhead: Resources  # the least that DaemonSets request on any listed type (S-62)
     min_values_relaxed: bool
 
 
 class _Writer:
-    """Most nodes of a plan are alike: what they have in common is written once."""
+    """Builds claims. Most nodes of a plan are alike, so what they have in common is computed once."""
 
     def __init__(self, p: Problem, outcome: Outcome, nodes: Nodes) -> None:
         self._problem = p
@@ -133,7 +132,7 @@ class _Writer:
 
     def _pinned_shape(self, shape: int) -> Requirements:
         if shape not in self._pinned:
-            self._pinned[shape] = pins.pinned(self._problem, self._outcome.shapes, shape)
+            self._pinned[shape] = self._outcome.shapes.pinned_requirements(shape)
         return self._pinned[shape]
 
     def _pins(
@@ -146,24 +145,24 @@ class _Writer:
             yield requirement.of(key, Operator.IN, ids)
 
     def _requests(self, i: int, overhead: Resources) -> Resources:
-        """What the pods ask for, and DaemonSets with them."""
+        """The requests of the pods and the DaemonSets."""
         amounts = zip(self._problem.resources.names, self._loads[i], strict=False)
         of_pods = Resources(tuple((name, amount) for name, amount in amounts if amount))
         return resources.add(of_pods, overhead) if overhead.amounts else of_pods
 
 
 def _without_broken_min_values(wanted: Requirements) -> Requirements:
-    """A slot has one type and one zone: minValues was judged before the node was pinned to it, and a claim that asked
-    for more values than it lists would be refused."""
-    kept = {
+    """Removes minValues that the claim cannot meet. A slot has one type and one zone; minValues were checked before the
+    node was pinned to it. The API server would reject a claim with fewer values than minValues."""
+    by_key = {
         key: dataclasses.replace(r, min_values=None)
         if r.min_values is not None and not r.complement and len(r.values) < r.min_values
         else r
         for key, r in wanted.by_key.items()
     }
-    return Requirements(kept)
+    return Requirements(by_key)
 
 
 def _asks_for_less(written: Requirements, asked: Requirements) -> bool:
-    """Whether a best effort lowered minValues of the pool (S-68)."""
+    """Whether BestEffort lowered minValues of the NodePool (S-68)."""
     return any((written.get(r.key).min_values or 0) < (r.min_values or 0) for r in asked)

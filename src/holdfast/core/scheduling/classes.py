@@ -1,7 +1,7 @@
-"""Pods as classes: equal pods are one class with a count, and each class has a ladder of relaxations.
+"""Groups equal pods into classes, and gives each class a ladder of relaxations.
 
-Called by `problem`. The rules are Karpenter's (S-17, S-28 to S-31): biggest first, and before anything is
-relaxed a preference acts as a requirement. A *rung* is what a class asks for after so many relaxations.
+Called by `problem`. The rules are Karpenter's: biggest first, and a preference acts as a requirement until it is relaxed.
+A *rung* is what a class asks for after a number of relaxations (S-17, S-28 to S-31).
 """
 
 import operator
@@ -45,13 +45,15 @@ class PodClass:
 class Rung:
     """What a class asks for at one level of relaxation."""
 
-    alternatives: tuple[Requirements, ...]  # what is required: one of these; it decides which domains count
-    wanted: tuple[Requirements, ...]  # the same with preferences, while they are kept; none: no node will do
+    alternatives: tuple[Requirements, ...]  # one of these is required; they decide which domains count
+    wanted: tuple[
+        Requirements, ...
+    ]  # the same with the preferences of this rung; empty: no node satisfies them
     tolerations: tuple[Toleration, ...]
     spreads: tuple[TopologySpread, ...]
     affinity: tuple[PodTerm, ...]
     anti_affinity: tuple[PodTerm, ...]
-    group_quarters: int = 0  # the node must have room for so many quarters of the pods that must share it
+    group_quarters: int = 0  # the node needs capacity for this many quarters of the pods that must share it
 
     @property
     def strict(self) -> Requirements:
@@ -61,9 +63,9 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """What classes that differ in size alone ask for, step by step."""
+    """The rungs of classes that differ only in size."""
 
-    shape: PodShape  # of one of them: its size is its own
+    shape: PodShape  # of one of these classes; ignore its requests
     rungs: tuple[Rung, ...]
 
 
@@ -71,7 +73,7 @@ def group(pods: Iterable[PodView]) -> list[PodClass]:
     """The classes, biggest first: cpu, then memory, then the age of the oldest pod, then its uid."""
     by_shape: dict[tuple[int, int], list[PodView]] = defaultdict(list)
     for pod in pods:
-        # Whoever makes shapes interns them; two equal ones are two classes, no harm.
+        # By identity, which is fast: `state` interns shapes. Two equal shapes that are not interned are two classes.
         by_shape[id(pod.shape), pod.priority].append(pod)
     classes = [
         PodClass(found[0].shape, tuple(sorted(found, key=_AGE) if len(found) > 1 else found))
@@ -88,7 +90,7 @@ def _rank(c: PodClass) -> tuple[int, int, int, str]:
 def ladders(
     classes: Sequence[PodClass], policy: PreferencePolicy, *, tolerate_preferences: bool
 ) -> tuple[list[Ladder], list[int]]:
-    """The ladders that differ, and which of them each class has; classes that differ in size alone share one."""
+    """The different ladders, and the ladder of each class; classes that differ only in size share one."""
     index: dict[tuple[object, ...], int] = {}
     found: list[Ladder] = []
     of_classes = []
@@ -104,7 +106,7 @@ def ladders(
 
 
 def _terms(shape: PodShape) -> tuple[object, ...]:
-    """All of a shape that is about where, not how much."""
+    """Everything in a shape except its requests."""
     return (
         shape.namespace, shape.labels, shape.node_selector, shape.required_terms, shape.preferred_terms,
         shape.tolerations, shape.spreads, shape.affinity, shape.anti_affinity, shape.preferred_affinity,
@@ -113,38 +115,40 @@ def _terms(shape: PodShape) -> tuple[object, ...]:
 
 
 def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: bool) -> Iterator[Rung]:
-    """The rungs of a class, from everything wished for to only what is required (S-28).
+    """The rungs of a class, from all preferences to only what is required (S-28).
 
-    Karpenter gives up alternatives of node affinity before preferences and never comes back to them; here every
-    alternative is tried at every rung, as kube-scheduler does, so a slot in the second is used before a node is bought
-    in the first. At last taints that are mere preferences are tolerated.
+    Karpenter gives up alternatives of node affinity before preferences, and does not try them again. Here every
+    alternative is tried at every rung, as kube-scheduler does, so that a slot in the second alternative is used before a
+    node is launched on demand in the first. The last rung tolerates PreferNoSchedule taints.
     """
     respected = policy is PreferencePolicy.RESPECT
-    wishes = _Wishes(
-        near=[wish.term for wish in _heaviest_first(shape.preferred_affinity)] if respected else [],
-        far=[wish.term for wish in _heaviest_first(shape.preferred_anti_affinity)] if respected else [],
-        nodes=[wish.requirements for wish in _heaviest_first(shape.preferred_terms)] if respected else [],
+    preferences = _Preferences(
+        affinity=[one.term for one in _heaviest_first(shape.preferred_affinity)] if respected else [],
+        anti_affinity=[one.term for one in _heaviest_first(shape.preferred_anti_affinity)]
+        if respected
+        else [],
+        nodes=[one.requirements for one in _heaviest_first(shape.preferred_terms)] if respected else [],
         spreads=[s for s in shape.spreads if not s.required] if respected else [],
         tolerations=shape.tolerations,
     )
-    yield _rung(shape, wishes)
-    while _relax(wishes):
-        yield _rung(shape, wishes)
+    yield _rung(shape, preferences)
+    while _relax(preferences):
+        yield _rung(shape, preferences)
     if tolerate_preferences:
         tolerant = (*shape.tolerations, TOLERATE_PREFERENCES)
-        yield _rung(shape, replace(wishes, tolerations=tolerant))
+        yield _rung(shape, replace(preferences, tolerations=tolerant))
 
 
 def _with_group(shape: PodShape, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
-    """Pods that must share a node with pods like them: first a node is tried that has room for all of them, then for three
-    quarters, and so on; at last one that has room for a pod."""
+    """For pods that must share a node with pods of their own group: first a node with capacity for the whole group, then
+    for three quarters, and so on; at last for one pod."""
     if not any(is_of_own_group(term, shape) for term in shape.affinity if term.key == names.HOSTNAME):
         return rungs
     return tuple(replace(rung, group_quarters=share) for share in (4, 3, 2, 1, 0) for rung in rungs)
 
 
 def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:
-    """Whether a term selects the very pods that have it."""
+    """Whether a term of a pod selects the pod itself."""
     return (
         term.selector is not None
         and shape.namespace in term.namespaces
@@ -153,42 +157,42 @@ def is_of_own_group(term: PodTerm, shape: PodShape) -> bool:
 
 
 @dataclass
-class _Wishes:
-    near: list[PodTerm]
-    far: list[PodTerm]
+class _Preferences:
+    affinity: list[PodTerm]
+    anti_affinity: list[PodTerm]
     nodes: list[Requirements]
     spreads: list[TopologySpread]
     tolerations: tuple[Toleration, ...]
 
 
-def _relax(wishes: _Wishes) -> bool:
-    """Gives up one thing, the first that is left in the fixed order; False when nothing is."""
-    for kept in (wishes.near, wishes.far, wishes.nodes, wishes.spreads):
-        if kept:
-            kept.pop(0)
+def _relax(preferences: _Preferences) -> bool:
+    """Gives up the next preference in the fixed order; False if none is left."""
+    for terms in (preferences.affinity, preferences.anti_affinity, preferences.nodes, preferences.spreads):
+        if terms:
+            terms.pop(0)
             return True
     return False
 
 
-def _rung(shape: PodShape, wishes: _Wishes) -> Rung:
+def _rung(shape: PodShape, preferences: _Preferences) -> Rung:
     terms = shape.required_terms or (NO_REQUIREMENTS,)
     alternatives = tuple(shape.node_selector.union(term) for term in terms)
-    wished = wishes.nodes[0] if wishes.nodes else NO_REQUIREMENTS
-    # Asked before they are combined: afterwards "no value will do" cannot be told from "without the label".
+    preferred_node = preferences.nodes[0] if preferences.nodes else NO_REQUIREMENTS
+    # Checked before they are combined: a combination without values would mean DoesNotExist, not a contradiction.
     wanted = tuple(
-        strict.union(wished)
+        strict.union(preferred_node)
         for term, strict in zip(terms, alternatives, strict=True)
-        if shape.node_selector.intersects(term) and strict.intersects(wished)
+        if shape.node_selector.intersects(term) and strict.intersects(preferred_node)
     )
     return Rung(
         alternatives=alternatives,
         wanted=wanted,
-        tolerations=wishes.tolerations,
-        spreads=(*(s for s in shape.spreads if s.required), *wishes.spreads),
-        affinity=(*shape.affinity, *wishes.near),
-        anti_affinity=(*shape.anti_affinity, *wishes.far),
+        tolerations=preferences.tolerations,
+        spreads=(*(s for s in shape.spreads if s.required), *preferences.spreads),
+        affinity=(*shape.affinity, *preferences.affinity),
+        anti_affinity=(*shape.anti_affinity, *preferences.anti_affinity),
     )
 
 
 def _heaviest_first(preferred: Sequence[W]) -> list[W]:
-    return sorted(preferred, key=lambda wish: -wish.weight)
+    return sorted(preferred, key=lambda term: -term.weight)

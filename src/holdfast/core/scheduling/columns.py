@@ -1,7 +1,6 @@
-"""A catalog as columns: what rows of templates are picked from, computed once for as long as a catalog lives.
+"""The offerings of a catalog as columns, and the `CatalogCache` that keeps them between solves.
 
-Built by `offers`, kept by a `Memory`. The rule: nothing here depends on a request, so a column that is right once is
-right for every solve with the same instance types.
+Nothing here depends on a request, so a column is valid for every solve with the same instance types.
 """
 
 import functools
@@ -14,36 +13,36 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.axes import PLENTY, bounded
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
-from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.requirements import Requirements, are_compatible
 from holdfast.model.resources import Resources
 
 Mask = NDArray[np.bool_]
 
 UNKNOWN_COST: Final = 0
-_REMEMBERED_MAX: Final = 64  # catalogs: one a node class
+_CATALOGS_MAX: Final = 64  # in the cache; each node class has one catalog
 
 
 @dataclass(frozen=True)
 class Values:
-    """The different requirements at one key, those of one value by that value: most labels have just one."""
+    """The different requirements on one key."""
 
     all: tuple[Requirement | None, ...]
-    single: Mapping[str, int]
-    others: tuple[int, ...]
+    single: Mapping[str, int]  # by value, the index of the requirement that allows only this value: most do
+    others: tuple[int, ...]  # indexes of all other requirements
 
-    def going_with(self, wanted: Requirement) -> Mask:
-        """[i] whether each of them goes together with a requirement."""
+    def compatible_with(self, wanted: Requirement) -> Mask:
+        """[i] whether each of them is compatible with a requirement."""
         if wanted.lower is not None or wanted.upper is not None:
-            return np.array([u is None or go_together(wanted, u) for u in self.all], dtype=bool)
+            return np.array([u is None or are_compatible(wanted, u) for u in self.all], dtype=bool)
         found = np.full(len(self.all), wanted.complement)
         found[[self.single[value] for value in wanted.values if value in self.single]] = not wanted.complement
         for i in self.others:
             one = self.all[i]
-            found[i] = one is None or go_together(wanted, one)
+            found[i] = one is None or are_compatible(wanted, one)
         return found
 
     def having(self, domains: Sequence[str]) -> Mask:
@@ -54,7 +53,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Codes:
-    """Which of the different requirements at one key each type has, and each offering."""
+    """By type and by offering, the index of its requirement on one key."""
 
     of_type: NDArray[np.int32]
     types: Values
@@ -64,39 +63,41 @@ class Codes:
 
 @dataclass
 class Columns:
-    """All offerings of a catalog, one after another."""
+    """All offerings of a catalog."""
 
     types: tuple[InstanceType, ...]
     offerings: tuple[Offering, ...]
     type_of: Ints  # [offering] index in `types`
-    room_of: Ints  # [offering] index in `_rooms`
+    allocatable_index: Ints  # [offering] index in `_allocatable`
     reserved: Mask
     healthy: Mask
     launchable: Mask
     rank: Ints  # [offering] cheapest first, no two alike
-    price: Ints  # [offering] what it adds to the bill, in nano-USD an hour; 0: unknown
-    cost: Ints  # [offering] what it is compared by, its surcharge included, or UNKNOWN_COST
+    price: Ints  # [offering] nano-USD an hour; 0: unknown
+    cost: Ints  # [offering] price and surcharge, for comparisons; or UNKNOWN_COST
     capacity_type: Ints  # [offering] index in names.CAPACITY_TYPES
-    room_type: Ints  # [room] index in `types`
-    _rooms: tuple[Resources, ...]  # allocatable; offerings of a type share one unless they override it
+    allocatable_type: Ints  # [allocatable] index in `types`
+    _allocatable: tuple[Resources, ...]  # offerings of a type share one unless they override it
     type_names: tuple[str, ...]
     _by_name: dict[str, Ints] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict)
     _values: dict[tuple[str, Requirement], frozenset[str]] = field(default_factory=dict)  # of all offerings
 
     def allocatable(self, name: str) -> Ints:
-        """[room] what there is of a resource."""
-        return self._column(f"allocatable {name}", lambda: [room[name] for room in self._rooms])
+        """[allocatable] the amount of a resource."""
+        return self._column(f"allocatable {name}", lambda: [one[name] for one in self._allocatable])
 
     def attachable(self, driver: str) -> Ints:
-        """[room] how many volumes of a storage driver can be attached."""
+        """[allocatable] how many volumes of a storage driver can be attached."""
         return self._column(
             f"attachable {driver}",
-            lambda: [dict(self.types[t].volume_limits).get(driver, PLENTY) for t in self.room_type.tolist()],
+            lambda: [
+                dict(self.types[t].volume_limits).get(driver, PLENTY) for t in self.allocatable_type.tolist()
+            ],
         )
 
     def capacity(self, name: str) -> Ints:
-        """[type] what counts against a limit: a node is one of `nodes`."""
+        """[type] what a node counts against a limit; it counts 1 against a limit on `nodes`."""
         return self._column(
             f"capacity {name}",
             lambda: [1 if name == resources.NODES else t.capacity[name] for t in self.types],
@@ -112,8 +113,8 @@ class Columns:
         return found
 
     def values(self, key: str, wanted: Requirement, offerings: Mask | None = None) -> set[str]:
-        """What nodes of these offerings, or of all, can have under a key. They do not have to be available for that
-        (S-75), but a type must allow what its offering has: there is no node in a zone without a subnet."""
+        """The values that nodes of these offerings, or of all, can have for a key. The offerings need not be available, but
+        the type must allow the value of its offering: no node can be in a zone without a subnet (S-75)."""
         if offerings is None or offerings.all():
             if (key, wanted) not in self._values:
                 self._values[key, wanted] = frozenset(self._values_of(key, wanted, slice(None)))
@@ -128,17 +129,17 @@ class Columns:
         for pair in pairs.tolist():
             t, o = divmod(pair, len(codes.offerings.all))
             own = [one for one in (codes.types.all[t], codes.offerings.all[o], wanted) if one is not None]
-            kept = functools.reduce(Requirement.intersection, own)
-            found |= set() if kept.complement else set(kept.values)
+            combined = functools.reduce(Requirement.intersection, own)
+            found |= set() if combined.complement else set(combined.values)
         return found
 
-    def going_with(self, wanted: Requirements) -> Mask:
-        """[offering] whether each goes together with all requirements."""
+    def compatible_with(self, wanted: Requirements) -> Mask:
+        """[offering] whether each is compatible with all requirements."""
         found = np.ones(len(self.offerings), dtype=bool)
         for one in wanted.by_key.values():
             codes = self.codes(one.key)
-            found &= codes.types.going_with(one)[codes.of_type[self.type_of]]
-            found &= codes.offerings.going_with(one)[codes.of_offering]
+            found &= codes.types.compatible_with(one)[codes.of_type[self.type_of]]
+            found &= codes.offerings.compatible_with(one)[codes.of_offering]
         return found
 
     def _column(self, name: str, amounts: Callable[[], list[int]]) -> Ints:
@@ -148,17 +149,17 @@ class Columns:
         return found
 
 
-class Memory:
-    """What one solve may leave for the next: columns of catalogs that are still in use. Answers never depend on it."""
+class CatalogCache:
+    """Keeps the columns of catalogs between solves. Plans never depend on it."""
 
     def __init__(self) -> None:
         self._columns: dict[int, Columns] = {}
 
     def columns(self, types: tuple[InstanceType, ...]) -> Columns:
-        """The columns of a catalog; of the same tuple, the same columns."""
+        """The columns of a catalog, computed once for each tuple of types."""
         known = self._columns.get(id(types))
         if known is None or known.types is not types:
-            if len(self._columns) >= _REMEMBERED_MAX:
+            if len(self._columns) >= _CATALOGS_MAX:
                 self._columns.clear()
             known = self._columns[id(types)] = columns(types)
         return known
@@ -167,15 +168,15 @@ class Memory:
 def columns(types: tuple[InstanceType, ...]) -> Columns:
     pairs = [(i, t, o) for i, t in enumerate(types) for o in t.offerings]
     index: dict[tuple[object, ...], int] = {}
-    rooms: list[Resources] = []
-    room_type, room_of = [], []
+    allocatable: list[Resources] = []
+    allocatable_type, allocatable_index = [], []
     for i, t, o in pairs:
         key = (i, o.capacity_override.amounts, o.overhead_override.amounts)
-        room = index.setdefault(key, len(rooms))
-        if room == len(rooms):
-            rooms.append(t.allocatable_of(o))
-            room_type.append(i)
-        room_of.append(room)
+        position = index.setdefault(key, len(allocatable))
+        if position == len(allocatable):
+            allocatable.append(t.allocatable_of(o))
+            allocatable_type.append(i)
+        allocatable_index.append(position)
     order = sorted(range(len(pairs)), key=[t.order_key(o) for _, t, o in pairs].__getitem__)
     rank = np.empty(len(pairs), dtype=np.int64)
     rank[order] = np.arange(len(pairs))
@@ -184,7 +185,7 @@ def columns(types: tuple[InstanceType, ...]) -> Columns:
         types=types,
         offerings=offerings,
         type_of=np.array([i for i, _, _ in pairs], dtype=np.int64),
-        room_of=np.array(room_of, dtype=np.int64),
+        allocatable_index=np.array(allocatable_index, dtype=np.int64),
         reserved=np.array([o.capacity_type == names.RESERVED for o in offerings], dtype=bool),
         healthy=np.array([o.healthy for o in offerings], dtype=bool),
         launchable=np.array([o.launchable for o in offerings], dtype=bool),
@@ -194,14 +195,14 @@ def columns(types: tuple[InstanceType, ...]) -> Columns:
         capacity_type=np.array(
             [names.CAPACITY_TYPES.index(o.capacity_type) for o in offerings], dtype=np.int64
         ),
-        room_type=np.array(room_type, dtype=np.int64),
-        _rooms=tuple(rooms),
+        allocatable_type=np.array(allocatable_type, dtype=np.int64),
+        _allocatable=tuple(allocatable),
         type_names=tuple(t.name for t in types),
     )
 
 
 def _encoded(found: Sequence[Requirement | None]) -> tuple[NDArray[np.int32], Values]:
-    """Which of the different requirements each one is."""
+    """The different requirements, and the index of each given one among them."""
     index: dict[Requirement | None, int] = {}
     codes = np.array([index.setdefault(one, len(index)) for one in found], dtype=np.int32)
     single = {

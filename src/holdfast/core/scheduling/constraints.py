@@ -1,6 +1,6 @@
-"""The topology constraints of every rung as rows of integers, and what is counted before the run begins.
+"""The topology constraints of every rung as rows of integers.
 
-Built by `problem`. It decides which groups exist, which of them a pod must look at, and which count it.
+`problem` builds them. They define which groups exist, which groups constrain a pod, and which groups count it.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.classes import Ladder, Rung
 from holdfast.core.scheduling.columns import Columns
 from holdfast.core.scheduling.groups import Group, Groups, Sort
+from holdfast.core.scheduling.packing_state import Bytes
 from holdfast.core.scheduling.shapes import Op
-from holdfast.core.scheduling.world import Bytes
 from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
@@ -30,14 +30,14 @@ _Rows = tuple[list[Row], list[Row], list[Row], list[Row]]
 
 
 class Constraints:
-    """Rows by rung, for the rungs of all ladders that differ, one ladder after another."""
+    """Rows by rung, over the rungs of all ladders, one ladder after another."""
 
     def __init__(
         self,
         ladders: Sequence[Ladder],
         axis: DomainAxis,
         nodes: Sequence[NodeView],
-        leaving: Sequence[NodeView],
+        deleting_nodes: Sequence[NodeView],
         pools: Sequence[NodePoolView],
         columns: Sequence[Columns],
         well_known: frozenset[str],
@@ -51,7 +51,7 @@ class Constraints:
         self._launched_by: dict[tuple[str, Requirements, Requirements, int], set[str]] = {}
         self._sets: list[NDArray[np.uint8]] = []
         self._nodes = nodes
-        self._leaving = leaving
+        self._deleting_nodes = deleting_nodes
         self._pools = pools
         self._columns = columns
         for ladder in ladders:
@@ -60,9 +60,9 @@ class Constraints:
         self._register_owners([ladder.shape for ladder in ladders])
         rows = [self._rows(ladder.shape, rung) for ladder in ladders for rung in ladder.rungs]
         self.spread = [spread for spread, _, _, _ in rows]
-        self.near = [near for _, near, _, _ in rows]
-        self.far = [far for _, _, far, _ in rows]
-        self.note = [note for _, _, _, note in rows]
+        self.affinity = [affinity for _, affinity, _, _ in rows]
+        self.anti_affinity = [anti_affinity for _, _, anti_affinity, _ in rows]
+        self.counting = [counting for _, _, _, counting in rows]
 
     def _rows(self, shape: PodShape, rung: Rung) -> _Rows:
         selecting = self.groups.selecting(shape.namespace, shape.labels)
@@ -88,11 +88,12 @@ class Constraints:
             self.groups.of_term(term, Sort.BLOCKED)
 
     def _register_owners(self, shapes: Sequence[PodShape]) -> None:
-        """Required anti-affinity keeps others away too: of pods to place, and of pods that run (S-82)."""
+        """Adds the groups of pods with required anti-affinity, pending or running: it also blocks the pods that it selects
+        (S-82)."""
         owners = {term for shape in shapes for term in shape.anti_affinity}
         owners |= {
             term
-            for node in (*self._nodes, *self._leaving)
+            for node in (*self._nodes, *self._deleting_nodes)
             for shape in node.shapes
             for term in shape.anti_affinity
         }
@@ -103,7 +104,7 @@ class Constraints:
                 self.groups.add(owner)
 
     def _filter(self, spread: TopologySpread, shape: PodShape, rung: Rung) -> int:
-        """The op that a node must pass for its pods to count, or -1 when every node does (S-78)."""
+        """The op that a node must satisfy for its pods to count, or -1 if every node counts (S-78)."""
         terms: tuple[Requirements, ...] = (NO_REQUIREMENTS,)
         if spread.honors_node_affinity:
             terms = tuple(shape.node_selector.union(t) for t in (shape.required_terms or (NO_REQUIREMENTS,)))
@@ -136,7 +137,7 @@ class Constraints:
         itself = classes.is_of_own_group(term, shape)
         eligible = 0
         if term.key != names.HOSTNAME:
-            # Of any alternative: a neighbour that another one allows to join keeps this one from going first.
+            # Of any alternative: if another alternative reaches a pod of the group, this pod must not begin a new one.
             terms = shape.required_terms or (NO_REQUIREMENTS,)
             wanted = tuple(shape.node_selector.union(t).by_key.get(term.key) for t in terms)
             eligible = self._eligible_set(term.key, wanted, -1, None)
@@ -150,7 +151,7 @@ class Constraints:
         return own + others
 
     def _note_rows(self, shape: PodShape, selecting: Sequence[tuple[Group, int]]) -> list[Row]:
-        """What a placement adds to: a wish to be away from others keeps nobody else away (S-82)."""
+        """The groups that count a placement. Preferred anti-affinity does not block other pods (S-82)."""
         rows: list[Row] = [
             (i, self.groups.key_index(g.key), int(g.sort is Sort.BLOCKED), g.filter_op)
             for g, i in selecting
@@ -166,7 +167,7 @@ class Constraints:
     def _eligible_set(
         self, key: str, wanted: tuple[Requirement | None, ...], filter_op: int, served: "_Served | None"
     ) -> int:
-        """The domains over which a global minimum is taken: those the pod could be in at all (S-79)."""
+        """The domains over which the global minimum is taken: those that the pod could be in (S-79)."""
         known = self._eligible.get((key, wanted, filter_op, served))
         if known is None:
             known = self._eligible[key, wanted, filter_op, served] = len(self._sets)
@@ -180,7 +181,7 @@ class Constraints:
         return known
 
     def _reachable(self, key: str, filter_op: int, served: "_Served") -> set[str]:
-        """The domains of nodes that pass the filter, and of what NodePools that serve the pod can launch (S-75)."""
+        """The domains of nodes that pass the filter, and of nodes that NodePools can launch for the pod (S-75)."""
         nodes = (node for node in self._nodes if filter_op < 0 or passes(self.filters[filter_op], node))
         found = {value for node in nodes for k, value in node.labels if k == key}
         for pool, columns in zip(self._pools, self._columns, strict=True):
@@ -192,28 +193,28 @@ class Constraints:
         return found
 
     def _launched(self, key: str, of_pool: Requirements, wanted: Requirements, columns: Columns) -> set[str]:
-        """The domains of what a NodePool can launch for such pods. NodePools of one catalog are often alike."""
+        """The domains of nodes that a NodePool can launch for such pods; cached, since NodePools are often alike."""
         asked = key, of_pool, wanted, id(columns)
         if asked not in self._launched_by:
-            rows = columns.going_with(of_pool.union(wanted))
+            rows = columns.compatible_with(of_pool.union(wanted))
             self._launched_by[asked] = columns.values(key, of_pool.get(key), rows)
         return self._launched_by[asked]
 
 
 class _Served(NamedTuple):
-    """What a pod asks of the NodePools that serve it."""
+    """What a pod requires of a NodePool."""
 
     alternatives: tuple[Requirements, ...]
     tolerations: tuple[Toleration, ...]
 
 
 def passes(op: Op, node: NodeView) -> bool:
-    """Whether pods on a node that exists count for a group with this filter (S-78)."""
+    """Whether pods on an existing node count for a group with this filter (S-78)."""
     if op.tolerations is not None and first_untolerated(node.taints, op.tolerations):
         return False
     return any(node.label_requirements.compatible(wanted) for wanted in op.alternatives)
 
 
 def _lasting(rung: Rung) -> tuple[Toleration, ...]:
-    """Tolerations that decide which nodes count: a taint that is a mere preference keeps no node from counting."""
+    """The tolerations that decide which nodes count: a PreferNoSchedule taint excludes no node."""
     return tuple(dict.fromkeys((*rung.tolerations, TOLERATE_PREFERENCES)))

@@ -1,4 +1,4 @@
-"""What DaemonSets will take of a node before any pod gets there (S-56 to S-60)."""
+"""What DaemonSet pods request on a node (S-56 to S-60)."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 
 # Every node will have these; DaemonSets may select on them.
-_BORN_WITH = requirements.of(
+_LABELS_OF_EVERY_NODE = requirements.of(
     requirement.of(names.REGISTERED, Operator.IN, ("true",)),
     requirement.of(names.INITIALIZED, Operator.IN, ("true",)),
 )
@@ -21,9 +21,9 @@ _BORN_WITH = requirements.of(
 def by_type(
     daemons: Sequence[DaemonSetView], pool: NodePoolView, well_known: frozenset[str], capacity_type: str
 ) -> list[list[DaemonSetView]]:
-    """For each instance type of a pool, the DaemonSets that a node of it and of this capacity type will have."""
+    """For each instance type of a NodePool, the DaemonSets that run on a node of this capacity type."""
     of_capacity_type = requirements.of(requirement.of(names.CAPACITY_TYPE, Operator.IN, (capacity_type,)))
-    template = pool.requirements.union(_BORN_WITH).union(of_capacity_type)
+    template = pool.requirements.union(_LABELS_OF_EVERY_NODE).union(of_capacity_type)
     suiting = [
         (daemon, [wanted for wanted in _alternatives(daemon.pod) if template.compatible(wanted, well_known)])
         for daemon in daemons
@@ -37,8 +37,8 @@ def by_type(
     ]
 
 
-def tells_capacity_types_apart(daemons: Sequence[DaemonSetView]) -> bool:
-    """Whether nodes of one pool and type may have other DaemonSets in another capacity type."""
+def select_capacity_type(daemons: Sequence[DaemonSetView]) -> bool:
+    """Whether any DaemonSet selects nodes by capacity type."""
     return any(names.CAPACITY_TYPE in wanted for daemon in daemons for wanted in _alternatives(daemon.pod))
 
 
@@ -46,8 +46,8 @@ def requests(daemons: Sequence[DaemonSetView]) -> Resources:
     return resources.add(*(daemon.pod.requests for daemon in daemons)) if daemons else NOTHING
 
 
-def still_to_come(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
-    """What DaemonSets will still take of a node that exists: expected less what already runs (S-60)."""
+def missing_requests(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
+    """What DaemonSets still have to request on an existing node: expected pods minus running ones (S-60)."""
     if not daemons:
         return NOTHING
     expected = [

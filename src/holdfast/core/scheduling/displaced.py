@@ -1,8 +1,7 @@
-"""Pods that lose their node: which pods of nodes that are being deleted are planned for, as pending ones are.
+"""Decides which pods on nodes that are being deleted the planner treats as pending.
 
-Called by `problem` for every plan, and by disruption, which asks the same questions of its candidates. The rules are
-Karpenter's (S-3, S-5, S-6): a pod that nobody may evict stays until it goes by itself, and whatever takes its place
-is planned for then.
+`problem` and disruption call it. The rules are Karpenter's: a pod that cannot be evicted stays until it terminates, and
+its replacement is planned when it is pending (S-3, S-5, S-6).
 """
 
 from collections.abc import Iterable
@@ -17,30 +16,31 @@ _DISRUPTED: Final = Taint(names.DISRUPTED_TAINT, Effect.NO_SCHEDULE)
 
 
 def displaced(snapshot: Snapshot) -> tuple[PodView, ...]:
-    """The pods on nodes that go which need another place now, and are not among the pending ones already."""
+    """The pods on nodes being deleted that need a new node, without those that are pending already."""
     pending = {pod.uid for pod in snapshot.pending}
     return tuple(
         pod
         for node in snapshot.nodes
         if node.deleting
         for pod in node.pods
-        if pod.uid not in pending and needs_another_place(pod, snapshot.budgets)
+        if pod.uid not in pending and needs_new_node(pod, snapshot.budgets)
     )
 
 
-def needs_another_place(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
-    """Whether it would be made anew elsewhere if its node went, and nothing keeps it where it is (S-3)."""
+def needs_new_node(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
+    """Whether the pod is recreated when its node is deleted, and nothing blocks its eviction (S-3)."""
     return pod.reschedulable and not pod.do_not_disrupt and not is_blocked(pod, budgets)
 
 
 def is_evictable(pod: PodView) -> bool:
-    """Whether the pod can be evicted at all, budgets apart (S-6)."""
+    """Whether the pod can be evicted, disregarding PodDisruptionBudgets (S-6)."""
     tolerates = any(toleration.tolerates(_DISRUPTED) for toleration in pod.shape.tolerations)
     return not (pod.terminating or pod.mirror or pod.do_not_disrupt or tolerates)
 
 
 def is_blocked(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
-    """Whether budgets never let the pod be evicted (S-5). Kubernetes refuses an eviction that two budgets are about."""
+    """Whether PodDisruptionBudgets never allow the eviction of the pod. Kubernetes rejects the eviction of a pod that two
+    budgets select (S-5)."""
     if not is_evictable(pod):
         return False
     labels = dict(pod.shape.labels)

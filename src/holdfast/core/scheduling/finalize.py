@@ -1,7 +1,7 @@
-"""From the nodes of a run to claims: which types each can be, which one is counted on, and which slot it gets.
+"""Chooses an offering for each new node of a run: the offerings it can be, the one the plan counts on, and its slot.
 
-Called by `solve` for every packing, to know what it costs, and once more for the one that is kept. Two rules: a slot
-that is free and fits is used before anything is bought, and no reservation gets more nodes than it has free slots.
+Called by `packing_search` for every packing. Two rules: a free slot that fits is used before a node is launched on demand
+or on spot, and no reservation gets more nodes than it has free slots.
 """
 
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.core.scheduling import offers, pins
+from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.shapes import Shapes
-from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints
 from holdfast.model import resources
 from holdfast.model.requirements import Requirements
 
@@ -24,30 +24,30 @@ _AT_ONCE = 512  # nodes that are compared with all types together
 
 @dataclass
 class Nodes:
-    """The new nodes of a run, each with the row it is counted on."""
+    """The new nodes of a run, each with the row that the plan counts on."""
 
     template: list[int]
     row: list[int]  # in the rows of its template
-    rows: list[tuple[int, ...]]  # every row that will do, cheapest first
-    free: Ints  # slots left, by reservation
-    price_nano: int  # what is bought at a known price adds to the bill
-    cost_nano: int  # what packings are compared by: the same with surcharges and the cost of each node
+    rows: list[tuple[int, ...]]  # every row that fits, cheapest first
+    free: Ints  # free slots, by reservation
+    price_nano: int  # of unreserved nodes with a known price, an hour
+    cost_nano: int  # for comparing packings: the price with surcharges and the cost of each node
     unpriced: int  # nodes without a known price
 
     def largest_millis(self, p: Problem) -> int:
-        """The cpu of the largest instance type among them, in thousandths."""
+        """The cpu of their largest instance type, in thousandths."""
         largest = 0
         for rows, found in self.by_template(p):
             sizes = rows.columns.capacity(resources.CPU)[rows.row_type[found]]
             largest = max(largest, int(sizes.max(initial=0)))
         return largest
 
-    def bought(self, p: Problem) -> int:
-        """How many of them are in no slot."""
-        return sum(p.templates[t].kind == BOUGHT for t in self.template)
+    def unreserved_count(self, p: Problem) -> int:
+        """How many of them are launched on demand or on spot."""
+        return sum(p.templates[t].kind == UNRESERVED for t in self.template)
 
     def by_template(self, p: Problem) -> Iterator[tuple[Rows, Ints]]:
-        """The rows of each template, and which of them nodes are counted on."""
+        """For each template, its rows and those that the plan counts on."""
         templates, found = np.array(self.template, dtype=np.int64), np.array(self.row, dtype=np.int64)
         for t, template in enumerate(p.templates):
             yield template.rows, found[templates == t]
@@ -55,7 +55,7 @@ class Nodes:
 
 @dataclass
 class Chooser:
-    """Remembers, for a shape and what fits, the rows in order: most nodes of all packings are alike."""
+    """Caches the rows in order by shape and by what fits: most nodes of all packings are alike."""
 
     problem: Problem
     shapes: Shapes
@@ -66,7 +66,7 @@ class Chooser:
 
     def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
         """The rows of a template that a node of this shape and load can be, cheapest first."""
-        fits = self.problem.templates[template].rows.fitting_rooms(load)
+        fits = self.problem.templates[template].rows.fits_allocatable(load)
         return self._of(template, shape, fits, np.packbits(fits).tobytes())
 
     def rows_of_all(self, outcome: Outcome) -> list[tuple[int, ...]]:
@@ -76,11 +76,11 @@ class Chooser:
         loads = outcome.n_load[outcome.existing :]
         found: list[tuple[int, ...]] = [()] * len(shapes)
         for t in np.unique(templates).tolist():
-            rooms = self.problem.templates[t].rows.rooms
+            allocatable = self.problem.templates[t].rows.allocatable
             for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
-                fits = np.ones((len(some), len(rooms)), dtype=bool)
-                for resource in range(rooms.shape[1]):
-                    fits &= rooms[:, resource] >= loads[some, resource, None]
+                fits = np.ones((len(some), len(allocatable)), dtype=bool)
+                for resource in range(allocatable.shape[1]):
+                    fits &= allocatable[:, resource] >= loads[some, resource, None]
                 packed = np.packbits(fits, axis=1)
                 width, keys = packed.shape[1], packed.tobytes()
                 known: dict[tuple[int, bytes], tuple[int, ...]] = {}
@@ -98,21 +98,21 @@ class Chooser:
         known = self._ordered.get((mask, packed))
         if known is None:
             of = self.problem.templates[template].rows
-            found = np.flatnonzero(self._masks[mask] & fits[of.room_of])
+            found = np.flatnonzero(self._masks[mask] & fits[of.allocatable_index])
             known = self._ordered[mask, packed] = tuple(of.ordered(found))
         return known
 
     def _mask(self, template: int, shape: int) -> int:
-        """All rows that satisfy the shape, those that a packing left out included.
+        """All rows that satisfy the shape, including those that a packing left out.
 
-        A pool with limits keeps to the rows it was opened with: larger ones might break the limit.
+        A node of a NodePool with limits keeps the rows it was opened with: larger ones might exceed the limits.
         """
         p, of_shape = self.problem, self.shapes.all[shape]
         limited = p.pools[p.templates[template].pool].limits.amounts
         if limited and of_shape.template == template and of_shape.mask is not None:
             self._masks.append(of_shape.mask)
             return len(self._masks) - 1
-        wanted = pins.pinned(p, self.shapes, shape)
+        wanted = self.shapes.pinned_requirements(shape)
         if (template, wanted) not in self._mask_for:
             self._mask_for[template, wanted] = len(self._masks)
             self._masks.append(offers.satisfying(p.templates[template].rows, wanted))
@@ -129,15 +129,15 @@ def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
     row = [rows[0] for rows in found]
     nodes = Nodes(template, row, found, free, 0, 0, 0)
     _settle_slots(p, outcome, nodes)
-    _use_left_over_slots(p, outcome, nodes, chooser)
-    _add_up(p, nodes)
+    _use_free_slots(p, outcome, nodes, chooser)
+    _sum_costs(p, nodes)
     return nodes
 
 
 def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
-    """Gives every reserved node the best slot that is left: the kernel only made sure that there is one."""
+    """Moves every reserved node to the best free slot: the kernel only made sure that there is one."""
     held = {
-        i: int(outcome.n_slot[outcome.existing + i])
+        i: int(outcome.n_reservation[outcome.existing + i])
         for i, t in enumerate(nodes.template)
         if p.templates[t].kind == RESERVED
     }
@@ -145,7 +145,7 @@ def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
         of = p.templates[nodes.template[i]].rows
         nodes.row[i] = next(row for row in nodes.rows[i] if of.reservation[row] == reservation)
     moved = True
-    while moved:  # every move is to a slot that is preferred, so this ends
+    while moved:  # this ends, since every move is to a better slot
         moved = False
         for i in held:
             of = p.templates[nodes.template[i]].rows
@@ -160,13 +160,13 @@ def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
                     break
 
 
-def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser) -> None:
-    """Moves nodes that would be bought into slots of their pool that are still free, the dearest first."""
+def _use_free_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser) -> None:
+    """Moves unreserved nodes into free slots of their NodePool, the most expensive first."""
     if not nodes.free.any():
         return
     slots_of = {t.pool: i for i, t in enumerate(p.templates) if t.kind == RESERVED}
-    bought = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == BOUGHT]
-    for i in sorted(bought, key=lambda i: (-_cost(p, nodes, i), i)):
+    unreserved = [i for i, t in enumerate(nodes.template) if p.templates[t].kind == UNRESERVED]
+    for i in sorted(unreserved, key=lambda i: (-_cost(p, nodes, i), i)):
         slots = slots_of.get(p.templates[nodes.template[i]].pool)
         if slots is None:
             continue
@@ -175,7 +175,7 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
         unsuited = _clashing_types(p, outcome, slots, n)
         rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
         rows = tuple(row for row in rows if of.type(row).name not in unsuited) if unsuited else rows
-        most = outcome.shapes.s_most[outcome.n_shape[n]]  # what the limits of the pool were charged, or less
+        most = outcome.shapes.s_max_capacity[outcome.n_shape[n]]  # at most what the limits were charged
         row = next(
             (r for r in rows if nodes.free[of.reservation[r]] > 0 and (of.capacity[r] <= most).all()), None
         )
@@ -185,8 +185,8 @@ def _use_left_over_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Ch
 
 
 def _clashing_types(p: Problem, outcome: Outcome, template: int, n: int) -> set[str]:
-    """The types on which a DaemonSet of this template uses a host port of the node's pods: other capacity types may have other
-    DaemonSets."""
+    """The types on which a DaemonSet of this template uses a host port of the node's pods. Another capacity type may have
+    other DaemonSets."""
     if not p.ports or not any(p.templates[template].daemon_ports):
         return set()
     classes = np.unique(outcome.log_class[outcome.log_node == n]).tolist()
@@ -197,9 +197,9 @@ def _clashing_types(p: Problem, outcome: Outcome, template: int, n: int) -> set[
     )
 
 
-def _add_up(p: Problem, nodes: Nodes) -> None:
+def _sum_costs(p: Problem, nodes: Nodes) -> None:
     for template, (rows, found) in zip(p.templates, nodes.by_template(p), strict=True):
-        if template.kind == BOUGHT:
+        if template.kind == UNRESERVED:
             costs = rows.cost[found]
             nodes.price_nano += sum(rows.price[found].tolist())  # exact, where int64 would wrap around
             nodes.cost_nano += sum(costs.tolist())

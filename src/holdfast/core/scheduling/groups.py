@@ -1,11 +1,11 @@
-"""Topology groups: what is counted where, so that spreading, affinity and anti-affinity can be answered.
+"""Topology groups: the pods that spread constraints, affinity and anti-affinity count, by domain.
 
-Built by `problem` from the pods to place and those that run. A *host* group counts per node, any other per
-domain of its key. Three sorts, as Karpenter has them (S-75 to S-84):
+`constraints` builds them from pending and running pods. A *host* group counts by node, any other by domain of its key.
+There are three sorts, as in Karpenter (S-75 to S-84):
 
 - *count*: pods that a spread constraint or an affinity term selects; a domain counts once it is certain;
-- *blocked*: pods that an anti-affinity term selects; every domain a node may still be in counts;
-- *owner*: pods that have an anti-affinity term, which keeps away those that the term selects.
+- *blocked*: pods that an anti-affinity term selects; every domain that a node may still be in counts;
+- *owner*: pods that have an anti-affinity term, which blocks the pods that the term selects.
 """
 
 import enum
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.model.pods import Labels, PodShape, PodTerm, TopologySpread
 from holdfast.model.selectors import LabelSelector
 
@@ -36,7 +36,7 @@ class Group:
     key: str
     namespaces: tuple[str, ...]
     selector: LabelSelector | None
-    filter_op: int  # only nodes that pass it count; -1: all do
+    filter_op: int  # only nodes that satisfy it count; -1: all nodes
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         return self.selector is not None and namespace in self.namespaces and self.selector.matches(labels)
@@ -74,7 +74,7 @@ class Groups:
         return HOST if key == names.HOSTNAME else self.axis.key_index(key)
 
     def selecting(self, namespace: str, labels: Labels) -> tuple[tuple[Group, int], ...]:
-        """The groups whose selector takes a pod with these labels."""
+        """The groups that select a pod with these labels."""
         found = self._selected.get((namespace, labels))
         if found is None:
             as_map = dict(labels)
@@ -89,10 +89,10 @@ class Groups:
         passes: Callable[[int, int], bool],
         nodes: int,
     ) -> tuple[NDArray[np.int32], Ints]:
-        """[host group, node] and [domain group, domain]: what pods that run add up to.
+        """[host group, node] and [domain group, domain]: how many running pods each group counts.
 
-        Pods are given as node, shape and count; `domains_of` gives a node's domains, and `passes` says whether a node
-        passes a filter.
+        `pods` holds node, shape and count; `domains_of` returns the domains of a node; `passes` returns whether a node
+        satisfies a filter.
         """
         hosts = np.zeros((max(1, len(self.hosts)), nodes), dtype=np.int32)
         domains = np.zeros((max(1, len(self.domains)), self.axis.size), dtype=np.int64)

@@ -1,8 +1,7 @@
-"""What a NodePool can launch, as rows: one an offering, with everything that is asked of it precomputed.
+"""What a NodePool can launch, as rows: one for each offering, with precomputed columns.
 
-Picked from the columns of a catalog for each template (a NodePool, its slots or what it can buy), and asked by
-`shapes` which rows satisfy a requirement. The rule: an instance type must go together with the requirements of a node at every key that
-both define, and so must the offering; see `model.requirements`.
+Each template (the reserved or the unreserved offerings of a NodePool) picks its rows from the columns of a catalog. Both
+the instance type and the offering must be compatible with the requirements of a node; see `model.requirements`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast import names
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis, bounded
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Columns, Mask
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import Requirements
@@ -28,12 +27,12 @@ class Rows:
     columns: Columns
     picked: Ints  # [row] index of the offering in `columns`
     row_type: Ints  # index in the types of `columns`
-    rooms: Ints  # [i, resource] allocatable less DaemonSets; rows share them
-    room_of: Ints  # [row] index in `rooms`
+    allocatable: Ints  # [i, resource] allocatable minus DaemonSets; rows share them
+    allocatable_index: Ints  # [row] index in `allocatable`
     reservation: Ints  # index, or -1
     rank: Ints  # cheapest first, no two alike
-    price: Ints  # what it adds to the bill, in nano-USD an hour; 0: unknown
-    cost: Ints  # what packings are compared by: with its surcharge and the cost of a node, or UNKNOWN_COST
+    price: Ints  # nano-USD an hour; 0: unknown
+    cost: Ints  # for comparing packings: price, surcharge and the cost of a node; or UNKNOWN_COST
     capacity: Ints  # [row, limited resource]
     _masks: dict[Requirement, Mask] = field(default_factory=dict)
     _type_masks: dict[Requirement, Mask] = field(default_factory=dict)
@@ -47,9 +46,9 @@ class Rows:
         return self.columns.types
 
     @property
-    def room(self) -> Ints:
+    def row_allocatable(self) -> Ints:
         """[row, resource]"""
-        return self.rooms[self.room_of]
+        return self.allocatable[self.allocatable_index]
 
     def offering(self, row: int) -> Offering:
         return self.columns.offerings[int(self.picked[row])]
@@ -58,7 +57,7 @@ class Rows:
         return self.columns.types[int(self.row_type[row])]
 
     def capacity_types(self, rows: Ints) -> list[str]:
-        """Those that any of these rows has."""
+        """The capacity types of these rows."""
         found = np.unique(self.columns.capacity_type[self.picked[rows]]).tolist()
         return [names.CAPACITY_TYPES[i] for i in found]
 
@@ -68,37 +67,39 @@ class Rows:
         return found
 
     def fitting(self, load: Ints) -> Mask:
-        """The rows that have room for a load."""
-        return self.fitting_rooms(load)[self.room_of]
+        """The rows that hold a load."""
+        return self.fits_allocatable(load)[self.allocatable_index]
 
-    def fitting_rooms(self, load: Ints) -> Mask:
-        fits: Mask = np.all(self.rooms >= load, axis=1)
+    def fits_allocatable(self, load: Ints) -> Mask:
+        fits: Mask = np.all(self.allocatable >= load, axis=1)
         return fits
 
     def satisfying(self, wanted: Requirement) -> Mask:
-        """The rows that go together with a requirement."""
+        """The rows that are compatible with a requirement."""
         mask = self._masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            own = codes.offerings.going_with(wanted)[codes.of_offering[self.picked]]
+            own = codes.offerings.compatible_with(wanted)[codes.of_offering[self.picked]]
             mask = self._masks[wanted] = own & self.of_types(wanted)
         return mask
 
     def of_types(self, wanted: Requirement) -> Mask:
-        """The rows whose instance type goes together with a requirement."""
+        """The rows whose instance type is compatible with a requirement."""
         mask = self._type_masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            mask = self._type_masks[wanted] = codes.types.going_with(wanted)[codes.of_type[self.row_type]]
+            mask = self._type_masks[wanted] = codes.types.compatible_with(wanted)[
+                codes.of_type[self.row_type]
+            ]
         return mask
 
     def defines(self, key: str) -> bool:
-        """Whether the cloud, not the NodePool, gives nodes this label."""
+        """Whether the cloud, not the NodePool, sets this label on nodes."""
         codes = self.columns.codes(key)
         return any(u is not None for u in (*codes.types.all, *codes.offerings.all))
 
     def in_domain(self, key: str, domains: Sequence[str]) -> NDArray[np.bool_] | None:
-        """[row, domain]: whether a node of the row can be in the domain; None when no row defines the key."""
+        """[row, domain]: whether a node of the row can be in the domain; None if no row defines the key."""
         if key not in self._domains:
             codes = self.columns.codes(key)
             if not self.defines(key):
@@ -112,29 +113,29 @@ class Rows:
 
 @dataclass(frozen=True)
 class Measures:
-    """By what the rows of a solve are measured."""
+    """What the rows of a solve have columns for."""
 
     axis: ResourceAxis
     reservations: Mapping[str, int]  # index of each that has a free slot
     limited: Sequence[str]  # resources that some pool limits
-    node_cost_nano: int = 0  # what each node costs beside its instance, in nano-USD an hour
+    node_cost_nano: int = 0  # what each node costs in addition to its instance, in nano-USD an hour
 
 
 def rows(
     columns: Columns, picked: Ints, measures: Measures, overhead: Mapping[str, Sequence[Resources]]
 ) -> Rows:
-    """The rows of a template: the offerings that are picked. Overhead is what DaemonSets take, by capacity type and
-    instance type, if anything."""
+    """The rows of a template: the picked offerings. `overhead` is what DaemonSets request, by capacity type and instance
+    type; empty if there are none."""
     reservations, limited = measures.reservations, measures.limited
-    rooms, room_of = _rooms(columns, picked, measures.axis, overhead)
+    allocatable, allocatable_index = _allocatable(columns, picked, measures.axis, overhead)
     row_type = columns.type_of[picked]
     capacity = [columns.capacity(name)[row_type] for name in limited]
     return Rows(
         columns=columns,
         picked=picked,
         row_type=row_type,
-        rooms=rooms,
-        room_of=room_of,
+        allocatable=allocatable,
+        allocatable_index=allocatable_index,
         reservation=np.array(
             [reservations.get(columns.offerings[i].reservation_id or "", -1) for i in picked.tolist()]
             if reservations
@@ -153,31 +154,31 @@ def _costs(costs: Ints, node_cost_nano: int) -> Ints:
     return np.where(costs == UNKNOWN_COST, UNKNOWN_COST, np.minimum(costs, most) + node_cost_nano)
 
 
-def _rooms(
+def _allocatable(
     columns: Columns, picked: Ints, axis: ResourceAxis, overhead: Mapping[str, Sequence[Resources]]
 ) -> tuple[Ints, Ints]:
-    """[i, resource] what pods can have, and [row] which of these a row has. Where DaemonSets tell capacity types apart,
-    each capacity type has its own."""
+    """[i, resource] allocatable minus DaemonSets, and [row] the index of a row's entry. If DaemonSets select nodes by
+    capacity type, each capacity type has its own entries."""
     drivers = [columns.attachable(driver) for driver in axis.drivers]
     own = np.column_stack([*(columns.allocatable(name) for name in axis.names), *drivers])
-    room_of = columns.room_of[picked]
+    allocatable_index = columns.allocatable_index[picked]
     if not overhead:
-        return own, room_of
-    found: dict[tuple[Resources, ...], int] = {}  # which of the copies of `own`, by what DaemonSets take
+        return own, allocatable_index
+    found: dict[tuple[Resources, ...], int] = {}  # index of the copy of `own`, by what DaemonSets request
     copy_of = np.zeros(len(names.CAPACITY_TYPES), dtype=np.int64)
     for kind, of_types in overhead.items():
         copy_of[names.CAPACITY_TYPES.index(kind)] = found.setdefault(tuple(of_types), len(found))
-    rooms = []
+    allocatable = []
     for of_types in found:
         taken = np.array([bounded(one[name] for name in axis.names) for one in of_types], dtype=np.int64)
-        room = own.copy()
-        room[:, : len(axis.names)] -= taken[columns.room_type]
-        rooms.append(room)
-    return np.vstack(rooms), room_of + copy_of[columns.capacity_type[picked]] * len(own)
+        less = own.copy()
+        less[:, : len(axis.names)] -= taken[columns.allocatable_type]
+        allocatable.append(less)
+    return np.vstack(allocatable), allocatable_index + copy_of[columns.capacity_type[picked]] * len(own)
 
 
 def satisfying(rows: Rows, wanted: Requirements) -> Mask:
-    """The rows that go together with every requirement."""
+    """The rows that are compatible with every requirement."""
     mask = np.ones(len(rows), dtype=bool)
     for requirement in wanted.by_key.values():
         mask &= rows.satisfying(requirement)
@@ -185,7 +186,7 @@ def satisfying(rows: Rows, wanted: Requirements) -> Mask:
 
 
 def possible_domains(found: Rows, mask: Mask, wanted: Requirements, axis: DomainAxis) -> NDArray[np.uint8]:
-    """[domain]: where a node of these rows and requirements may end up, over all keys."""
+    """[domain]: whether a node of these rows and requirements may be in it, over all keys."""
     possible = np.zeros(axis.size, dtype=np.uint8)
     for k, key in enumerate(axis.keys):
         begin, end = axis.first[k], axis.first[k + 1]
@@ -194,7 +195,7 @@ def possible_domains(found: Rows, mask: Mask, wanted: Requirements, axis: Domain
         asked = wanted.by_key.get(key)
         table = found.in_domain(key, axis.domains[k])
         if table is None:
-            if asked is not None:  # a label of the NodePool's own making
+            if asked is not None:  # a custom label of the NodePool
                 possible[begin:end] = [asked.has(d) for d in axis.domains[k]]
             continue
         reachable = table[mask].any(axis=0) if mask.any() else np.zeros(end - begin, dtype=bool)

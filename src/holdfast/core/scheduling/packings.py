@@ -1,9 +1,9 @@
-"""Other ways to pack than first fit, as rows that each template may use.
+"""The packings to try besides first fit.
 
-Called by `solve` with `packing: cost`. First fit fills a node while any type still fits, so nodes grow until only the
-largest and dearest types are left. Here what is paid for is filled before a node becomes a dearer one, so that no
-resource is bought for the sake of another, and with a cap on the size of what is bought nodes stay small. Afterwards
-every node is right-sized against all types. Slots are never capped: they are paid for.
+Called by `packing_search` with `packing: cost`. First fit fills a node while any type still fits, so nodes grow until only
+the largest and most expensive types are left. The packings here use spare capacity before a node gets more expensive, so
+that no resource is paid for only to get another, and a cap on the size of instance types keeps nodes small. Afterwards
+every node is right-sized against all types. The cap does not apply to slots, which are paid for.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.core.scheduling import duals
+from holdfast.core.scheduling import dual_prices
 from holdfast.core.scheduling.columns import UNKNOWN_COST, Mask
-from holdfast.core.scheduling.duals import Floats
+from holdfast.core.scheduling.dual_prices import Floats
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model import resources
 
 MILLIS = 1000
@@ -26,74 +26,75 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to pack. The default is first fit: biggest pods first, every row."""
+    """A packing to try. The default is first fit: biggest pods first, all rows."""
 
     name: str
     masks: list[Mask] | None = None  # by template, the rows that may be used; None: all
-    by_price: bool = False  # free pods are packed by what nodes cost
+    by_price: bool = False  # unconstrained pods are packed by the price of nodes
     order: Ints | None = None  # of classes; None: biggest first
-    fill: bool = False  # what is paid for is filled before a node gets dearer
+    fill: bool = False  # spare capacity is used before a node gets more expensive
     oldest_first: bool = (
-        False  # a node is filled before the next one; else the one with the fewest pods comes first
+        False  # nodes are tried in the order they were opened, else those with the fewest pods first
     )
-    pools: Ints | None = None  # templates in the order they are tried; None: as always
+    pools: Ints | None = None  # templates in the order they are tried; None: the order of the problem
     first: tuple[int, ...] = ()  # classes that are placed before all others
-    pins: tuple[
-        tuple[int, int], ...
-    ] = ()  # groups of affinity, each with the one domain that it may begin in
+    pins: tuple[tuple[int, int], ...] = ()  # affinity groups, each with the only domain that it may begin in
 
     @property
     def is_derived(self) -> bool:
-        """Whether it is another one in one more way."""
+        """Whether it is a variation of another candidate."""
         return self.oldest_first or self.pools is not None
 
 
-def again(candidate: Candidate) -> Candidate:
-    """The same way to pack, but a node is filled before the next one gets anything: often cheaper, as often not."""
+def fill_oldest_first(candidate: Candidate) -> Candidate:
+    """The same packing, but the oldest node is filled first: cheaper in about half of all cases."""
     return replace(candidate, name=f"{candidate.name}, oldest first", oldest_first=True)
 
 
 def with_pools(candidate: Candidate, pools: Ints) -> Candidate:
-    """The same way to pack, with NodePools in another order."""
+    """The same packing, with NodePools in another order."""
     return replace(candidate, name=f"{candidate.name}, cheapest pools first", pools=pools)
 
 
-def cheapest_pools_first(p: Problem, variants: Variants, whole: list[Mask]) -> Ints | None:
-    """Templates in an order that has, of NodePools of equal weight, the one with the lowest price for what pods ask for
-    first, not the one with the last name. None where that is how it is."""
+def cheapest_pools_first(p: Problem, variants: Variants, pool_masks: list[Mask]) -> Ints | None:
+    """Templates in an order in which NodePools of equal weight are sorted by their lowest price for what pods request, not
+    by name. None if that is the order of the problem."""
     alike = [
-        [t for t in range(len(p.templates)) if _weight_if_bought(p, t) == weight]
+        [t for t in range(len(p.templates)) if _weight_if_unreserved(p, t) == weight]
         for weight in sorted({pool.weight for pool in p.pools})
     ]
     if all(len(some) <= 1 for some in alike):
         return None
     found = np.arange(len(p.templates))
-    worth = _worth_of_resources(p, variants, whole)
+    resource_prices = _worth_of_resources(p, variants, pool_masks)
     for some in alike:
-        found[some] = sorted(some, key=lambda t: _lowest_price(p.templates[t].rows, whole[t], worth))
+        found[some] = sorted(
+            some, key=lambda t: _lowest_price(p.templates[t].rows, pool_masks[t], resource_prices)
+        )
     return None if (found[1:] > found[:-1]).all() else found
 
 
-def _weight_if_bought(p: Problem, t: int) -> int | None:
-    return p.pools[p.templates[t].pool].weight if p.templates[t].kind == BOUGHT else None
+def _weight_if_unreserved(p: Problem, t: int) -> int | None:
+    return p.pools[p.templates[t].pool].weight if p.templates[t].kind == UNRESERVED else None
 
 
-def _lowest_price(rows: Rows, mask: Mask, worth: Floats) -> float:
-    """The least that is paid for what is worth 1."""
-    kept = _cheapest(rows, mask)
-    worths = rows.rooms[rows.room_of[kept]] @ worth
-    return float(np.min(rows.cost[kept] / np.maximum(worths, _TINY), initial=np.inf))
+def _lowest_price(rows: Rows, mask: Mask, resource_prices: Floats) -> float:
+    """The lowest price for resources with a worth of 1."""
+    cheapest = _cheapest(rows, mask)
+    worths = rows.allocatable[rows.allocatable_index[cheapest]] @ resource_prices
+    return float(np.min(rows.cost[cheapest] / np.maximum(worths, _TINY), initial=np.inf))
 
 
 def candidates(
-    p: Problem, variants: Variants, whole: list[Mask], largest_millis: int, most: int
+    p: Problem, variants: Variants, pool_masks: list[Mask], largest_millis: int, most: int
 ) -> Iterator[Candidate]:
-    """Up to `most` packings beside first fit, whose largest node is so large: larger caps would change nothing."""
+    """Up to `most` packings besides first fit. `largest_millis` is the cpu of first fit's largest node: larger caps would
+    change nothing."""
     if most <= 0:
         return
-    order = _by_worth(p, variants, whole)
-    # Without free pods, and nothing that is there to use up before, it would be the same as to fill.
-    by_price = bool(variants.free.any()) or bool(p.nodes) or bool(p.reservation_ids)
+    order = _by_worth(p, variants, pool_masks)
+    # Without unconstrained pods, existing nodes and slots, by-price would give the same plan as fill.
+    by_price = bool(variants.unconstrained.any()) or bool(p.nodes) or bool(p.reservation_ids)
     if by_price:
         yield Candidate("by-price", by_price=True, order=order, fill=True)
     if most > by_price:
@@ -101,43 +102,45 @@ def candidates(
     sizes = [_sizes(p, t) for t in range(len(p.templates))]
     for cap in _caps(p, sizes, _average_millis(p, variants), largest_millis, most - by_price - 1):
         masks = [
-            mask & (of_rows <= cap) if template.kind == BOUGHT else mask
-            for template, mask, of_rows in zip(p.templates, whole, sizes, strict=True)
+            mask & (of_rows <= cap) if template.kind == UNRESERVED else mask
+            for template, mask, of_rows in zip(p.templates, pool_masks, sizes, strict=True)
         ]
         yield Candidate(f"fill-{cap // MILLIS}", masks, order=_by_worth(p, variants, masks), fill=True)
 
 
 def _by_worth(p: Problem, variants: Variants, masks: list[Mask]) -> Ints:
-    """Classes in the order of what one pod is worth, the dearest first."""
-    return np.argsort(-worth(p, variants, masks), kind="stable")
+    """Classes in the order of what one pod is worth, the highest first."""
+    return np.argsort(-pod_worth(p, variants, masks), kind="stable")
 
 
-def worth(p: Problem, variants: Variants, masks: list[Mask]) -> Floats:
-    """[class] what one pod is worth at the prices of what may be bought; the same for all where no price is known."""
+def pod_worth(p: Problem, variants: Variants, masks: list[Mask]) -> Floats:
+    """[class] what one pod is worth at the prices of unreserved offerings; 1 for all if no price is known."""
     found: Floats = variants.v_load[variants.c_first[:-1]] @ _worth_of_resources(p, variants, masks)
     return found
 
 
 def _worth_of_resources(p: Problem, variants: Variants, masks: list[Mask]) -> Floats:
-    bought = [
+    unreserved = [
         (template.rows, _cheapest(template.rows, mask))
         for template, mask in zip(p.templates, masks, strict=True)
-        if template.kind == BOUGHT
+        if template.kind == UNRESERVED
     ]
-    if not any(len(kept) for _, kept in bought):
+    if not any(len(cheapest) for _, cheapest in unreserved):
         return np.array(
             [float(name == resources.PODS) for name in p.resources.names] + [0.0] * len(p.resources.drivers)
         )
-    rooms = np.vstack([rows.rooms[rows.room_of[kept]] for rows, kept in bought]).astype(float)
-    prices = np.concatenate([rows.cost[kept] for rows, kept in bought]).astype(float)
-    return duals.worth(rooms, prices, variants.demand)
+    allocatable = np.vstack(
+        [rows.allocatable[rows.allocatable_index[cheapest]] for rows, cheapest in unreserved]
+    ).astype(float)
+    prices = np.concatenate([rows.cost[cheapest] for rows, cheapest in unreserved]).astype(float)
+    return dual_prices.resource_prices(allocatable, prices, variants.demand)
 
 
 def _cheapest(rows: Rows, mask: Mask) -> Ints:
-    """The cheapest row of each room, of those with a price."""
+    """The cheapest row with a known price for each entry of `allocatable`."""
     known = np.flatnonzero(mask & (rows.cost > UNKNOWN_COST))
     by_price = known[np.argsort(rows.cost[known], kind="stable")]
-    _, first = np.unique(rows.room_of[by_price], return_index=True)
+    _, first = np.unique(rows.allocatable_index[by_price], return_index=True)
     return np.sort(by_price[first])
 
 
@@ -148,18 +151,18 @@ def _sizes(p: Problem, t: int) -> Ints:
 
 
 def _average_millis(p: Problem, variants: Variants) -> float:
-    """The cpu that a pod asks for on average, in thousandths."""
+    """The average cpu request of a pod, in thousandths."""
     asked: dict[str, float] = dict(zip(p.resources.names, variants.demand.tolist(), strict=False))
     return asked.get(resources.CPU, 0) / asked[resources.PODS]
 
 
 def _caps(p: Problem, sizes: list[Ints], average_millis: float, largest_millis: int, most: int) -> list[int]:
-    """Sizes of what can be bought that hold an average pod, each at least half as large again as the one before."""
-    bought = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == BOUGHT]
-    if not bought or most <= 0:
+    """Sizes of unreserved types that hold an average pod, each at least 1.5 times the one before."""
+    unreserved = [s for s, t in zip(sizes, p.templates, strict=True) if t.kind == UNRESERVED]
+    if not unreserved or most <= 0:
         return []
     caps: list[int] = []
-    for size in np.unique(np.concatenate(bought)).tolist():
+    for size in np.unique(np.concatenate(unreserved)).tolist():
         if average_millis <= size < largest_millis and (not caps or 2 * size >= 3 * caps[-1]):
             caps.append(size)
     return caps[:most]

@@ -1,7 +1,6 @@
-"""What `solve` answers: where each pod goes, what is to be launched, and why not otherwise.
+"""The output of `solve`: a node for each pod, the NodeClaims to create, and reasons.
 
-Read by whoever writes NodeClaims, by `holdfast plan`, and by reports. Every pod of the request is in it exactly
-once: on a node that exists, in a claim, or unplaced with a reason.
+Every pod of the request is in the plan exactly once: on an existing node, in a claim, or unplaced with a reason.
 """
 
 from dataclasses import dataclass
@@ -14,25 +13,24 @@ from holdfast.model.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class PlannedClaim:
-    """A node to launch. With a slot it is reserved; without, `reserved` is not among its capacity types."""
+    """A NodeClaim to create. Without a slot, `reserved` is not among its capacity types."""
 
     node_pool: str
-    requirements: Requirements  # everything that is written, instance types and capacity types included
-    instance_types: tuple[str, ...]  # that will do, cheapest first
-    instance_type: str  # the one the plan counts on
+    requirements: Requirements  # complete, with instance types and capacity types
+    instance_types: tuple[str, ...]  # all that fit, cheapest first
+    instance_type: str  # the one that the plan counts on
     zone: str
     capacity_type: str
-    price_nano_usd_per_hour: int | None  # what it adds to the bill: 0 in a slot, None when unknown
+    price_nano_usd_per_hour: int | None  # 0 in a slot, None if unknown
     requests: Resources  # of its pods and DaemonSets
     pods: tuple[str, ...]  # uids, sorted
     reservation_id: str | None = None
-    reservation_ids: tuple[str, ...] = ()  # every reservation that would do, the slot's included
+    reservation_ids: tuple[str, ...] = ()  # every reservation that it can use, with `reservation_id`
     min_values_relaxed: bool = False
 
     @property
     def annotations(self) -> dict[str, str]:
-        """What is written on the claim itself: whether minValues were lowered, and the slot it holds or the zone that is
-        preferred for it."""
+        """The annotations of the NodeClaim: whether minValues were lowered, and its reservation or its preferred zone."""
         relaxed = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
         where = (
             {names.PREFERRED_ZONE: self.zone}
@@ -44,7 +42,7 @@ class PlannedClaim:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Pods that go on a node that exists or is on its way."""
+    """Pods that should schedule on an existing node, or on one that is being launched."""
 
     node: str
     pods: tuple[str, ...]
@@ -52,7 +50,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """A pod without a node. One that waits names the reservation it waits for, and until when."""
+    """A pod without a node. If it waits for a slot, the reservation and the time until which it waits."""
 
     pod: str
     reasons: tuple[Reason, ...]  # for each NodePool, in the order they were tried
@@ -62,7 +60,7 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class NotReserved:
-    """Why a pod that got something else did not get a reserved slot: each reservation is in one of the reasons."""
+    """Why a pod is not in a reservation: each reservation is in one of the reasons."""
 
     pod: str
     reasons: tuple[Reason, ...]
@@ -75,9 +73,9 @@ class Plan:
     unplaced: tuple[Unplaced, ...]
     price_nano_usd_per_hour: int  # of all claims whose price is known
     baseline_nano_usd_per_hour: int  # what first fit alone would cost
-    baseline_unplaced: int  # and how many pods it would leave without a place
-    packing: str  # which packing was kept
-    slots_left: tuple[tuple[str, int], ...]  # free slots that nobody needed, by reservation
-    not_reserved: tuple[NotReserved, ...] = ()
-    baseline_nodes: int = 0  # how many nodes first fit alone would buy
-    node_cost_nano: int = 0  # what each of them counts beside its price, an hour  # only when asked for
+    baseline_unplaced: int  # how many pods first fit alone would leave unplaced
+    packing: str  # the name of the chosen packing
+    slots_left: tuple[tuple[str, int], ...]  # slots that stay free, by reservation
+    not_reserved: tuple[NotReserved, ...] = ()  # only if the request has `explain_slots`
+    baseline_nodes: int = 0  # how many nodes first fit alone would launch on demand or on spot
+    node_cost_nano: int = 0  # what each of them costs in addition to its price, an hour

@@ -1,18 +1,40 @@
-"""Preferences of pods are kept: no packing may satisfy fewer of them than first fit does to be cheaper.
+"""Checks that a cheaper packing keeps NodePool weights and pod preferences at least as well as first fit does.
 
-Called by `trials` for each packing that was tried. Pods are compared twice: by what was given up for them, and by what
-their nodes turned out to satisfy. A pod that gave up a node preference with another one may have a node that satisfies it.
+Called by `packing_search` for each packing. Preferences are compared twice: by what was given up to place the pods, and
+by what their nodes satisfy in the end. A pod that gave up a node preference together with another one may still have a
+node that satisfies it.
 """
 
 import numpy as np
 
 from holdfast.core.scheduling.finalize import Nodes
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
+from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.run import Outcome
 from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import Ints
 
 
-def respected(variants: Variants, first_fit: tuple[Outcome, Nodes], other: tuple[Outcome, Nodes]) -> bool:
+def keeps_weights(p: Problem, first_fit: Outcome, other: Outcome) -> bool:
+    """Whether another packing puts no more pods on NodePools of lower weight than first fit does."""
+    if len({pool.weight for pool in p.pools}) <= 1:
+        return True
+    return bool((_on_lighter_pools(p, other) <= _on_lighter_pools(p, first_fit)).all())
+
+
+def _on_lighter_pools(p: Problem, outcome: Outcome) -> Ints:
+    """[weight] how many pods are on new nodes of NodePools below each weight; without slots if slots come before weight."""
+    weights = sorted({pool.weight for pool in p.pools})[1:]
+    of_pods = outcome.n_template[outcome.log_node[outcome.log_node >= outcome.existing]]
+    pods = np.bincount(of_pods, minlength=len(p.templates))
+    slots_first = p.settings.reserved_before_weight
+    counted = [(p.pools[t.pool].weight, t.kind == UNRESERVED or not slots_first) for t in p.templates]
+    below = [[counts and own < weight for own, counts in counted] for weight in weights]
+    return np.array(below, dtype=np.int64).reshape(len(weights), len(p.templates)) @ pods
+
+
+def keeps_preferences(
+    variants: Variants, first_fit: tuple[Outcome, Nodes], other: tuple[Outcome, Nodes]
+) -> bool:
     """Whether another packing places at least as many pods of each class as first fit does with each number of
     relaxations or fewer, and on nodes that satisfy as much of what they prefer of a node."""
     if not variants.v_level.any():
@@ -33,7 +55,7 @@ def _at_least_as_good(
 
 
 def _cumulated(variants: Variants, outcome: Outcome, levels: Ints) -> Ints:
-    """[class, level] how many pods of a class are placed at so high a level or a lower one."""
+    """[class, level] how many pods of a class are placed at this level of relaxation or a lower one."""
     classes, count = len(variants.c_first) - 1, int(variants.v_level.max()) + 1
     cells = outcome.log_class * count + levels
     found: Ints = np.bincount(cells, minlength=classes * count).reshape(classes, count).cumsum(axis=1)
@@ -41,7 +63,7 @@ def _cumulated(variants: Variants, outcome: Outcome, levels: Ints) -> Ints:
 
 
 def _satisfied_levels(variants: Variants, outcome: Outcome, nodes: Nodes) -> Ints:
-    """Of each pod that was placed, the lowest level at which its node has what is asked of a node alone."""
+    """[placement] the lowest level of relaxation whose node requirements the node of the pod satisfies."""
     levels = variants.v_level[outcome.log_variant]
     known: dict[tuple[int, int, tuple[int, int] | None], int] = {}
     for i in np.flatnonzero(levels).tolist():

@@ -1,6 +1,6 @@
-"""One solve as indexes: templates, classes with their rungs, groups, nodes that exist, slots.
+"""One solve as indexes: templates, classes with their rungs, topology groups, existing nodes, slots.
 
-Built by `solve` once a request and shared by every packing that is tried; nothing here changes afterwards.
+`solve` builds it once for each request. All packings share it, and nothing changes it afterwards.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ from holdfast.core.reservations.ledger import Entry
 from holdfast.core.scheduling import axes, classes, daemons, displaced, offers
 from holdfast.core.scheduling.axes import DomainAxis, ResourceAxis
 from holdfast.core.scheduling.classes import Ladder, PodClass, Rung
-from holdfast.core.scheduling.columns import Columns, Memory
+from holdfast.core.scheduling.columns import CatalogCache, Columns
 from holdfast.core.scheduling.constraints import Constraints
 from holdfast.core.scheduling.offers import Measures, Rows
+from holdfast.core.scheduling.packing_state import RESERVED, UNRESERVED, Ints, Words
 from holdfast.core.scheduling.request import Settings, SolveRequest
 from holdfast.core.scheduling.shapes import Op, Template
-from holdfast.core.scheduling.world import BOUGHT, RESERVED, Ints, Words
 from holdfast.model import reservations, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
@@ -44,15 +44,15 @@ class Problem:
     templates: list[Template]
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
-    nodes: tuple[NodeView, ...]  # that exist and take pods, in the order they are tried
-    leaving: tuple[NodeView, ...]  # that are being deleted: pods that stay there still count
+    nodes: tuple[NodeView, ...]  # existing nodes that accept pods, in the order they are tried
+    deleting_nodes: tuple[NodeView, ...]  # their remaining pods still count for topology constraints
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
     columns: list[Columns]  # by pool, all offerings
 
     def last_rung(self, c: int) -> Rung:
-        """What a class asks for when everything that can be given up is."""
+        """What a class requires, without preferences."""
         return self.ladders[self.ladder_of[c]].rungs[-1]
 
     @property
@@ -60,7 +60,7 @@ class Problem:
         return self.snapshot.cloud_labels.well_known
 
 
-def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) -> Problem:
+def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogCache) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
     to_place = (*snapshot.pending, *displaced.displaced(snapshot))
@@ -68,9 +68,9 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) ->
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
     pending = frozenset([pod.uid for pod in to_place]) if snapshot.nodes else frozenset[str]()
-    there = [node.without(pending) for node in snapshot.nodes]  # some may still be on a node that goes
+    there = [node.without(pending) for node in snapshot.nodes]  # some run on a node that is being deleted
     nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
-    leaving = tuple(n for n in there if n.deleting)
+    deleting_nodes = tuple(n for n in there if n.deleting)
     axis = _resource_axis(pods, pools, nodes)
     ids = (
         tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
@@ -79,11 +79,11 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) ->
     )
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
     measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited, settings.node_cost_nano)
-    columns = [memory.columns(pool.instance_types) for pool in pools]
+    columns = [catalogs.columns(pool.instance_types) for pool in pools]
     templates = _templates(pools, columns, snapshot, ledger, measures)
     if settings.reserved_before_weight:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
-    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, leaving)
+    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, deleting_nodes)
     ports = _ports(pods, nodes)
     return Problem(
         snapshot=snapshot,
@@ -99,22 +99,22 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], memory: Memory) ->
         reservation_ids=ids,
         limited=limited,
         nodes=nodes,
-        leaving=leaving,
+        deleting_nodes=deleting_nodes,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
         constraints=Constraints(
-            ladders, domains, nodes, leaving, pools, columns, snapshot.cloud_labels.well_known
+            ladders, domains, nodes, deleting_nodes, pools, columns, snapshot.cloud_labels.well_known
         ),
         columns=columns,
     )
 
 
 def _reverse_name(pool: NodePoolView) -> tuple[int, str]:
-    return pool.weight, pool.name  # heavier first; of equal weight the later name (S-11)
+    return pool.weight, pool.name  # higher weight first; for equal weights the later name (S-11)
 
 
 def _node_order(node: NodeView) -> tuple[bool, bool, str]:
-    """Initialized nodes first, of those the slots that are paid for, then by name."""
+    """Initialized nodes first, then reserved ones, which are paid for, then by name."""
     reserved = dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED
     return not node.initialized, not reserved, node.name
 
@@ -133,9 +133,9 @@ def _domain_axis(
     ladders: Sequence[Ladder],
     pools: Sequence[tuple[NodePoolView, Columns]],
     nodes: Sequence[NodeView],
-    leaving: Sequence[NodeView],
+    deleting_nodes: Sequence[NodeView],
 ) -> DomainAxis:
-    """Every value that a topology key of some pod can have, on nodes to come and nodes that are there."""
+    """Every value that a topology key of some pod can have, on new and on existing nodes."""
     keys = {
         key
         for ladder in ladders
@@ -146,7 +146,9 @@ def _domain_axis(
             *(t.key for t in rung.anti_affinity),
         )
     }
-    keys |= {t.key for node in (*nodes, *leaving) for shape in node.shapes for t in shape.anti_affinity}
+    keys |= {
+        t.key for node in (*nodes, *deleting_nodes) for shape in node.shapes for t in shape.anti_affinity
+    }
     keys.discard(names.HOSTNAME)
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
@@ -163,7 +165,7 @@ def _templates(
     ledger: Mapping[str, Entry],
     measures: Measures,
 ) -> list[Template]:
-    """For each pool its slots, if it can have any, and what it can buy."""
+    """For each NodePool a template of its slots, if it has any, and one of its unreserved offerings."""
     templates = []
     for p, (pool, columns) in enumerate(zip(pools, columns_of, strict=True)):
         slots = [
@@ -172,14 +174,14 @@ def _templates(
             if columns.offerings[i].reservation_id in measures.reservations
             and snapshot.cloud_labels.are_asked_for(columns.offerings[i].requirements, pool.requirements)
         ]
-        bought = np.flatnonzero(~columns.reserved & columns.launchable)
-        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (BOUGHT, bought)):
+        unreserved = np.flatnonzero(~columns.reserved & columns.launchable)
+        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
             if len(picked):
                 runs = daemon_sets(snapshot, pool, columns, picked)
                 overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
                 rows = offers.rows(columns, picked, measures, overhead)
                 if kind == RESERVED:
-                    rows.rank = _preferred(rows, ledger)
+                    rows.rank = _slot_rank(rows, ledger)
                 least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
                 templates.append(
                     Template(p, kind, pool.requirements, pool.taints, rows, least, _daemon_ports(pool, runs))
@@ -203,20 +205,20 @@ def _daemon_ports(
 def daemon_sets(
     snapshot: Snapshot, pool: NodePoolView, columns: Columns, picked: Ints
 ) -> dict[str, list[list[DaemonSetView]]]:
-    """By capacity type of these offerings, and by instance type: the DaemonSets of its nodes. Nothing where none has any."""
+    """By capacity type of these offerings and by instance type: the DaemonSets of its nodes. Empty if there are none."""
     if not snapshot.daemon_sets:
         return {}
     well_known = snapshot.cloud_labels.well_known
     kinds = [names.CAPACITY_TYPES[i] for i in np.unique(columns.capacity_type[picked]).tolist()]
-    if not daemons.tells_capacity_types_apart(snapshot.daemon_sets):
+    if not daemons.select_capacity_type(snapshot.daemon_sets):
         found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
     else:
         found = {kind: daemons.by_type(snapshot.daemon_sets, pool, well_known, kind) for kind in kinds}
     return found if any(any(some) for some in found.values()) else {}
 
 
-def _preferred(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
-    """Cheapest first; of equally cheap slots the preferred kind, the one that ends soonest, the scarcest."""
+def _slot_rank(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
+    """[row] its rank: cheapest first, then by `reservations.preference`."""
     keys = []
     for row in range(len(rows)):
         offering = rows.offering(row)
@@ -228,7 +230,7 @@ def _preferred(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
 
 
 def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
-    """Every port that pods to place take, and those of others that are in their way."""
+    """Every host port of pods to place, and those of running pods that conflict with them."""
     wanted = {port for c in pods for port in c.shape.host_ports}
     taken = {port for node in nodes for shape in node.shapes for port in shape.host_ports}
     clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
@@ -236,7 +238,7 @@ def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPor
 
 
 def port_words(found: Iterable[HostPort], ports: Sequence[HostPort], *, clashing: bool = False) -> Words:
-    """The ports as bits; with `clashing`, all ports that cannot be beside one of them."""
+    """The ports as bits; with `clashing`, all ports that conflict with one of them."""
     bits = np.zeros(words(ports), dtype=np.uint64)
     mine = set(found)
     for i, port in enumerate(ports):
@@ -253,7 +255,7 @@ def words(ports: Sequence[HostPort]) -> int:
 def _shared_claims(
     pods: Sequence[PodClass], nodes: Sequence[NodeView], axis: ResourceAxis
 ) -> tuple[tuple[str, str], ...]:
-    """Volumes of limited drivers that pods to place have in common with each other or with pods that run."""
+    """Volumes of drivers with limits that pods to place share with each other or with running pods."""
     users = Counter(claim for c in pods for claim in set(c.shape.volumes.claims) for _ in c.pods)
     running = {claim for node in nodes for claim in node.attached}
     return tuple(
@@ -266,7 +268,7 @@ def _shared_claims(
 
 
 def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
-    """[shape, resource] what one pod adds to a node: its resources, and its attachments by driver."""
+    """[shape, resource] what one pod requests: resources, and volume attachments by driver."""
     columns = [axes.bounded_requests(shape.requests[name] for shape in shapes) for name in axis.names]
     columns += [
         [sum(driver == one for one, _ in set(shape.volumes.claims)) for shape in shapes]
@@ -276,8 +278,8 @@ def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
 
 
 def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
-    """What a pod asks of a node at one rung: one op for each alternative of its node affinity, and for each place its
-    volumes can be."""
+    """What a pod requires of a node at one rung: one op for each alternative of its node affinity and each topology in
+    which its volumes can be attached."""
     sets = list(rung.wanted)
     if not sets:
         return [Op((), rung.tolerations)]

@@ -1,8 +1,7 @@
-"""What the outside is told of a plan: events of pods and NodePools, and how free pending pods are.
+"""What the provisioner reports about a plan: pod events, unusable NodePools, and pending pods by zone.
 
-Called by whoever carries a plan out and counts. The rule: nobody is left without an answer. A pod that waits for a
-slot is told so as well, unlike in Karpenter, which defers it in silence (S-102). Only a pod that asks for a node of no
-NodePool gets no event: it is not for Holdfast (S-7).
+Every unplaced pod gets an event, also a pod that waits for a slot; Karpenter defers those without one (S-102). Only a
+pod that excludes all NodePools gets none: it is not for Holdfast (S-7).
 """
 
 from collections import Counter
@@ -28,8 +27,8 @@ _FILTERED: Final = "NodePool requirements filtered out all compatible available 
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event on a pod. A warning is for somebody to act on; waiting is not."""
+class PodEvent:
+    """An event on a pod. It is a warning if a user has to act; waiting for a slot is not."""
 
     pod: str
     event: str
@@ -37,27 +36,28 @@ class Told:
     warning: bool = False
 
 
-def events(plan: Plan) -> tuple[Told, ...]:
-    """Events on pods that go on nodes that exist, and on pods that have no place. The pods of a claim are told once it
-    has a name."""
+def events(plan: Plan) -> tuple[PodEvent, ...]:
+    """Events on pods placed on existing nodes and on unplaced pods. Pods of a claim get theirs once it has a name."""
     found = [
-        Told(uid, NOMINATED, f"it should go on node {one.node}") for one in plan.placed for uid in one.pods
+        PodEvent(uid, NOMINATED, f"Pod should schedule on: node/{one.node}")
+        for one in plan.placed
+        for uid in one.pods
     ]
     for one in plan.unplaced:
         if any(reason.code is ReasonCode.EXCLUDES_NODE_POOLS for reason in one.reasons):
             continue
         text = sentences(one.reasons)
-        found.append(Told(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
-    return tuple(sorted(found, key=lambda told: told.pod))
+        found.append(PodEvent(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
+    return tuple(sorted(found, key=lambda event: event.pod))
 
 
-def unusable_pools(request: SolveRequest, memory: columns.Memory) -> tuple[tuple[str, str], ...]:
-    """NodePools for which no node can be launched, whatever the pod, and the reason (S-14). A reservation that is full is
-    healthy: a slot may get free."""
+def unusable_pools(request: SolveRequest, catalogs: columns.CatalogCache) -> tuple[tuple[str, str], ...]:
+    """NodePools for which no node can be launched for any pod, with the reason. A full reservation is healthy: a slot may
+    become free (S-14)."""
     settings, found = request.settings, []
     for pool in request.snapshot.node_pools:
-        catalog = memory.columns(pool.instance_types)
-        usable = catalog.going_with(pool.requirements) & catalog.healthy
+        catalog = catalogs.columns(pool.instance_types)
+        usable = catalog.compatible_with(pool.requirements) & catalog.healthy
         if not settings.reserved_capacity:
             usable &= ~catalog.reserved
         wanted = [one for one in pool.requirements if one.min_values is not None]
@@ -71,10 +71,10 @@ def unusable_pools(request: SolveRequest, memory: columns.Memory) -> tuple[tuple
     return tuple(found)
 
 
-def pending_by_zone(snapshot: Snapshot, memory: columns.Memory) -> Counter[str]:
-    """Pending pods by the one zone they can be in, `flexible` where there are several, `none` without one (S-86)."""
+def pending_by_zone(snapshot: Snapshot, catalogs: columns.CatalogCache) -> Counter[str]:
+    """Pending pods by the only zone they can be in; `flexible` if there are several, `none` if there is none (S-86)."""
     zones = [
-        (pool, memory.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
+        (pool, catalogs.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
         for pool in snapshot.node_pools
     ]
     buckets: dict[PodShape, str] = {}

@@ -1,7 +1,7 @@
-"""One packing run: the kernel driven to its end, and the nodes that come out.
+"""Runs one packing: calls the kernel until every pod is placed or rejected, and returns the nodes.
 
-Called by `solve` for first fit, and again for each packing that may be cheaper. What runs have in common is worked out
-once: the world they begin with, and the shapes that nodes can have.
+Called by `packing_search` for first fit and for each packing that may be cheaper. What all runs share is computed once:
+the initial state, and the shapes that nodes can have.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,54 +10,54 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling import assemble, compiled, offers, opening, pins, settling, types_left
+from holdfast.core.scheduling import compiled, initial_state, min_values, offers, opening, settling
 from holdfast.core.scheduling.columns import Mask
-from holdfast.core.scheduling.kernel import room
-from holdfast.core.scheduling.packings import Candidate
-from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.request import MinValuesPolicy, Packing
-from holdfast.core.scheduling.shapes import Extent, Shapes
-from holdfast.core.scheduling.variants import Variants
-from holdfast.core.scheduling.world import (
+from holdfast.core.scheduling.kernel import capacity
+from holdfast.core.scheduling.packing_state import (
     ARG_A,
     ARG_B,
     ARG_C,
     DONE,
     FREE_SLOTS,
     LOGGED,
+    NEEDS_LARGER_ARRAYS,
     NEEDS_LIMIT,
+    NEEDS_MIN_VALUES,
     NEEDS_RESTRICTION,
-    NEEDS_ROOM,
     NEEDS_TRANSITION,
-    NEEDS_VERDICT,
     NO,
     NODES,
     OLDEST_FIRST,
     POSITION,
     RESERVED,
     RUN_VARIANT,
-    SIZED,
+    SPARE_VARIANT,
     STAGE_EXISTING,
     Ints,
-    World,
+    PackingState,
 )
+from holdfast.core.scheduling.packings import Candidate
+from holdfast.core.scheduling.problem import Problem
+from holdfast.core.scheduling.request import MinValuesPolicy, Packing
+from holdfast.core.scheduling.shapes import Extent, Shapes
+from holdfast.core.scheduling.variants import Variants
 
 
 @dataclass
-class Start:
-    """What every run of a solve begins with. Runs share its shapes, and add to them."""
+class RunInputs:
+    """What every run of a solve starts with. Runs share its shapes, and add to them."""
 
     problem: Problem
     variants: Variants
-    whole: list[Mask]  # by template, every row that goes together with what its pool requires
+    pool_masks: list[Mask]  # by template, every row that satisfies the NodePool's requirements
     shapes: Shapes
-    world: World  # copied by each run
-    buys_only: bool = False  # nodes that exist take nobody
+    state: PackingState  # each run works on a copy
+    skip_existing_nodes: bool = False  # whether pods must go on new nodes
 
 
 @dataclass
 class Outcome:
-    """What a run did. Indexes are those of the problem; nodes from `existing` on are new."""
+    """The result of a run. Indexes are those of the problem; nodes from `existing` on are new."""
 
     problem: Problem
     shapes: Shapes
@@ -65,179 +65,187 @@ class Outcome:
     n_template: Ints
     n_shape: Ints
     n_load: Ints
-    n_slot: Ints  # reservation, or -1
+    n_reservation: Ints  # reservation, or -1
     log_class: Ints
     log_variant: Ints
     log_node: Ints
-    left: Ints  # by class: pods that found no place
-    limits: Ints  # [pool, limited resource] what is left of them
+    unplaced: Ints  # by class: pods without a node
+    limits: Ints  # [pool, limited resource] what may still be launched
     r_free: Ints
     domain_count: Ints  # [group, domain] pods that count there
     host_total: Ints  # [host group] pods that count on any node
 
 
-def start(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> Start:
-    """`waits` are the classes that take a slot or nothing new."""
+def prepare(p: Problem, variants: Variants, waits: NDArray[np.uint8]) -> RunInputs:
+    """Computes what all runs share. `waits` flags the classes that wait for a slot."""
     extent = Extent(len(p.limited), p.resources.size, len(p.reservation_ids))
     priced = p.settings.packing is Packing.COST
     shapes = Shapes(p.templates, variants.ops, p.domains, p.well_known, extent, priced=priced)
-    w = assemble.world(p, variants, shapes)
-    w.c_waits[:] = waits
-    whole = [offers.satisfying(t.rows, t.requirements) for t in p.templates]
-    return Start(p, variants, whole, shapes, w)
+    ps = initial_state.build(p, variants, shapes)
+    ps.c_waits[:] = waits
+    pool_masks = [offers.satisfying(t.rows, t.requirements) for t in p.templates]
+    return RunInputs(p, variants, pool_masks, shapes, ps)
 
 
-def sampled(begin: Start, pods: Ints, share: int) -> Start:
-    """A start with so many pods of each class, one of each `share` that have to be bought for: without nodes that exist
-    and slots, which others have, and with that share of what limits leave."""
-    w = assemble.copied(begin.world, begin.shapes, begin.variants.arrays())
-    w.c_left[:] = pods
-    w.limits[:] //= share
-    w.r_free[:], w.d_free[:], w.reg[FREE_SLOTS] = 0, 0, 0
-    return replace(begin, world=w, buys_only=True)
+def sample(inputs: RunInputs, pods: Ints, share: int) -> RunInputs:
+    """Inputs for a sample of the pods that need unreserved nodes: `pods` of each class, one in `share`. The sample has no
+    existing nodes and no slots, which other pods use, and a `share`-th of what the limits allow."""
+    ps = initial_state.copy(inputs.state, inputs.shapes, inputs.variants.arrays())
+    ps.c_pending[:] = pods
+    ps.limits[:] //= share
+    ps.r_free[:], ps.d_free[:], ps.reg[FREE_SLOTS] = 0, 0, 0
+    return replace(inputs, state=ps, skip_existing_nodes=True)
 
 
-def place(begin: Start, candidate: Candidate) -> Outcome:
-    """Places every pod that has a place. What finds none with the rows of the candidate, or in the domains that it pins
-    groups to, tries again with all."""
-    p, variants, shapes = begin.problem, begin.variants, begin.shapes
-    masks = list(begin.whole if candidate.masks is None else candidate.masks)
-    w = _begun(begin, candidate, masks)
+def place(inputs: RunInputs, candidate: Candidate) -> Outcome:
+    """Places every pod that fits. Pods that do not fit on the candidate's rows, or in the domains that it pins groups to,
+    are tried again with all rows and domains."""
+    p, variants, shapes = inputs.problem, inputs.variants, inputs.shapes
+    masks = list(inputs.pool_masks if candidate.masks is None else candidate.masks)
+    ps = _state_for(inputs, candidate, masks)
     if candidate.by_price:
-        w = _priced(p, w, shapes, masks, variants)
-    w = _to_the_end(p, w, shapes, masks, variants)
-    if candidate.masks is not None and w.c_left.any():
-        masks = list(begin.whole)
-        w = _to_the_end(p, _widened(p, w, shapes, masks), shapes, masks, variants)
-    if candidate.pins and w.c_left.any():
-        w = w._replace(near=variants.near, eligible=begin.world.eligible)
-        w = _to_the_end(p, _again(w, np.flatnonzero(w.c_left)), shapes, masks, variants)
-    return _outcome(p, w, shapes)
+        ps = _place_by_price(p, ps, shapes, masks, variants)
+    ps = _place_all(p, ps, shapes, masks, variants)
+    if candidate.masks is not None and ps.c_pending.any():
+        masks = list(inputs.pool_masks)
+        ps = _place_all(p, _widen_rows(p, ps, shapes, masks), shapes, masks, variants)
+    if candidate.pins and ps.c_pending.any():
+        ps = ps._replace(affinity=variants.affinity, eligible=inputs.state.eligible)
+        ps = _place_all(p, _restart(ps, np.flatnonzero(ps.c_pending)), shapes, masks, variants)
+    return _outcome(p, ps, shapes)
 
 
-def _begun(begin: Start, candidate: Candidate, masks: Sequence[Mask]) -> World:
-    """The world with what the candidate has to say."""
-    p, shapes = begin.problem, begin.shapes
+def _state_for(inputs: RunInputs, candidate: Candidate, masks: Sequence[Mask]) -> PackingState:
+    """The initial state with the order, rows and pins of a candidate."""
+    p, shapes = inputs.problem, inputs.shapes
     bases = [shapes.base(t, mask) for t, mask in enumerate(masks)]
-    w = assemble.copied(begin.world, shapes, begin.variants.arrays())
-    w.reg[OLDEST_FIRST] = candidate.oldest_first
-    w.t_shape[:] = bases
+    ps = initial_state.copy(inputs.state, shapes, inputs.variants.arrays())
+    ps.reg[OLDEST_FIRST] = candidate.oldest_first
+    ps.t_shape[:] = bases
     if candidate.order is not None:
-        w.order[:] = candidate.order
+        ps.order[:] = candidate.order
     if candidate.first:
-        others = w.order[~np.isin(w.order, candidate.first)]
-        w.order[:] = np.concatenate([np.array(candidate.first, dtype=np.int64), others])
-    w = _pinned(w, candidate.pins)
+        others = ps.order[~np.isin(ps.order, candidate.first)]
+        ps.order[:] = np.concatenate([np.array(candidate.first, dtype=np.int64), others])
+    ps = _pin_domains(ps, candidate.pins)
     if candidate.pools is not None:
-        w.t_order[:] = candidate.pools
-    paid = np.zeros((len(w.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
-    stages = assemble.stages(p, fill=candidate.fill)
-    if begin.buys_only:
+        ps.t_order[:] = candidate.pools
+    cheapest = np.zeros((len(ps.n_shape) if candidate.fill else 0, p.resources.size), dtype=np.int64)
+    stages = initial_state.stages(p, fill=candidate.fill)
+    if inputs.skip_existing_nodes:
         stages = stages[stages[:, 0] != STAGE_EXISTING]
-    return w._replace(stages=stages, n_paid=paid)
+    return ps._replace(stages=stages, n_cheapest=cheapest)
 
 
-def _pinned(w: World, pins: Sequence[tuple[int, int]]) -> World:
-    """The world in which these groups of affinity may begin in one domain alone."""
+def _pin_domains(ps: PackingState, pins: Sequence[tuple[int, int]]) -> PackingState:
+    """Allows each of these affinity groups to begin in one domain only."""
     for group, domain in pins:
-        rows = np.flatnonzero((w.near[:, 0] == group) & (w.near[:, 3] >= 0))
-        only = np.zeros((1, w.eligible.shape[1]), dtype=np.uint8)
+        rows = np.flatnonzero((ps.affinity[:, 0] == group) & (ps.affinity[:, 3] >= 0))
+        only = np.zeros((1, ps.eligible.shape[1]), dtype=np.uint8)
         only[0, domain] = 1
-        near = w.near.copy()
-        near[rows, 2] = len(w.eligible)
-        w = w._replace(near=near, eligible=np.vstack([w.eligible, only]))
-    return w
+        affinity = ps.affinity.copy()
+        affinity[rows, 2] = len(ps.eligible)
+        ps = ps._replace(affinity=affinity, eligible=np.vstack([ps.eligible, only]))
+    return ps
 
 
-def _priced(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
-    """Uses up what is paid for, then opens nodes for free pods by price, and leaves the rest to the kernel. Pods with
-    preferences are among the rest: while nothing can be bought, they would give up all of them for a slot."""
-    bases, order = w.t_shape.tolist(), w.order
-    w.t_shape[:] = [base if t.kind == RESERVED else NO for base, t in zip(bases, p.templates, strict=True)]
-    w = w._replace(order=order[np.diff(variants.c_first)[order] == 1])
-    w = _to_the_end(p, w, shapes, masks, variants)
-    w = w._replace(order=order)
-    w.t_shape[:] = bases
-    w = opening.open_patterns(p, variants, w, shapes, bases)
-    return _again(w, order[w.c_left[order] > 0].astype(np.intp))
+def _place_by_price(
+    p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], variants: Variants
+) -> PackingState:
+    """Fills existing nodes and slots, then opens nodes for unconstrained pods by price. The kernel places the other pods
+    afterwards. Pods with preferences are among those: without unreserved nodes to choose from, they would give up all
+    their preferences for a slot."""
+    bases, order = ps.t_shape.tolist(), ps.order
+    ps.t_shape[:] = [base if t.kind == RESERVED else NO for base, t in zip(bases, p.templates, strict=True)]
+    ps = ps._replace(order=order[np.diff(variants.c_first)[order] == 1])
+    ps = _place_all(p, ps, shapes, masks, variants)
+    ps = ps._replace(order=order)
+    ps.t_shape[:] = bases
+    ps = opening.open_patterns(p, variants, ps, shapes, bases)
+    return _restart(ps, order[ps.c_pending[order] > 0].astype(np.intp))
 
 
-def _to_the_end(p: Problem, w: World, shapes: Shapes, masks: list[Mask], variants: Variants) -> World:
-    kernel = compiled.placement(int(w.c_left.sum()))
+def _place_all(
+    p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], variants: Variants
+) -> PackingState:
+    kernel = compiled.placement(int(ps.c_pending.sum()))
     while True:
-        before = w.reg[LOGGED]
-        w = _pass(p, w, shapes, masks, kernel)
-        waiting = np.flatnonzero((w.c_left > 0) & variants.hopeful)
+        before = ps.reg[LOGGED]
+        ps = _run_kernel(p, ps, shapes, masks, kernel)
+        waiting = np.flatnonzero((ps.c_pending > 0) & variants.may_fit_later)
         if not len(waiting):
-            return w
-        if w.reg[LOGGED] == before:
-            w, found = settling.settle(p, w, shapes)
+            return ps
+        if ps.reg[LOGGED] == before:
+            ps, found = settling.settle(p, ps, shapes)
             if not found:
-                return w
-        # Somebody was placed, or is settled, meanwhile: who wants to be near others may have a place now (S-20).
-        w = _again(w, waiting)
+                return ps
+        # Other pods were placed, or the domain of their node is settled: pod affinity may now be satisfiable (S-20).
+        ps = _restart(ps, waiting)
 
 
-def _again(w: World, classes: NDArray[np.intp]) -> World:
-    w.reg[POSITION], w.reg[RUN_VARIANT], w.reg[SIZED] = 0, -1, -1
-    w.t_rejects[:] = -1
-    w.n_rejects[:] = -1
-    return w._replace(order=classes.astype(np.int64))
+def _restart(ps: PackingState, classes: NDArray[np.intp]) -> PackingState:
+    ps.reg[POSITION], ps.reg[RUN_VARIANT], ps.reg[SPARE_VARIANT] = 0, -1, -1
+    ps.t_rejects[:] = -1
+    ps.n_rejects[:] = -1
+    return ps._replace(order=classes.astype(np.int64))
 
 
-def _widened(p: Problem, w: World, shapes: Shapes, masks: list[Mask]) -> World:
-    """Opens templates and the nodes of this run to all rows again, as far as limits allow."""
+def _widen_rows(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask]) -> PackingState:
+    """Allows templates and the nodes of this run all rows again, as far as limits permit."""
     for t, mask in enumerate(masks):
-        w.t_shape[t] = shapes.base(t, mask)
-    known: dict[tuple[int, bytes], int] = {}  # by shape and the limits that are left
-    for n in range(len(p.nodes), int(w.reg[NODES])):
-        t, shape = int(w.n_template[n]), int(w.n_shape[n])
+        ps.t_shape[t] = shapes.base(t, mask)
+    known: dict[tuple[int, bytes], int] = {}  # by shape and remaining limits
+    for n in range(len(p.nodes), int(ps.reg[NODES])):
+        t, shape = int(ps.n_template[n]), int(ps.n_shape[n])
         pool = p.templates[t].pool
-        left = w.limits[pool]
-        charged = shapes.s_most[shape]
+        left = ps.limits[pool]
+        charged = shapes.s_max_capacity[shape]
         wider = known.get((shape, left.tobytes()))
         if wider is None:
             within = (p.templates[t].rows.capacity <= charged + left).all(axis=1)
-            wider = shapes.of(t, pins.pinned(p, shapes, shape), within)
+            wider = shapes.of(t, shapes.pinned_requirements(shape), within)
             known[shape, left.tobytes()] = wider
-        if w.p_limited[pool]:
-            left -= shapes.s_most[wider] - charged
-        w.n_shape[n] = wider
-    return _again(assemble.refreshed(w, shapes), np.flatnonzero(w.c_left))
+        if ps.p_limited[pool]:
+            left -= shapes.s_max_capacity[wider] - charged
+        ps.n_shape[n] = wider
+    return _restart(initial_state.refresh_shapes(ps, shapes), np.flatnonzero(ps.c_pending))
 
 
-def _pass(p: Problem, w: World, shapes: Shapes, masks: list[Mask], kernel: Callable[[World], int]) -> World:
-    while (need := kernel(w)) != DONE:
-        a, b, c = int(w.reg[ARG_A]), int(w.reg[ARG_B]), int(w.reg[ARG_C])
+def _run_kernel(
+    p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], kernel: Callable[[PackingState], int]
+) -> PackingState:
+    while (need := kernel(ps)) != DONE:
+        a, b, c = int(ps.reg[ARG_A]), int(ps.reg[ARG_B]), int(ps.reg[ARG_C])
         if need == NEEDS_TRANSITION:
             shapes.transition(a, b)
         elif need == NEEDS_RESTRICTION:
             shapes.restriction(a, b, c)
         elif need == NEEDS_LIMIT:
-            _apply_limit(p, w, shapes, masks, a)
-        elif need == NEEDS_VERDICT:
-            pods = int(w.n_pods[a]) if a >= 0 else 0
-            w = assemble.with_verdict(
-                w, (a, pods, b, c), _verdict(p, shapes, c, _load(w, b, a), is_new=a < 0)
+            _apply_limit(p, ps, shapes, masks, a)
+        elif need == NEEDS_MIN_VALUES:
+            pods = int(ps.n_pods[a]) if a >= 0 else 0
+            ps = initial_state.add_verdict(
+                ps, (a, pods, b, c), _shape_with_min_values(p, shapes, c, _load(ps, b, a), is_new=a < 0)
             )
         else:
-            assert need == NEEDS_ROOM
-            w = assemble.roomier(w)
-        w = assemble.refreshed(w, shapes)
-    return w
+            assert need == NEEDS_LARGER_ARRAYS
+            ps = initial_state.enlarge(ps)
+        ps = initial_state.refresh_shapes(ps, shapes)
+    return ps
 
 
-def _load(w: World, v: int, n: int) -> Ints:
-    """What is asked of a node once it has one more pod; a volume that it shares with a pod there counts once."""
-    load: Ints = w.v_req[v].copy()
+def _load(ps: PackingState, v: int, n: int) -> Ints:
+    """The load of a node with one more pod. A volume that the pod shares with a pod on the node counts once."""
+    load: Ints = ps.v_req[v].copy()
     if n >= 0:
-        load += w.n_load[n] - np.array([room.attached(w, v, n, i) for i in range(len(load))])
+        load += ps.n_load[n] - np.array([capacity.count_attached(ps, v, n, i) for i in range(len(load))])
     return load
 
 
-def _verdict(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
-    """The shape if its minValues hold, or NO. A best effort lowers them to what there is, of a new node only (S-67)."""
-    gaps = types_left.gaps(p, shapes, shape, load)
+def _shape_with_min_values(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool) -> int:
+    """The shape if its minValues hold, else NO. BestEffort lowers minValues to what is available, for a new node only
+    (S-67)."""
+    gaps = min_values.gaps(p, shapes, shape, load)
     if not gaps:
         return shape
     if not is_new or p.settings.min_values_policy is MinValuesPolicy.STRICT:
@@ -245,29 +253,29 @@ def _verdict(p: Problem, shapes: Shapes, shape: int, load: Ints, *, is_new: bool
     return shapes.with_min_values(shape, {gap.key: gap.found for gap in gaps})
 
 
-def _apply_limit(p: Problem, w: World, shapes: Shapes, masks: list[Mask], t: int) -> None:
-    """Leaves a template only the rows that the limits of its pool still allow."""
+def _apply_limit(p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], t: int) -> None:
+    """Removes from a template the rows that exceed what the limits of its NodePool still allow."""
     template = p.templates[t]
-    masks[t] = masks[t] & (template.rows.capacity <= w.limits[template.pool]).all(axis=1)
-    w.t_shape[t] = shapes.base(t, masks[t])
+    masks[t] = masks[t] & (template.rows.capacity <= ps.limits[template.pool]).all(axis=1)
+    ps.t_shape[t] = shapes.base(t, masks[t])
 
 
-def _outcome(p: Problem, w: World, shapes: Shapes) -> Outcome:
-    nodes, logged = int(w.reg[NODES]), int(w.reg[LOGGED])
+def _outcome(p: Problem, ps: PackingState, shapes: Shapes) -> Outcome:
+    nodes, logged = int(ps.reg[NODES]), int(ps.reg[LOGGED])
     return Outcome(
         problem=p,
         shapes=shapes,
         existing=len(p.nodes),
-        n_template=w.n_template[:nodes],
-        n_shape=w.n_shape[:nodes],
-        n_load=w.n_load[:nodes],
-        n_slot=w.n_slot[:nodes],
-        log_class=w.log_class[:logged],
-        log_variant=w.log_variant[:logged],
-        log_node=w.log_node[:logged],
-        left=w.c_left,
-        limits=w.limits,
-        r_free=w.r_free,
-        domain_count=w.domain_count,
-        host_total=w.host_total,
+        n_template=ps.n_template[:nodes],
+        n_shape=ps.n_shape[:nodes],
+        n_load=ps.n_load[:nodes],
+        n_reservation=ps.n_reservation[:nodes],
+        log_class=ps.log_class[:logged],
+        log_variant=ps.log_variant[:logged],
+        log_node=ps.log_node[:logged],
+        unplaced=ps.c_pending,
+        limits=ps.limits,
+        r_free=ps.r_free,
+        domain_count=ps.domain_count,
+        host_total=ps.host_total,
     )

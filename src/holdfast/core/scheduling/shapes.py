@@ -1,8 +1,8 @@
-"""Shapes: what a node of this run may still become.
+"""Shapes: the offerings that a new node can still be launched as.
 
-A shape is a template with a set of requirements and the rows that satisfy them; nodes share shapes. The kernel
-asks here for the shape after one more requirement set, or after its domains are cut; every answer is computed
-once. What must hold: a shape never gains rows.
+A shape is a template with a set of requirements and the rows that satisfy them; nodes share shapes. The kernel requests
+the shape after adding requirements, or after restricting a topology key to one domain. Each result is computed once. A
+shape never gains rows, so a NO of the kernel stays valid.
 """
 
 import dataclasses
@@ -19,17 +19,17 @@ from holdfast.core.scheduling.axes import DomainAxis
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.kernel import topology
 from holdfast.core.scheduling.offers import Rows
-from holdfast.core.scheduling.world import NO, RESERVED, SOFT, Bytes, Ints
+from holdfast.core.scheduling.packing_state import NO, RESERVED, SOFT, Bytes, Ints
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement
-from holdfast.model.requirements import Requirements, go_together
+from holdfast.model.requirements import Requirements, are_compatible
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
 _ARRAYS: Final = (
-    "s_domains", "s_rows", "s_room", "frontier", "s_priced", "priced_room", "s_slots", "s_reserved", "slot_reservation", "slot_room", "s_most", "s_min_values", "s_judged",
+    "s_domains", "s_rows", "s_max_allocatable", "frontier", "s_priced", "priced_allocatable", "s_slots", "s_reserved", "slot_reservation", "slot_allocatable", "s_max_capacity", "s_min_values", "s_excluded",
     "next_keys", "next_values", "cut_keys", "cut_values",
 )  # fmt: skip
 A = TypeVar("A", bound=np.generic)
@@ -37,20 +37,20 @@ A = TypeVar("A", bound=np.generic)
 
 @dataclass(frozen=True)
 class Op:
-    """What a pod, or a group's node filter, asks of a node: one of these requirement sets, and its taints.
+    """What a pod, or the node filter of a group, requires of a node: one of these requirement sets, and tolerations.
 
-    A pod's op has one set and changes the shape; a filter may have several and only says yes or no.
+    The op of a pod has one set and changes the shape. A filter may have several, and a node passes it or does not.
     """
 
     alternatives: tuple[Requirements, ...]
     tolerations: tuple[Toleration, ...] | None  # None: taints do not matter
     is_filter: bool = False
-    ports: tuple[HostPort, ...] = ()  # that a pod takes on the node
+    ports: tuple[HostPort, ...] = ()  # that a pod uses on the node
 
 
 @dataclass(frozen=True)
 class Shape:
-    template: int  # EXISTING_TEMPLATE: the labels of nodes that exist
+    template: int  # EXISTING_TEMPLATE: the labels of existing nodes
     requirements: Requirements
     taints: tuple[Taint, ...]
     mask: Mask | None
@@ -58,18 +58,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Template:
-    """A way to open a node: a NodePool's slots, or what it can buy."""
+    """The reserved or the unreserved offerings of a NodePool."""
 
     pool: int
     kind: int
     requirements: Requirements
     taints: tuple[Taint, ...]
     rows: Rows
-    overhead: tuple[Resources, ...]  # by type, what DaemonSets take of its nodes; nothing: none is there
-    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the ports they take there
+    overhead: tuple[Resources, ...]  # by type, what DaemonSets request on its nodes; empty: there are none
+    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the host ports of DaemonSets
 
     def clashing_types(self, ports: Sequence[HostPort]) -> list[str]:
-        """The types on which a DaemonSet is in the way of these ports."""
+        """The types on which a DaemonSet uses a port that conflicts with one of these."""
         return [
             t.name
             for t, taken in zip(self.rows.types, self.daemon_ports, strict=True)
@@ -77,13 +77,13 @@ class Template:
         ]
 
     def excluded_types(self, wanted: Requirement) -> list[str]:
-        """The types that have a label of their own which does not go together with a requirement."""
+        """The types with a label of their own that is not compatible with a requirement."""
         own = ((t.name, t.requirements.by_key.get(wanted.key)) for t in self.rows.types)
-        return [name for name, has in own if has is not None and not go_together(wanted, has)]
+        return [name for name, has in own if has is not None and not are_compatible(wanted, has)]
 
 
 class Extent(NamedTuple):
-    """How many there are of each."""
+    """The number of limited resources, resources and reservations."""
 
     limited: int  # resources that some pool limits
     resources: int
@@ -91,7 +91,7 @@ class Extent(NamedTuple):
 
 
 class Shapes:
-    """Grows the arrays that describe shapes; `arrays` gives the kernel its current view."""
+    """All shapes, and the arrays that describe them to the kernel. The arrays are replaced when they grow."""
 
     def __init__(
         self,
@@ -114,17 +114,17 @@ class Shapes:
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
-        self.s_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.s_max_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
         self.s_priced: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_slots: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_reserved: Bytes = np.zeros((64, reservations), dtype=np.uint8)
-        self.s_most: Ints = np.zeros((64, limited), dtype=np.int64)
+        self.s_max_capacity: Ints = np.zeros((64, limited), dtype=np.int64)
         self.s_min_values: Bytes = np.zeros(64, dtype=np.uint8)
-        self.s_judged: Ints = np.zeros((64, 2), dtype=np.int64)
+        self.s_excluded: Ints = np.zeros((64, 2), dtype=np.int64)
         self.frontier: Ints = np.zeros((64, resources), dtype=np.int64)
-        self.priced_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.priced_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
         self.slot_reservation: Ints = np.zeros(64, dtype=np.int64)
-        self.slot_room: Ints = np.zeros((64, resources), dtype=np.int64)
+        self.slot_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
         self._frontier_rows = 0
         self._slot_rows = 0
         self._priced_rows = 0
@@ -136,20 +136,20 @@ class Shapes:
         self._cut_used = 0
 
     def arrays(self) -> dict[str, Any]:
-        """The kernel's view of all shapes, by the names the world has for them; growing replaces arrays."""
+        """The current arrays, by their names in the packing state."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
     def base(self, template: int, mask: Mask) -> int:
-        """The shape of an empty node of a template with these of its rows; NO when none is left."""
+        """The shape of an empty node of a template with these of its rows; NO if there are none."""
         return self._intern(template, self.templates[template].requirements, mask)
 
     def of(self, template: int, requirements: Requirements, mask: Mask) -> int:
-        """The shape of a node of a template with these requirements and each of the rows that satisfies them."""
+        """The shape of a node of a template with these requirements and those of the rows that satisfy them."""
         mask = _satisfying(self.templates[template].rows, requirements, mask)
         return self._intern(template, requirements, mask)
 
     def existing(self, requirements: Requirements, taints: tuple[Taint, ...]) -> int:
-        """The shape of nodes that exist and have these labels and taints."""
+        """The shape of existing nodes with these labels and taints."""
         domains = np.zeros(self._axis.size, dtype=np.uint8)
         for wanted in requirements.by_key.values():
             for value in wanted.values:
@@ -162,9 +162,26 @@ class Shapes:
         """The shape once an op is added, or NO."""
         return self._after(shape, self._ops[op])
 
+    def pinned_requirements(self, shape: int) -> Requirements:
+        """The requirements of a shape, pinned to the domains that the run counted on where more would be possible.
+
+        A run that may use only some rows can put a node in one zone without a requirement on the zone. Once all rows may
+        be used again, the requirements must state the zone, or pods would be counted in the wrong one.
+        """
+        rows, wanted = self.templates[self.all[shape].template].rows, self.all[shape].requirements
+        axis = self._axis
+        possible = offers.possible_domains(rows, offers.satisfying(rows, wanted), wanted, axis)
+        counted = self.s_domains[shape]
+        for k, key in enumerate(axis.keys):
+            begin, end = axis.first[k], axis.first[k + 1]
+            if (possible[begin:end] > counted[begin:end]).any():
+                domains = [d for d, counts in zip(axis.domains[k], counted[begin:end], strict=True) if counts]
+                wanted = wanted.add(requirement.of(key, Operator.IN, domains))
+        return wanted
+
     def satisfies(self, shape: int, op: int, row: tuple[int, int] | None) -> bool:
-        """Whether a node of a shape satisfies what a pod asks for. `row` is the template and the row that a new node is
-        counted on; None: the node exists."""
+        """Whether a node of a shape satisfies an op. `row` is the template and the row that the plan counts on for a new
+        node; None: the node exists."""
         old, asked = self.all[shape], self._ops[op]
         if asked.tolerations is not None and first_untolerated(old.taints, asked.tolerations):
             return False
@@ -180,7 +197,7 @@ class Shapes:
         )
 
     def transition(self, shape: int, op: int) -> None:
-        """Answers what the kernel asked: the shape once an op is added, or NO."""
+        """Stores for the kernel: the shape once an op is added, or NO."""
         answer = self._after(shape, self._ops[op])
         if 2 * self._next_used >= len(self.next_keys):
             self.next_keys, self.next_values = _grown_table(self.next_keys, self.next_values)
@@ -195,7 +212,7 @@ class Shapes:
         return self._narrow(old, old.requirements.add(wanted), (wanted.key,))
 
     def with_min_values(self, shape: int, lowered: Mapping[str, int]) -> int:
-        """The shape with these minValues; none where nothing is left to count."""
+        """The shape with these minValues; 0 removes them."""
         old = self.all[shape]
         assert old.mask is not None
         changed = {
@@ -205,7 +222,7 @@ class Shapes:
         return self._intern(old.template, Requirements({**old.requirements.by_key, **changed}), old.mask)
 
     def restriction(self, shape: int, key: int, domain: int) -> None:
-        """Answers what the kernel asked: the shape with only this domain of a key, or NO."""
+        """Stores for the kernel: the shape with only this domain of a key, or NO."""
         answer = self.in_domain(shape, key, domain)
         if 2 * self._cut_used >= len(self.cut_keys):
             self.cut_keys, self.cut_values = _grown_table(self.cut_keys, self.cut_values)
@@ -224,8 +241,8 @@ class Shapes:
             return shape
         if op.is_filter:
             return self._passes(shape, fitting)
-        # A label that neither the pool nor the cloud gives will not be there: what excludes values of it holds as it
-        # is, and must not look to the next pod as if the label had a value.
+        # A label that neither the NodePool nor the cloud sets will be absent, so NotIn holds. Do not add it to the
+        # requirements: a later pod with In on the label would seem to fit.
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
         template = self.templates[old.template]
@@ -233,15 +250,15 @@ class Shapes:
         for key in sorted(absent):
             unsuited += template.excluded_types(fitting[0].by_key[key])
         if unsuited:
-            # Said as a requirement, so that the node never becomes such a type, whatever else changes.
+            # As a requirement, so that the NodeClaim excludes these types even if its rows are widened again.
             added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, unsuited))
         return self._narrow(old, old.requirements.union(added), tuple(added.by_key))
 
     def _passes(self, shape: int, alternatives: Sequence[Requirements]) -> int:
-        """The shape when its nodes pass a filter whatever they become, SOFT when some would not, NO when none would.
+        """The shape if all of its possible nodes pass a filter, SOFT if only some do, NO if none does.
 
-        All rows count that what is required allows, here and in the slots of the pool: a packing that leaves some out
-        is opened to them again, and what would be bought may yet move into a slot.
+        All rows that satisfy the requirements count, in this template and in the slots of the NodePool: rows that a packing
+        left out are allowed again later, and an unreserved node may still move into a slot.
         """
         required = self.all[shape].requirements
         own = self.templates[self.all[shape].template]
@@ -286,20 +303,20 @@ class Shapes:
         if index == len(self.s_rows):
             self.s_domains = _doubled(self.s_domains)
             self.s_rows = _doubled(self.s_rows)
-            self.s_room = _doubled(self.s_room)
+            self.s_max_allocatable = _doubled(self.s_max_allocatable)
             self.s_priced = _doubled(self.s_priced)
             self.s_slots = _doubled(self.s_slots)
             self.s_reserved = _doubled(self.s_reserved)
-            self.s_most = _doubled(self.s_most)
+            self.s_max_capacity = _doubled(self.s_max_capacity)
             self.s_min_values = _doubled(self.s_min_values)
-            self.s_judged = _doubled(self.s_judged)
+            self.s_excluded = _doubled(self.s_excluded)
         self.all.append(shape)
         self.s_domains[index] = domains
         self.s_min_values[index] = any(r.min_values for r in shape.requirements.by_key.values())
         return index
 
     def _describe(self, index: int, t: Template, mask: Mask, packed: bytes) -> None:
-        self.s_most[index] = t.rows.capacity[mask].max(axis=0, initial=0)
+        self.s_max_capacity[index] = t.rows.capacity[mask].max(axis=0, initial=0)
         found = np.flatnonzero(mask)
         if t.kind == RESERVED:
             self.s_slots[index] = self._slots(t.rows, found)
@@ -308,10 +325,10 @@ class Shapes:
             self.s_priced[index] = self._prices(t.rows, found)
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
-            known = self._add_frontier(pareto(t.rows.rooms[np.unique(t.rows.room_of[found])]))
+            known = self._add_frontier(pareto(t.rows.allocatable[np.unique(t.rows.allocatable_index[found])]))
             self._frontiers[index_of_rows(t), packed] = known
         self.s_rows[index] = known
-        self.s_room[index] = self.frontier[slice(*known)].max(axis=0, initial=0)
+        self.s_max_allocatable[index] = self.frontier[slice(*known)].max(axis=0, initial=0)
 
     def _add_frontier(self, rows: Ints) -> tuple[int, int]:
         first, end = self._frontier_rows, self._frontier_rows + len(rows)
@@ -322,25 +339,27 @@ class Shapes:
         return first, end
 
     def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
-        """Rooms that are bought, cheapest first, but for those that are no larger than a cheaper one."""
-        rooms = rows.rooms[list(dict.fromkeys(rows.room_of[rows.ordered(found)].tolist()))]
-        kept = rooms[larger_than_before(rooms)]
+        """Allocatable of unreserved rows, cheapest first, without those that a cheaper one covers."""
+        allocatable = rows.allocatable[
+            list(dict.fromkeys(rows.allocatable_index[rows.ordered(found)].tolist()))
+        ]
+        kept = allocatable[larger_than_before(allocatable)]
         first, end = self._priced_rows, self._priced_rows + len(kept)
-        while end > len(self.priced_room):
-            self.priced_room = _doubled(self.priced_room)
-        self.priced_room[first:end] = kept
+        while end > len(self.priced_allocatable):
+            self.priced_allocatable = _doubled(self.priced_allocatable)
+        self.priced_allocatable[first:end] = kept
         self._priced_rows = end
         return first, end
 
     def _slots(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
-        """Reserved rows, the one to use first in front."""
+        """Reserved rows in the order of their rank."""
         first, end = self._slot_rows, self._slot_rows + len(found)
         while end > len(self.slot_reservation):
             self.slot_reservation = _doubled(self.slot_reservation)
-            self.slot_room = _doubled(self.slot_room)
+            self.slot_allocatable = _doubled(self.slot_allocatable)
         preferred = rows.ordered(found)
         self.slot_reservation[first:end] = rows.reservation[preferred]
-        self.slot_room[first:end] = rows.rooms[rows.room_of[preferred]]
+        self.slot_allocatable[first:end] = rows.allocatable[rows.allocatable_index[preferred]]
         self._slot_rows = end
         return first, end
 
@@ -352,13 +371,13 @@ def _satisfying(rows: Rows, requirements: Requirements, mask: Mask) -> Mask:
 
 
 def _is_within(required: Requirements, wanted: Requirement) -> bool:
-    """Whether what is required of a label leaves only values that are wanted, or the label is not there at all."""
+    """Whether the requirements allow only wanted values of a label, or do not have the label."""
     own = required.by_key.get(wanted.key)
     return own is None or own.intersection(wanted) == own
 
 
 def _put(keys: Ints, values: Ints, shape: int, other: int, answer: int) -> None:
-    slot = topology.table_slot(keys, shape, other)
+    slot = topology.table_index(keys, shape, other)
     keys[slot] = (shape << 22) | other
     values[slot] = answer
 
@@ -375,18 +394,18 @@ def index_of_rows(template: Template) -> int:
 
 
 def pareto(rows: Ints) -> Ints:
-    """The rows that no other row is at least as large as in everything: enough to answer what fits."""
+    """The rows that no other row covers in every resource: a load fits on some row if and only if it fits on one of these."""
     left, kept = rows, []
     while len(left):
-        top = left[np.argmax(left.astype(float).sum(axis=1))]  # what is larger in everything has a larger sum
+        top = left[np.argmax(left.astype(float).sum(axis=1))]  # a row that covers another has a larger sum
         kept.append(top)
         left = left[(left > top).any(axis=1)]
     return np.array(kept, dtype=np.int64).reshape(len(kept), rows.shape[1])
 
 
 def larger_than_before(rows: Ints) -> Mask:
-    """By row: whether it holds something that no row before it does."""
-    as_large = np.ones((len(rows), len(rows)), dtype=bool)  # [a, b] whether a holds all that b does
+    """[row] whether no earlier row covers it."""
+    as_large = np.ones((len(rows), len(rows)), dtype=bool)  # [a, b] whether a covers b
     for column in rows.T:
         as_large &= column[:, None] >= column
     return np.logical_not(np.triu(as_large, 1).any(axis=0))

@@ -1,16 +1,15 @@
 """solve(request) -> plan.
 
-Called by provisioning, by every disruption simulation and by `holdfast plan`. Nothing depends on a clock or on the
-order of the input.
+Provisioning, disruption simulations and `holdfast plan` call it. The plan depends on no clock and not on the order of
+the input.
 """
 
 import dataclasses
 from collections.abc import Callable
 
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling import claims, problem, reasons, run, trials, variants, zones
-from holdfast.core.scheduling import waiting as waits
-from holdfast.core.scheduling.columns import Memory
+from holdfast.core.scheduling import claims, packing_search, problem, reasons, run, variants, waiting, zones
+from holdfast.core.scheduling.columns import CatalogCache
 from holdfast.core.scheduling.finalize import Chooser, Nodes
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.problem import Problem
@@ -19,37 +18,39 @@ from holdfast.core.scheduling.suitability import Suitability
 
 
 def solve(
-    request: SolveRequest, memory: Memory | None = None, hurried: Callable[[], bool] = lambda: False
+    request: SolveRequest,
+    catalogs: CatalogCache | None = None,
+    stop_early: Callable[[], bool] = lambda: False,
 ) -> Plan:
     """The plan for a request.
 
-    Whoever solves often keeps a memory, which makes the next solve faster, not other. Who is `hurried` gets the best
-    of the packings that were tried by then; first fit always is.
+    Pass a `CatalogCache` to speed up repeated calls; it never changes the plan. If `stop_early()` returns true, the best
+    packing found so far is returned; first fit is always tried.
     """
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
-    p = problem.build(request, entries, memory or Memory())
+    p = problem.build(request, entries, catalogs or CatalogCache())
     of_pods = variants.build(p)
-    waiting = waits.waits(p)
-    begin = run.start(p, of_pods, waits.flags(p, waiting))
-    tried = trials.tried(begin, Chooser(p, begin.shapes), hurried)
-    best = trials.best(tried)
+    waits = waiting.waiting_classes(p)
+    inputs = run.prepare(p, of_pods, waiting.waiting_flags(p, waits))
+    results = packing_search.try_packings(inputs, Chooser(p, inputs.shapes), stop_early)
+    first_fit, best = results[0], packing_search.best(results)
     zones.spread(p, best.nodes)
     pods = claims.pods_by_node(p, best.outcome)
     plan = Plan(
-        claims=claims.planned(p, best.outcome, best.nodes, pods),
-        placed=claims.placed(p, best.outcome, pods),
-        unplaced=reasons.unplaced(p, best.outcome, best.nodes.free, waiting),
+        claims=claims.planned_claims(p, best.outcome, best.nodes, pods),
+        placed=claims.placed_pods(p, best.outcome, pods),
+        unplaced=reasons.unplaced(p, best.outcome, best.nodes.free, waits),
         price_nano_usd_per_hour=best.nodes.price_nano,
-        baseline_nano_usd_per_hour=tried[0].nodes.price_nano,
-        baseline_unplaced=int(tried[0].outcome.left.sum()),
+        baseline_nano_usd_per_hour=first_fit.nodes.price_nano,
+        baseline_unplaced=int(first_fit.outcome.unplaced.sum()),
         packing=best.candidate.name,
         slots_left=_slots_left(p, best.nodes),
-        baseline_nodes=tried[0].nodes.bought(p),
+        baseline_nodes=first_fit.nodes.unreserved_count(p),
         node_cost_nano=p.settings.node_cost_nano,
     )
     if request.explain_slots:
-        told = Suitability(p).not_reserved(plan, best.outcome, best.nodes.free)
-        return dataclasses.replace(plan, not_reserved=told)
+        not_reserved = Suitability(p).not_reserved(plan, best.outcome, best.nodes.free)
+        return dataclasses.replace(plan, not_reserved=not_reserved)
     return plan
 
 

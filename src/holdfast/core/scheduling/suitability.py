@@ -1,7 +1,7 @@
-"""Why a pod is in no slot: each reservation is in one reason.
+"""Explains why a pod is not in a reservation: each reservation is in one reason.
 
-Called on demand, by whatever explains a plan. Equal pods have equal answers, so they are computed for
-a class; reservations that a class cannot use for the same reason are in one group.
+Called by `solve` if the request has `explain_slots`. Equal pods have equal reasons, so they are computed once for each
+class. Reservations with the same reason are in one group.
 """
 
 from collections import Counter
@@ -12,22 +12,22 @@ from typing import Final
 import numpy as np
 
 from holdfast import names
-from holdfast.core.scheduling import slot_states
+from holdfast.core.scheduling import reservation_reasons
 from holdfast.core.scheduling.checks import Check, Checks, without_volumes
 from holdfast.core.scheduling.columns import Mask
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.plan import NotReserved, Plan
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.reasons import UNSATISFIABLE, Explain, contradiction
+from holdfast.core.scheduling.reasons import UNSATISFIABLE, PlanExplainer, contradiction
+from holdfast.core.scheduling.reservation_reasons import CodeAndText
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.slot_states import Said
-from holdfast.core.scheduling.topology_words import Domains
-from holdfast.core.scheduling.world import Ints
+from holdfast.core.scheduling.topology_reasons import Domains
 from holdfast.model import resources, wording
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import first_untolerated
 
-# Where a pod and a slot do not go together, by the label; any other label: WrongReservation.
+# The code by the label on which a pod and a reservation are incompatible; other labels: WrongReservation.
 _CODES: Final = {
     names.CAPACITY_TYPE: ReasonCode.EXCLUDES_RESERVED,
     names.ZONE: ReasonCode.WRONG_ZONE,
@@ -39,17 +39,17 @@ _CODES: Final = {
 
 @dataclass(frozen=True)
 class _Node:
-    """Where a pod is in the plan."""
+    """The node of a pod in the plan."""
 
-    name: str | None = None  # of a node that exists
-    pool: str | None = None  # of the node that is launched for it
+    name: str | None = None  # of an existing node
+    pool: str | None = None  # of a new node
     shared: bool = False  # with other pods of the plan
     labels: tuple[tuple[str, str], ...] = ()  # that are certain
 
 
 @dataclass(frozen=True)
 class _Best:
-    """The offering of a reservation that comes furthest: its pool, its row, the check it fails and in which alternative."""
+    """The offering of a reservation that passes the most checks, the check it fails, and the alternative."""
 
     pool: int
     row: int
@@ -58,20 +58,20 @@ class _Best:
 
 
 class Suitability:
-    """Answers about the reservations of one problem."""
+    """Explains the reservations of one problem."""
 
     def __init__(self, p: Problem) -> None:
         self._problem = p
         self._checks = Checks(p)
 
     def not_reserved(self, plan: Plan, outcome: Outcome, free: Ints) -> tuple[NotReserved, ...]:
-        """For each pod that is in no slot, the reason of each reservation; none where reservations are not used."""
+        """For each pod that is not in a reservation, the reason of each reservation; empty if reservations are not used."""
         p = self._problem
         if not p.settings.reserved_capacity or not p.ledger:
             return ()
         nodes, in_slots = _nodes(p, plan), _in_slots(p, plan)
         used = Counter(claim.reservation_id for claim in plan.claims)
-        explain = _NotInSlot(self._checks, Explain(self._checks, outcome, free), used)
+        explain = _NotInSlot(self._checks, PlanExplainer(self._checks, outcome, free), used)
         found = []
         for c, pod_class in enumerate(p.classes):
             by_node: dict[_Node, list[str]] = {}
@@ -80,12 +80,12 @@ class Suitability:
                     by_node.setdefault(nodes.get(pod.uid, _Node()), []).append(pod.uid)
             best = self._best(c) if by_node else {}
             for node, uids in by_node.items():
-                reasons = slot_states.grouped(p, explain.said(c, node, best))
+                reasons = reservation_reasons.group_by_cause(p, explain.reasons(c, node, best))
                 found += [NotReserved(uid, reasons) for uid in uids]
         return tuple(sorted(found, key=lambda one: one.pod))
 
     def _best(self, c: int) -> dict[int, _Best]:
-        """By reservation, the offering in whose way least is: in the first pool of those that are equal."""
+        """By reservation, the offering that passes the most checks; of equal ones, that of the first NodePool."""
         best: dict[int, _Best] = {}
         for pool in range(len(self._problem.pools)):
             here = self._checks.offers(pool)
@@ -102,15 +102,15 @@ class Suitability:
 
 
 class _NotInSlot:
-    """Why pods of one plan are in no slot."""
+    """Explains why pods of one plan are not in a reservation."""
 
-    def __init__(self, checks: Checks, explain: Explain, used: Counter[str | None]) -> None:
+    def __init__(self, checks: Checks, explain: PlanExplainer, used: Counter[str | None]) -> None:
         self._checks = checks
         self._explain = explain
         self._used = used
 
-    def said(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[tuple[str, ReasonCode, str]]:
-        known: dict[object, Said] = {}
+    def reasons(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[tuple[str, ReasonCode, str]]:
+        known: dict[object, CodeAndText] = {}
         largest = self._largest(c, best)
         for i, id_ in enumerate(self._checks.reservation_ids):
             if i not in best:
@@ -118,18 +118,18 @@ class _NotInSlot:
                 continue
             one = best[i]
             if one.check is Check.RESOURCES:
-                said = largest[self._lacking(c, one)]
+                answer = largest[self._lacking(c, one)]
             elif one.check is Check.AVAILABLE:
-                said = self._passed(c, id_, one, node)
+                answer = self._passed(c, id_, one, node)
             else:
                 # Offerings of one pool that fail the same check differ in their own labels at most.
                 key = one.pool, one.check, one.term, self._wrong_key(c, one)
-                said = known.get(key) or self._unsuited(c, one)
-                known[key] = said
-            yield id_, *said
+                answer = known.get(key) or self._unsuited(c, one)
+                known[key] = answer
+            yield id_, *answer
 
-    def _unsuited(self, c: int, one: _Best) -> Said:
-        """What about the pod or the pool keeps it from a reservation, free or not."""
+    def _unsuited(self, c: int, one: _Best) -> CodeAndText:
+        """Why the pod or the NodePool cannot use a reservation, even with a free slot."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
         pool, shape = here.pool, p.classes[c].shape
@@ -162,7 +162,7 @@ class _NotInSlot:
         return _CODES.get(key, ReasonCode.WRONG_RESERVATION), f"does not match what the pod requires: {what}"
 
     def _wrong_key(self, c: int, one: _Best) -> str:
-        """The label of a slot that does not go together with what the pod requires."""
+        """The label on which a reservation is incompatible with what the pod requires."""
         if one.check not in (Check.CONTRADICTION, Check.CONFLICT, Check.TYPE, Check.OFFERING):
             return (
                 self._checks.offers(one.pool).rows.type(one.row).name
@@ -173,45 +173,49 @@ class _NotInSlot:
         return next((key for key in _CODES if key in keys), min(keys, default=""))
 
     def _absent(self, one: _Best, asked: Requirements) -> set[str]:
-        """The labels that an offering, or its NodePool, does not have as they are asked for."""
+        """The labels of which an offering or its NodePool lacks the required values."""
         here = self._checks.offers(one.pool)
         conflicts = here.pool.requirements.incompatibilities(asked, self._checks.problem.well_known)
         absent = {r.key for r in asked if not here.rows.satisfying(r)[one.row]}
         return absent | {conflict.key for conflict in conflicts}
 
     def _lacking(self, c: int, one: _Best) -> tuple[str, ...]:
-        """The resources of which a slot has too little for the pod."""
+        """The resources of which a node in the reservation has too little for the pod."""
         p, rows = self._checks.problem, self._checks.offers(one.pool).rows
-        short = rows.rooms[rows.room_of[one.row]] < without_volumes(p, self._checks.request(c))
+        short = rows.allocatable[rows.allocatable_index[one.row]] < without_volumes(
+            p, self._checks.request(c)
+        )
         return tuple(name for i, name in enumerate(p.resources.names) if short[i])
 
-    def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], Said]:
-        """By the resources that are lacking, the words: of the largest instance type among those reservations."""
+    def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], CodeAndText]:
+        """By the lacking resources, the code and text; they name the largest instance type of those reservations."""
         p, found = self._checks.problem, dict[tuple[str, ...], tuple[tuple[int, ...], str, str]]()
         asked = p.classes[c].shape.requests
         for one in best.values():
             if one.check is Check.RESOURCES:
                 rows, lacking = self._checks.offers(one.pool).rows, self._lacking(c, one)
-                room = rows.rooms[rows.room_of[one.row]]
-                has = tuple(int(room[p.resources.names.index(name)]) for name in lacking)
-                left = wording.amounts(resources.of(dict(zip(lacking, has, strict=True))), lacking)
-                found[lacking] = max(found.get(lacking, ((), "", "")), (has, rows.type(one.row).name, left))
+                allocatable = rows.allocatable[rows.allocatable_index[one.row]]
+                has = tuple(int(allocatable[p.resources.names.index(name)]) for name in lacking)
+                available = wording.amounts(resources.of(dict(zip(lacking, has, strict=True))), lacking)
+                found[lacking] = max(
+                    found.get(lacking, ((), "", "")), (has, rows.type(one.row).name, available)
+                )
         return {
             lacking: (
                 ReasonCode.TOO_SMALL,
-                f"is too small for the pod, which requests {wording.amounts(asked, lacking)}: {type_} has {left}",
+                f"is too small for the pod, which requests {wording.amounts(asked, lacking)}: {type_} has {available}",
             )
-            for lacking, (_, type_, left) in found.items()
+            for lacking, (_, type_, available) in found.items()
         }
 
-    def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> Said:
-        """Why a pod that suits a reservation has no slot of it."""
+    def _passed(self, c: int, id_: str, one: _Best, node: _Node) -> CodeAndText:
+        """Why a pod that fits a reservation is not in it."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
         offering = here.rows.offering(one.row)
-        taken = slot_states.why_not(p, id_, healthy=offering.healthy, used=self._used[id_])
-        if taken is not None:
-            return taken
+        no_slot = reservation_reasons.why_no_slot(p, id_, healthy=offering.healthy, used=self._used[id_])
+        if no_slot is not None:
+            return no_slot
         if node.name is not None:
             return ReasonCode.EXISTING_NODE, f"has a free slot, and node {node.name} has capacity for the pod"
         row = np.zeros(len(here.rows), dtype=bool)
@@ -246,7 +250,7 @@ class _NotInSlot:
         return ReasonCode.PACKING, "has a free slot, and the packing uses other capacity"
 
     def _preferred(self, c: int, one: _Best, row: Mask, inside: Domains) -> str:
-        """What the pod prefers that a slot does not have; empty: nothing."""
+        """What the pod prefers that a node in the reservation does not have; empty: nothing."""
         checks = self._checks
         here, first = checks.offers(one.pool), checks.rungs(c)[0]
         taint = first_untolerated(here.pool.taints, first.tolerations)
@@ -264,7 +268,7 @@ class _NotInSlot:
 
 
 def _nodes(p: Problem, plan: Plan) -> dict[str, _Node]:
-    """Where each pod of a plan is."""
+    """The node of each pod of a plan."""
     labels = {node.name: node.labels for node in p.nodes}
     found = {}
     for placed in plan.placed:
@@ -278,7 +282,7 @@ def _nodes(p: Problem, plan: Plan) -> dict[str, _Node]:
 
 
 def _certain(p: Problem, labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """The labels that are topology keys of some pod; of a node without any, its being a node."""
+    """The labels that are topology keys of some pod; for a node without any, its hostname."""
     return tuple((key, labels[key]) for key in p.domains.keys if key in labels) or ((names.HOSTNAME, ""),)
 
 
@@ -287,7 +291,7 @@ def _single(requirements: Requirements) -> dict[str, str]:
 
 
 def _in_slots(p: Problem, plan: Plan) -> set[str]:
-    """Pods whose node is reserved, to be launched or there already."""
+    """Pods whose node is reserved, new or existing."""
     reserved = {node.name for node in p.nodes if dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED}
     found = {uid for claim in plan.claims if claim.reservation_id for uid in claim.pods}
     return found | {uid for placed in plan.placed if placed.node in reserved for uid in placed.pods}

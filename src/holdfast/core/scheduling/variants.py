@@ -1,6 +1,6 @@
-"""The rungs of all classes as arrays: requests, ops, ports and constraints, by variant.
+"""The rungs of all classes as arrays: requests, ops, host ports and constraints, by variant.
 
-Built once a solve by `solve`; every run shares it.
+`solve` builds them once; all runs share them.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from holdfast.core.scheduling import problem
 from holdfast.core.scheduling.classes import Ladder
 from holdfast.core.scheduling.constraints import Row
+from holdfast.core.scheduling.packing_state import Ints, PackingState, Words
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Op
-from holdfast.core.scheduling.world import Ints, Words, World
 
 
 @dataclass
 class Variants:
-    ops: list[Op]  # those of pods, then the filters of groups
+    ops: list[Op]  # of pods, then the filters of groups
     first_filter: int
     c_first: Ints
-    demand: NDArray[np.float64]  # [resource] what all pods ask for together
+    demand: NDArray[np.float64]  # [resource] the sum of all requests
     v_req: Ints
     v_load: Ints
-    v_level: Ints  # how many relaxations a variant is away from all preferences
+    v_level: Ints  # how many preferences a variant has given up
     v_ops: Ints
     v_op_first: Ints
     v_steady: NDArray[np.uint8]
@@ -38,24 +38,26 @@ class Variants:
     claim_first: Ints
     spread_first: Ints
     spread: Ints
-    near_first: Ints
-    near: Ints
-    far_first: Ints
-    far: Ints
-    note_first: Ints
-    note: Ints
-    hopeful: NDArray[np.bool_]  # by class: what it waits for may come while others are placed
-    free: NDArray[np.bool_]  # by class: nothing ties it to others, and it has one way to be placed
+    affinity_first: Ints
+    affinity: Ints
+    anti_affinity_first: Ints
+    anti_affinity: Ints
+    counting_first: Ints
+    counting: Ints
+    may_fit_later: NDArray[np.bool_]  # by class: whether the placement of other pods can make it fit
+    unconstrained: NDArray[np.bool_]  # by class: no topology constraints, ports, volumes or preferences
 
     def arrays(self) -> dict[str, Any]:
-        """The kernel's view, by the names the world has for them."""
+        """The arrays that the kernel reads, by their names in the packing state."""
         return {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name in World._fields
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name in PackingState._fields
         }
 
 
 def build(p: Problem) -> Variants:
-    """Everything but the size of pods is worked out once a ladder, and dealt out to the classes that share it."""
+    """Computes everything except requests once for each ladder, and copies it to the classes that share the ladder."""
     steps = [len(ladder.rungs) for ladder in p.ladders]
     distinct, repeats = _rungs_of_classes(steps, p.ladder_of)
     constraints, ops = p.constraints, list[Op]()
@@ -64,17 +66,18 @@ def build(p: Problem) -> Variants:
     notes = [
         [(*row[:3], row[3] + len(ops) if row[3] >= 0 else -1) for row in rows]
         + [(group, -1, 0, -1) for group, _ in of_claims]
-        for rows, of_claims in zip(constraints.note, claims, strict=True)
+        for rows, of_claims in zip(constraints.counting, claims, strict=True)
     ]
-    spread, near, far = constraints.spread, constraints.near, constraints.far
+    spread, affinity, anti_affinity = constraints.spread, constraints.affinity, constraints.anti_affinity
     keys = [
         [(key,) for key in sorted({r[5] for r in s} | {r[3] for r in n} | {r[1] for r in f}) if key >= 0]
-        for s, n, f in zip(spread, near, far, strict=True)
+        for s, n, f in zip(spread, affinity, anti_affinity, strict=True)
     ]
     steady = np.array(
-        [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, near, strict=True)], dtype=bool
+        [not any(row[5] >= 0 for row in s) and not n for s, n in zip(spread, affinity, strict=True)],
+        dtype=bool,
     )[distinct]
-    free = np.array(
+    unconstrained = np.array(
         [
             len(ladder.rungs) == 1
             and len(rung.wanted) == 1
@@ -84,13 +87,15 @@ def build(p: Problem) -> Variants:
             for rung in ladder.rungs
         ],
         dtype=bool,
-    ) & ~np.array([any(rows) for rows in zip(spread, near, far, notes, strict=True)], dtype=bool)
+    ) & ~np.array(
+        [any(rows) for rows in zip(spread, affinity, anti_affinity, notes, strict=True)], dtype=bool
+    )
     c_first = np.concatenate([[0], np.cumsum(repeats)]).astype(np.int64)
     requests = problem.requests([c.shape for c in p.classes], p.resources)
     found: dict[str, Ints] = {}
     for name, rows_of, width in (
-        ("v_op", tried, 1), ("v_key", keys, 1), ("claim", claims, 2), ("spread", spread, 6), ("near", near, 4),
-        ("far", far, 2), ("note", notes, 4),
+        ("v_op", tried, 1), ("v_key", keys, 1), ("claim", claims, 2), ("spread", spread, 6), ("affinity", affinity, 4),
+        ("anti_affinity", anti_affinity, 2), ("counting", notes, 4),
     ):  # fmt: skip
         found[f"{name}_first"], found[name] = _dealt(rows_of, width, distinct)
     return Variants(
@@ -98,7 +103,7 @@ def build(p: Problem) -> Variants:
         first_filter=len(ops),
         c_first=c_first,
         demand=np.array([len(c.pods) for c in p.classes], dtype=float) @ requests,
-        v_req=_rooms(p, near, requests, distinct, repeats),
+        v_req=_needed_capacity(p, affinity, requests, distinct, repeats),
         v_load=np.repeat(requests, repeats, axis=0),
         v_level=np.array([i for ladder in p.ladders for i in _levels(ladder)], dtype=np.int64)[distinct],
         v_steady=steady.astype(np.uint8),
@@ -107,14 +112,19 @@ def build(p: Problem) -> Variants:
         v_ops=found.pop("v_op")[:, 0],
         v_keys=found.pop("v_key")[:, 0],
         claims=found.pop("claim"),
-        hopeful=np.logical_or.reduceat(~steady, c_first[:-1]) if len(repeats) else np.zeros(0, dtype=bool),
-        free=free[distinct][c_first[:-1]],
+        may_fit_later=np.logical_or.reduceat(~steady, c_first[:-1])
+        if len(repeats)
+        else np.zeros(0, dtype=bool),
+        unconstrained=unconstrained[distinct][c_first[:-1]],
         **found,
     )
 
 
-def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints) -> Ints:
-    """[variant, resource] the room that a pod needs: its own, or that of all pods that must share its node."""
+def _needed_capacity(
+    p: Problem, affinity: Sequence[Sequence[Row]], requests: Ints, distinct: Ints, repeats: Ints
+) -> Ints:
+    """[variant, resource] the capacity that a node needs for a pod: its requests, or those of all pods that must share the
+    node."""
     found = np.repeat(requests, repeats, axis=0)
     quarters = np.array([r.group_quarters for ladder in p.ladders for r in ladder.rungs], dtype=np.int64)
     if not quarters.any():
@@ -123,11 +133,13 @@ def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: 
     class_of = np.repeat(np.arange(len(repeats)), repeats)
     for v in np.flatnonzero(quarters[distinct]).tolist():
         for group in (
-            (row[0], int(quarters[distinct[v]])) for row in near[distinct[v]] if row[1] and row[3] < 0
+            (row[0], int(quarters[distinct[v]])) for row in affinity[distinct[v]] if row[1] and row[3] < 0
         ):
             if group not in of_group:
                 members = {
-                    int(class_of[i]) for i in range(len(distinct)) if _has_group(near[distinct[i]], group[0])
+                    int(class_of[i])
+                    for i in range(len(distinct))
+                    if _has_group(affinity[distinct[i]], group[0])
                 }
                 counts = {c: len(p.classes[c].pods) * group[1] // 4 for c in members}
                 of_group[group] = sum((count * requests[c] for c, count in counts.items()), 0 * requests[0])
@@ -136,17 +148,17 @@ def _rooms(p: Problem, near: Sequence[Sequence[Row]], requests: Ints, distinct: 
 
 
 def _levels(ladder: Ladder) -> list[int]:
-    """By rung, how many came before it; rungs for different shares of a group are counted apart."""
+    """By rung, how many rungs come before it; rungs for different shares of a group are counted separately."""
     alone = sum(rung.group_quarters == 0 for rung in ladder.rungs)
     return [i % alone for i in range(len(ladder.rungs))]
 
 
-def _has_group(near: Sequence[Row], group: int) -> bool:
-    return any(row[0] == group and row[3] < 0 for row in near)
+def _has_group(affinity: Sequence[Row], group: int) -> bool:
+    return any(row[0] == group and row[3] < 0 for row in affinity)
 
 
 def _rungs_of_classes(steps: Sequence[int], ladder_of: Sequence[int]) -> tuple[Ints, Ints]:
-    """[variant] its rung, counted over all ladders; and [class] how many variants it has."""
+    """[variant] the index of its rung over all ladders; and [class] how many variants it has."""
     of_ladder = np.array(steps, dtype=np.int64)
     first = np.cumsum(of_ladder) - of_ladder
     ladders = np.array(ladder_of, dtype=np.int64)
@@ -162,7 +174,7 @@ def _ranges_from(first: Ints, lengths: Ints) -> Ints:
 
 
 def _dealt(rows_of: Sequence[Sequence[Row]], width: int, distinct: Ints) -> tuple[Ints, Ints]:
-    """Rows by rung as rows by variant, one after another, and where those of each variant begin."""
+    """Rows by rung as a table of rows by variant, with the index of each variant's first row."""
     lengths = np.array([len(rows) for rows in rows_of], dtype=np.int64)
     flat = [row for rows in rows_of for row in rows]
     table = np.array(flat, dtype=np.int64).reshape(len(flat), width)
@@ -184,7 +196,7 @@ def _ops(p: Problem, ops: list[Op]) -> list[list[Row]]:
 
 
 def _claims(p: Problem, ladder: Ladder) -> list[Row]:
-    """The shared volumes of its pods: the host group that counts each, and its driver's column."""
+    """The shared volumes of its pods: the host group that counts each, and the resource column of its driver."""
     first = len(p.constraints.groups.hosts)
     return [
         (first + p.shared_claims.index(claim), len(p.resources.names) + p.resources.drivers.index(claim[0]))

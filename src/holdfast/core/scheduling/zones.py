@@ -1,7 +1,7 @@
-"""Nodes over zones: where a node costs the same in several zones, the zone with the fewest nodes of its NodePool is taken.
+"""Spreads nodes over zones: if a node costs the same in several zones, the zone with the fewest nodes of its NodePool wins.
 
-Called by `solve` for the plan that is kept. A claim still lists every zone that will do. The zone that the plan counts on
-is the one that is launched first among those of equal cost, so a zone that fails does not take a whole NodePool with it.
+Called by `solve` for the best packing. A claim still lists every possible zone. The launch prefers the zone that the plan
+counts on among those of equal cost, so that the failure of one zone does not affect all nodes of a NodePool.
 """
 
 import heapq
@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from holdfast import names
 from holdfast.core.scheduling.finalize import Nodes
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED
 from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.world import BOUGHT
 
 
 def spread(p: Problem, nodes: Nodes) -> None:
-    """Changes the offering that each new node is counted on, never what it costs."""
+    """Changes the offering that the plan counts on for each new node, never its cost."""
     there = _nodes_by_zone(p)
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)  # nodes with the same template and rows
     for i, (t, rows) in enumerate(zip(nodes.template, nodes.rows, strict=True)):
-        if p.templates[t].kind == BOUGHT:
+        if p.templates[t].kind == UNRESERVED:
             alike[t, id(rows)].append(i)
     open_ = []
     for (t, _), found in alike.items():

@@ -1,48 +1,48 @@
-"""Nodes of a run in the order of their pods: buckets of equal counts, so that each step is cheap.
+"""Keeps the nodes of a run sorted by their number of pods, in buckets of equal counts, so that each update is cheap.
 
-Oldest first, all of them stay in the first bucket.
+With OLDEST_FIRST all nodes stay in the first bucket.
 """
 
-from holdfast.core.scheduling.kernel.paid import measure_again
-from holdfast.core.scheduling.world import OLDEST_FIRST, World
+from holdfast.core.scheduling.kernel.spare_capacity import update_spare
+from holdfast.core.scheduling.packing_state import OLDEST_FIRST, PackingState
 
 
-def insert(w: World, kind: int, n: int) -> None:
-    """A new node with one pod goes to the end of the first bucket; one node of each later bucket steps back."""
-    hole = w.lengths[kind, 0]
-    for pods in range(w.lengths[kind, 1], 1, -1):
-        first = w.bucket[kind, pods]
+def insert(ps: PackingState, kind: int, n: int) -> None:
+    """Adds a new node with one pod at the end of the first bucket, and moves one node of each later bucket to its end."""
+    hole = ps.lengths[kind, 0]
+    for pods in range(ps.lengths[kind, 1], 1, -1):
+        first = ps.bucket[kind, pods]
         if first != hole:
-            moved_node = w.listed[kind, first]
-            w.listed[kind, hole] = moved_node
-            w.place[moved_node] = hole
-            measure_again(w, moved_node)
+            moved_node = ps.listed[kind, first]
+            ps.listed[kind, hole] = moved_node
+            ps.list_position[moved_node] = hole
+            update_spare(ps, moved_node)
             hole = first
-        w.bucket[kind, pods] += 1
-    w.listed[kind, hole] = n
-    w.place[n] = hole
-    w.lengths[kind, 0] += 1
-    w.bucket[kind, w.lengths[kind, 1] + 1] = w.lengths[kind, 0]
-    if w.lengths[kind, 1] == 0:
-        w.lengths[kind, 1] = 1
-        w.bucket[kind, 1] = 0
-        w.bucket[kind, 2] = 1
+        ps.bucket[kind, pods] += 1
+    ps.listed[kind, hole] = n
+    ps.list_position[n] = hole
+    ps.lengths[kind, 0] += 1
+    ps.bucket[kind, ps.lengths[kind, 1] + 1] = ps.lengths[kind, 0]
+    if ps.lengths[kind, 1] == 0:
+        ps.lengths[kind, 1] = 1
+        ps.bucket[kind, 1] = 0
+        ps.bucket[kind, 2] = 1
 
 
-def bump(w: World, kind: int, n: int) -> None:
-    """A node gets one more pod: it becomes the first of the next bucket."""
-    if w.reg[OLDEST_FIRST]:
+def bump(ps: PackingState, kind: int, n: int) -> None:
+    """Moves a node that gets one more pod to the front of the next bucket."""
+    if ps.reg[OLDEST_FIRST]:
         return
-    pods = w.n_pods[n]
-    last = w.bucket[kind, pods + 1] - 1
-    here = w.place[n]
-    other = w.listed[kind, last]
-    w.listed[kind, here] = other
-    w.place[other] = here
-    w.listed[kind, last] = n
-    w.place[n] = last
-    measure_again(w, other)
-    w.bucket[kind, pods + 1] = last
-    if pods == w.lengths[kind, 1]:
-        w.lengths[kind, 1] = pods + 1
-        w.bucket[kind, pods + 2] = w.lengths[kind, 0]
+    pods = ps.n_pods[n]
+    last = ps.bucket[kind, pods + 1] - 1
+    here = ps.list_position[n]
+    other = ps.listed[kind, last]
+    ps.listed[kind, here] = other
+    ps.list_position[other] = here
+    ps.listed[kind, last] = n
+    ps.list_position[n] = last
+    update_spare(ps, other)
+    ps.bucket[kind, pods + 1] = last
+    if pods == ps.lengths[kind, 1]:
+        ps.lengths[kind, 1] = pods + 1
+        ps.bucket[kind, pods + 2] = ps.lengths[kind, 0]

@@ -1,87 +1,89 @@
-"""Slots: a matching of nodes to reservations that is never more than what is free, kept while nodes grow."""
+"""Assigns reserved nodes to reservations, never more nodes than free slots, and updates the matching as nodes grow."""
 
-from holdfast.core.scheduling.kernel.room import keeps_slot, row_holds
-from holdfast.core.scheduling.world import FREE_SLOTS, RESERVED, World
+from holdfast.core.scheduling.kernel.capacity import keeps_slot, row_holds
+from holdfast.core.scheduling.packing_state import FREE_SLOTS, RESERVED, PackingState
 
 
-def has_room(w: World, v: int, shape: int, n: int, kind: int) -> bool:
-    """Whether a shape has room for a node with this pod; in a slot, where it is one that holds a slot."""
+def has_capacity(ps: PackingState, v: int, shape: int, n: int, kind: int) -> bool:
+    """Whether an offering of a shape, or a slot for a reserved node, holds the node with this pod."""
     if kind == RESERVED:
-        return can_hold(w, v, n, shape)
-    for row in range(w.s_rows[shape, 0], w.s_rows[shape, 1]):
-        if row_holds(w, w.frontier, row, v, n):
+        return can_hold_slot(ps, v, n, shape)
+    for row in range(ps.s_rows[shape, 0], ps.s_rows[shape, 1]):
+        if row_holds(ps, ps.frontier, row, v, n):
             return True
     return False
 
 
-def can_hold(w: World, v: int, n: int, shape: int) -> bool:
+def can_hold_slot(ps: PackingState, v: int, n: int, shape: int) -> bool:
     """Whether `hold_slot` will find one; n is -1 for a new node."""
-    if n >= 0 and keeps_slot(w, v, shape, n):
+    if n >= 0 and keeps_slot(ps, v, shape, n):
         return True
-    if w.reg[FREE_SLOTS] == 0:
+    if ps.reg[FREE_SLOTS] == 0:
         return False
-    return free_slot(w, v, n, shape) >= 0 or (n < 0 and end_of_path(w, v, n, shape) >= 0)
+    return free_slot(ps, v, n, shape) >= 0 or (n < 0 and end_of_path(ps, v, n, shape) >= 0)
 
 
-def hold_slot(w: World, v: int, n: int, shape: int) -> bool:
-    """Gives a node a slot that still holds it with this pod: its own, a free one or, when it is new, one that
-    another node can leave for a third. Never more nodes than slots."""
-    held = w.n_slot[n]
-    if keeps_slot(w, v, shape, n):
+def hold_slot(ps: PackingState, v: int, n: int, shape: int) -> bool:
+    """Gives a node a slot that holds it with this pod: its own, a free one or, for a new node, one that another node
+    frees by moving to another slot. Never more nodes than slots."""
+    held = ps.n_reservation[n]
+    if keeps_slot(ps, v, shape, n):
         return True
-    if w.reg[FREE_SLOTS] == 0:
+    if ps.reg[FREE_SLOTS] == 0:
         return False
-    free = free_slot(w, v, n, shape)
-    if free < 0 and held < 0:  # only a new node is worth moving others for; one that grows may stay as it is
-        free = make_room(w, v, n, shape)
+    free = free_slot(ps, v, n, shape)
+    if free < 0 and held < 0:  # only for a new node; one that grows can stay as it is
+        free = free_slot_by_moves(ps, v, n, shape)
     if free < 0:
         return False
-    take(w, free, 1)
+    take_slots(ps, free, 1)
     if held >= 0:
-        take(w, held, -1)
-    w.n_slot[n] = free
+        take_slots(ps, held, -1)
+    ps.n_reservation[n] = free
     return True
 
 
-def free_slot(w: World, v: int, n: int, shape: int) -> int:
+def free_slot(ps: PackingState, v: int, n: int, shape: int) -> int:
     """The first reservation with a free slot that holds the node with this pod, or -1."""
-    if not row_holds(w, w.free_most, 0, v, n):
+    if not row_holds(ps, ps.free_max_allocatable, 0, v, n):
         return -1
-    for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
-        r = w.slot_reservation[row]
-        if w.r_free[r] > 0 and row_holds(w, w.slot_room, row, v, n):
+    for row in range(ps.s_slots[shape, 0], ps.s_slots[shape, 1]):
+        r = ps.slot_reservation[row]
+        if ps.r_free[r] > 0 and row_holds(ps, ps.slot_allocatable, row, v, n):
             return r
     return -1
 
 
-def take(w: World, r: int, slots: int) -> None:
-    was_free = w.r_free[r] > 0
-    w.r_free[r] -= slots
-    w.reg[FREE_SLOTS] -= slots
-    if was_free != (w.r_free[r] > 0):
-        measure_free(w)
-    d = w.r_zone[r]
+def take_slots(ps: PackingState, r: int, slots: int) -> None:
+    was_free = ps.r_free[r] > 0
+    ps.r_free[r] -= slots
+    ps.reg[FREE_SLOTS] -= slots
+    if was_free != (ps.r_free[r] > 0):
+        update_free_max(ps)
+    d = ps.r_zone[r]
     if d >= 0:
-        w.d_free[d] -= slots
+        ps.d_free[d] -= slots
 
 
-def measure_free(w: World) -> None:
-    """Bounds what free slots can hold, so that most questions about them are answered without looking at each."""
-    for i in range(w.free_most.shape[1]):
-        w.free_most[0, i] = 0
-    for r in range(w.r_free.shape[0]):
-        if w.r_free[r] > 0:
-            for t in range(w.r_room.shape[0]):
-                for i in range(w.free_most.shape[1]):
-                    w.free_most[0, i] = max(w.free_most[0, i], w.r_room[t, r, i])
+def update_free_max(ps: PackingState) -> None:
+    """Updates the upper bound of what a free slot holds, so that most checks need not look at every slot."""
+    for i in range(ps.free_max_allocatable.shape[1]):
+        ps.free_max_allocatable[0, i] = 0
+    for r in range(ps.r_free.shape[0]):
+        if ps.r_free[r] > 0:
+            for t in range(ps.r_allocatable.shape[0]):
+                for i in range(ps.free_max_allocatable.shape[1]):
+                    ps.free_max_allocatable[0, i] = max(
+                        ps.free_max_allocatable[0, i], ps.r_allocatable[t, r, i]
+                    )
 
 
-def somebody_can_move(w: World) -> bool:
-    """Whether any node of this run is small enough for a free slot: the end of every path is such a node."""
-    for j in range(w.lengths[RESERVED, 0]):
+def has_movable_node(ps: PackingState) -> bool:
+    """Whether any node of this run is small enough for a free slot: every path of moves ends with such a node."""
+    for j in range(ps.lengths[RESERVED, 0]):
         fits = True
-        for i in range(w.free_most.shape[1]):
-            if w.n_load[w.listed[RESERVED, j], i] > w.free_most[0, i]:
+        for i in range(ps.free_max_allocatable.shape[1]):
+            if ps.n_load[ps.listed[RESERVED, j], i] > ps.free_max_allocatable[0, i]:
                 fits = False
                 break
         if fits:
@@ -89,60 +91,60 @@ def somebody_can_move(w: World) -> bool:
     return False
 
 
-def make_room(w: World, v: int, n: int, shape: int) -> int:
-    """An augmenting path: the reservation that n can have once others have moved, or -1."""
-    target = end_of_path(w, v, n, shape)
-    return moved(w, target) if target >= 0 else -1
+def free_slot_by_moves(ps: PackingState, v: int, n: int, shape: int) -> int:
+    """Moves nodes along an augmenting path; returns the reservation that now has a slot for n, or -1."""
+    target = end_of_path(ps, v, n, shape)
+    return move_nodes(ps, target) if target >= 0 else -1
 
 
-def end_of_path(w: World, v: int, n: int, shape: int) -> int:
-    """The free reservation at the end of a path of moves that would make room for n, or -1."""
-    if not somebody_can_move(w):
+def end_of_path(ps: PackingState, v: int, n: int, shape: int) -> int:
+    """The reservation with a free slot at the end of a path of moves that would free a slot for n, or -1."""
+    if not has_movable_node(ps):
         return -1
-    for r in range(w.visit.shape[0]):
-        w.visit[r, 0] = 0
+    for r in range(ps.visit.shape[0]):
+        ps.visit[r, 0] = 0
     head, tail = 0, 0
-    for row in range(w.s_slots[shape, 0], w.s_slots[shape, 1]):
-        r = w.slot_reservation[row]
-        if w.visit[r, 0] == 0 and row_holds(w, w.slot_room, row, v, n):
-            w.visit[r, 0] = 1
-            w.visit[r, 1] = -1
-            w.queue[tail] = r
+    for row in range(ps.s_slots[shape, 0], ps.s_slots[shape, 1]):
+        r = ps.slot_reservation[row]
+        if ps.visit[r, 0] == 0 and row_holds(ps, ps.slot_allocatable, row, v, n):
+            ps.visit[r, 0] = 1
+            ps.visit[r, 1] = -1
+            ps.queue[tail] = r
             tail += 1
     while head < tail:
-        r = w.queue[head]
+        r = ps.queue[head]
         head += 1
-        for i in range(w.lengths[RESERVED, 0]):
-            m = w.listed[RESERVED, i]
-            if m == n or w.n_slot[m] != r:
+        for i in range(ps.lengths[RESERVED, 0]):
+            m = ps.listed[RESERVED, i]
+            if m == n or ps.n_reservation[m] != r:
                 continue
-            other = w.n_shape[m]
-            for row in range(w.s_slots[other, 0], w.s_slots[other, 1]):
-                target = w.slot_reservation[row]
-                if w.visit[target, 0] or not load_fits(w, row, m):
+            other = ps.n_shape[m]
+            for row in range(ps.s_slots[other, 0], ps.s_slots[other, 1]):
+                target = ps.slot_reservation[row]
+                if ps.visit[target, 0] or not load_fits(ps, row, m):
                     continue
-                w.visit[target, 0] = 1
-                w.visit[target, 1] = r
-                w.visit[target, 2] = m
-                if w.r_free[target] > 0:
+                ps.visit[target, 0] = 1
+                ps.visit[target, 1] = r
+                ps.visit[target, 2] = m
+                if ps.r_free[target] > 0:
                     return target
-                w.queue[tail] = target
+                ps.queue[tail] = target
                 tail += 1
     return -1
 
 
-def moved(w: World, target: int) -> int:
-    """Moves the nodes along the path; answers the reservation that has room now."""
-    take(w, target, 1)
-    while w.visit[target, 1] >= 0:
-        w.n_slot[w.visit[target, 2]] = target
-        target = w.visit[target, 1]
-    take(w, target, -1)
+def move_nodes(ps: PackingState, target: int) -> int:
+    """Moves the nodes along the path; returns the reservation whose slot this frees."""
+    take_slots(ps, target, 1)
+    while ps.visit[target, 1] >= 0:
+        ps.n_reservation[ps.visit[target, 2]] = target
+        target = ps.visit[target, 1]
+    take_slots(ps, target, -1)
     return target
 
 
-def load_fits(w: World, row: int, n: int) -> bool:
-    for i in range(w.n_load.shape[1]):
-        if w.n_load[n, i] > w.slot_room[row, i]:
+def load_fits(ps: PackingState, row: int, n: int) -> bool:
+    for i in range(ps.n_load.shape[1]):
+        if ps.n_load[n, i] > ps.slot_allocatable[row, i]:
             return False
     return True

@@ -1,7 +1,7 @@
-"""Which topology constraints of a pod keep it from the nodes that could be launched, by name.
+"""Names the topology constraints that exclude a pod from the nodes that could be launched, with the counts after a run.
 
-Called by whatever explains a plan, with the counts at its end. The rule: a constraint is named when it excludes every
-offering that is left; where only several together do, those are named that exclude some.
+Called by `reasons` and `suitability`. A constraint is named if it alone excludes every remaining offering. If only several
+together do, all constraints that exclude some are named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.constraints import Row
 from holdfast.core.scheduling.groups import HOST, Group, Sort
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import Ints
 from holdfast.core.scheduling.run import Outcome
-from holdfast.core.scheduling.world import Ints
 from holdfast.model.requirements import Requirements
 
 SPREAD: Final = "topology spread"
@@ -25,19 +25,19 @@ ANTI_AFFINITY: Final = "pod anti-affinity"
 OTHERS_ANTI_AFFINITY: Final = "pod anti-affinity of other pods"
 
 Domains = Mapping[str, str]
-"""By topology key, the domain in which the pod is counted already."""
+"""By topology key, the domain in which the pod itself is already counted."""
 
 
 @dataclass(frozen=True)
 class Constraint:
-    words: str
+    text: str
     key: int  # of the domain axis, or HOST
-    allowed: Mask  # [domain of the key]; of HOST: [0], whether a new node will do
-    needs_label: bool  # a node without the label is in no domain, which only anti-affinity accepts
+    allowed: Mask  # [domain of the key]; for HOST: [0], whether a new node is allowed
+    needs_label: bool  # whether a node without the label is excluded; only anti-affinity accepts one
 
 
 class Topology:
-    """The constraints of classes as they stand at the end of a run."""
+    """The topology constraints of classes after a run."""
 
     def __init__(self, checks: Checks, outcome: Outcome) -> None:
         p = checks.problem
@@ -50,30 +50,30 @@ class Topology:
         self._first = (np.cumsum(steps) - steps).tolist() if steps else []
 
     def constraints(self, c: int, inside: Domains, *, preferred: bool = False) -> list[Constraint]:
-        """Those of a class: what is required alone, or with preferences. `inside` is not empty for a pod that is placed,
-        which counts itself."""
+        """The constraints of a class: only what is required, or with preferences. `inside` is not empty for a placed pod,
+        which the counts include."""
         p, rungs = self._checks.problem, self._checks.rungs(c)
         rung = 0 if preferred else len(rungs) - 1
         of, asked = p.constraints, rungs[rung]
         row = self._first[p.ladder_of[c]] + rung
         found = []
         for spread, values in zip(asked.spreads, of.spread[row], strict=True):
-            words = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
-            found.append(Constraint(words, values[5], self._spread(values, inside), needs_label=True))
-        for term, values in zip(asked.affinity, of.near[row], strict=True):
-            words = f"{AFFINITY}, key={term.key}"
-            found.append(Constraint(words, values[3], self._near(values, inside), needs_label=True))
-        for i, values in enumerate(of.far[row]):
-            words = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
+            text = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
+            found.append(Constraint(text, values[5], self._spread(values, inside), needs_label=True))
+        for term, values in zip(asked.affinity, of.affinity[row], strict=True):
+            text = f"{AFFINITY}, key={term.key}"
+            found.append(Constraint(text, values[3], self._affinity(values, inside), needs_label=True))
+        for i, values in enumerate(of.anti_affinity[row]):
+            text = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
             group = self._group(values[0], values[1])
-            allowed = self._far(values, group, c, inside)
-            found.append(Constraint(f"{words}, key={group.key}", values[1], allowed, needs_label=False))
+            allowed = self._anti_affinity(values, group, c, inside)
+            found.append(Constraint(f"{text}, key={group.key}", values[1], allowed, needs_label=False))
         return found
 
     def excluding(
         self, found: Sequence[Constraint], rows: Rows, wanted: Requirements, left: Mask
     ) -> list[str]:
-        """The constraints that keep a pod from all offerings that are left; none where one will do."""
+        """The constraints that exclude all remaining offerings; empty if they allow one."""
         masks = [self._passing([one], rows, wanted) for one in found]
         together = left.copy()
         for key in {one.key for one in found}:
@@ -82,10 +82,10 @@ class Topology:
             return []
         alone = [one for one, mask in zip(found, masks, strict=True) if not (left & mask).any()]
         some = [one for one, mask in zip(found, masks, strict=True) if (left & ~mask).any()]
-        return list(dict.fromkeys(one.words for one in alone or some or found))
+        return list(dict.fromkeys(one.text for one in alone or some or found))
 
     def _passing(self, of_key: Sequence[Constraint], rows: Rows, wanted: Requirements) -> Mask:
-        """[offering] whether constraints on one key let a node be launched there, in one domain."""
+        """[offering] whether all of these constraints, on one key, allow a node of the offering in the same domain."""
         key, axis = of_key[0].key, self._checks.problem.domains
         allowed: Mask = np.logical_and.reduce([one.allowed for one in of_key])
         if key == HOST:
@@ -102,7 +102,7 @@ class Topology:
         return passing
 
     def _counted(self, group: int, key: int, inside: Domains, *, itself: bool) -> Ints:
-        """[domain of a key] the pods of a group there, without the pod itself; of HOST: [0], on all nodes."""
+        """[domain of a key] how many pods of a group it has, without the pod itself; for HOST: [0], on all nodes."""
         if key == HOST:
             return self._hosts[group : group + 1] - int(itself and bool(inside))
         axis = self._checks.problem.domains
@@ -126,7 +126,7 @@ class Topology:
         allowed: Mask = counts + itself - least <= skew
         return allowed
 
-    def _near(self, values: Row, inside: Domains) -> Mask:
+    def _affinity(self, values: Row, inside: Domains) -> Mask:
         group, itself, set_, key = values
         counts = self._counted(group, key, inside, itself=bool(itself))
         if key == HOST:
@@ -136,7 +136,7 @@ class Topology:
         allowed: Mask = (counts > 0) | begins
         return allowed
 
-    def _far(self, values: Row, group: Group, c: int, inside: Domains) -> Mask:
+    def _anti_affinity(self, values: Row, group: Group, c: int, inside: Domains) -> Mask:
         index, key = values
         if key == HOST:
             return np.array([True])

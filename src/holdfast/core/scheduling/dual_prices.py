@@ -1,8 +1,9 @@
-"""What a unit of each resource is worth: the dual prices of buying capacity for a demand.
+"""The price of one unit of each resource: the dual prices of covering a demand with instance types.
 
-Called by `greedy`. The linear program: buy fractions of instance types at the least price so that their room covers
-the demand. Its dual gives each resource a price, such that no type is worth more than it costs; a type that is worth
-just what it costs is one to buy. Few resources and many types, so a simplex on the resources is enough.
+Called by `greedy` and `packings`. The linear program: take fractions of instance types at the lowest total price so that
+their allocatable covers the demand. Its dual gives each resource a price such that no type is worth more than it costs;
+a type that is worth exactly its price is a good choice. There are few resources and many types, so a simplex over the
+resources is enough.
 """
 
 import numpy as np
@@ -14,11 +15,11 @@ _STEPS = 500
 _TINY = 1e-9
 
 
-def worth(rooms: Floats, prices: Floats, demand: Floats) -> Floats:
-    """[resource] the dual prices; rooms is [type, resource]. Zero for a resource that is not scarce."""
-    # One artificial column a resource, at a price nobody would pay, makes a first basis.
-    scale = np.maximum(rooms.max(axis=0), 1.0)
-    columns = np.vstack([rooms / scale, np.eye(len(demand)), -np.eye(len(demand))])
+def resource_prices(allocatable: Floats, prices: Floats, demand: Floats) -> Floats:
+    """[resource] the dual prices; `allocatable` is [type, resource]. Zero for a resource that is not scarce."""
+    # One artificial column for each resource, at a prohibitive price, is the first basis.
+    scale = np.maximum(allocatable.max(axis=0), 1.0)
+    columns = np.vstack([allocatable / scale, np.eye(len(demand)), -np.eye(len(demand))])
     dear = 1e3 * prices.max()
     costs = np.concatenate([prices, np.full(len(demand), dear), np.zeros(len(demand))])
     wanted = demand / scale

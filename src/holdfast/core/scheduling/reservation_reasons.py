@@ -1,7 +1,8 @@
-"""Why a reservation has no slot for a pod that suits it: its state, its dates, its health or its count, in words.
+"""Explains why a reservation has no slot for a pod that fits it: its state, its dates, its health or its count.
 
-Called by whatever explains a plan. The rules: a text has no count, since counts change with every instance and the
-ledger reports them; it states whether the reservation can take nodes later; and it uses the cloud's word for the state.
+Called by `reasons` and `suitability`. A text has no count: counts change with every instance, which would make new events,
+and the ledger reports them. It states whether the reservation can take nodes later, and uses the cloud's word for the
+state.
 """
 
 from collections.abc import Iterable
@@ -13,20 +14,20 @@ from holdfast.model import reservations, wording
 from holdfast.model.reasons import BLOCK, RESERVATION, Reason, ReasonCode
 from holdfast.model.reservations import Draining, Ended, Reclaiming, State, Upcoming
 
-Said = tuple[ReasonCode, str]
+CodeAndText = tuple[ReasonCode, str]
 
-# Of a pod that waits: one text whatever the slots are used by, since that changes while the pod waits.
+# For a pod that waits: one text for all uses of the slots, since the use changes while the pod waits.
 FULL: Final = "has no free slot; one becomes free when an instance in it terminates"
-_UNKNOWN: Said = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
+_UNKNOWN: CodeAndText = (ReasonCode.UNHEALTHY, "is not among the reservations that the cloud reports")
 
 
-def kind(p: Problem, id_: str) -> str:
+def reservation_kind(p: Problem, id_: str) -> str:
     entry = p.ledger.get(id_)
     return BLOCK if entry is not None and entry.reservation.drain_lead_s else RESERVATION
 
 
-def why_not(p: Problem, id_: str, *, healthy: bool, used: int) -> Said | None:
-    """Why no slot is left; None where one is. `used` is what nodes of this plan take."""
+def why_no_slot(p: Problem, id_: str, *, healthy: bool, used: int) -> CodeAndText | None:
+    """Why no slot is free; None if one is. `used` is the number of slots that nodes of this plan use."""
     entry = p.ledger.get(id_)
     if entry is None:
         return _UNKNOWN
@@ -35,11 +36,11 @@ def why_not(p: Problem, id_: str, *, healthy: bool, used: int) -> Said | None:
         return closed
     if not healthy:
         return ReasonCode.UNHEALTHY, "takes no launches at the moment, and is tried again later"
-    return None if entry.free > used else _taken(entry, used)
+    return None if entry.free > used else _full_or_held(entry, used)
 
 
-def _closed(entry: Entry, now_s: int) -> Said | None:
-    """Why nothing is launched into a reservation, whatever its count."""
+def _closed(entry: Entry, now_s: int) -> CodeAndText | None:
+    """Why nothing is launched into a reservation even if it has free slots."""
     one = entry.reservation
     state = one.state_name or str(one.state)
     if one.state is State.GONE:
@@ -59,7 +60,7 @@ def _closed(entry: Entry, now_s: int) -> Said | None:
     return None
 
 
-def _taken(entry: Entry, used: int) -> Said:
+def _full_or_held(entry: Entry, used: int) -> CodeAndText:
     if used:
         return ReasonCode.HELD, "has no free slot left: other nodes of this plan use it"
     if entry.held:
@@ -69,9 +70,9 @@ def _taken(entry: Entry, used: int) -> Said:
     return ReasonCode.FULL, FULL
 
 
-def grouped(p: Problem, said: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
-    """Reasons by cause: the reservations of one kind that share code and text are in one of them."""
+def group_by_cause(p: Problem, reasons: Iterable[tuple[str, ReasonCode, str]]) -> tuple[Reason, ...]:
+    """One reason for all reservations of a kind with the same code and text."""
     groups: dict[tuple[ReasonCode, str, str], list[str]] = {}
-    for id_, code, text in said:
-        groups.setdefault((code, text, kind(p, id_)), []).append(id_)
+    for id_, code, text in reasons:
+        groups.setdefault((code, text, reservation_kind(p, id_)), []).append(id_)
     return tuple(Reason(code, text, tuple(ids), of) for (code, text, of), ids in groups.items())

@@ -1,6 +1,6 @@
-"""The world as the compiler sees it: one reference, with an array behind each name.
+"""The packing state as a numba struct: one reference, with an array for each field.
 
-Imported by `compiled` alone, and only when a plan is large: it brings in the compiler.
+Only `compiled` imports this module, and only for a large plan: it imports the compiler, which needs 120 MiB.
 """
 
 from collections.abc import Callable
@@ -11,35 +11,35 @@ from numba import types
 from numba.experimental import structref
 
 from holdfast.core.scheduling import kernel
-from holdfast.core.scheduling.world import World
+from holdfast.core.scheduling.packing_state import PackingState
 
 
 @structref.register
-class WorldType(types.StructRef):
+class PackingStateType(types.StructRef):
     """The type of the reference."""
 
     def preprocess_fields(self, fields: Any) -> Any:
         return tuple((name, types.unliteral(type_)) for name, type_ in fields)
 
 
-class WorldRef(structref.StructRefProxy):
+class PackingStateRef(structref.StructRefProxy):
     """The reference as Python holds it."""
 
     def __new__(cls, *arrays: Any) -> Any:
         return structref.StructRefProxy.__new__(cls, *arrays)
 
 
-structref.define_proxy(WorldRef, WorldType, list(World._fields))
+structref.define_proxy(PackingStateRef, PackingStateType, list(PackingState._fields))
 
 
-def of(world: World) -> WorldRef:
-    """A reference to the same arrays; what the kernel writes is seen by both."""
-    reference: WorldRef = WorldRef(*world)
+def reference_to(ps: PackingState) -> PackingStateRef:
+    """A reference to the same arrays, not a copy."""
+    reference: PackingStateRef = PackingStateRef(*ps)
     return reference
 
 
 def compile_and_cache(function: Callable[..., Any], version: str) -> Any:
-    """Compiled, and kept on disk in a folder of this version; RuntimeError where nothing can be kept."""
+    """Compiles a function and caches it on disk, in a folder of this version. Raises RuntimeError if it cannot write."""
     settings: Any = numba.config
     given = settings.CACHE_DIR
     settings.CACHE_DIR = f"{given or kernel.__path__[0]}/__pycache__/{version}"

@@ -1,17 +1,17 @@
-"""Which instance types a node can still become, and whether they are enough for minValues.
+"""Checks minValues: whether enough instance types, or other values, are left for a node.
 
-Called by `run` while it packs and by `finalize` at the end. minValues counts types before a node is pinned to the one
-type of its slot (S-66, S-69): being flexible and being in a slot are two wishes, and the first is judged first.
+Called by `run` and `settling` while they pack, and by `reasons`. minValues are checked before a node is pinned to the one
+instance type of its slot (S-66, S-69).
 """
 
 import numpy as np
 
-from holdfast.core.scheduling import offers, pins
+from holdfast.core.scheduling import offers
 from holdfast.core.scheduling.columns import Mask
 from holdfast.core.scheduling.offers import Rows
+from holdfast.core.scheduling.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.problem import Problem
 from holdfast.core.scheduling.shapes import Shapes, Template
-from holdfast.core.scheduling.world import BOUGHT, Ints
 from holdfast.model.requirements import MinValuesGap, Requirements
 
 
@@ -19,26 +19,26 @@ def gaps(p: Problem, shapes: Shapes, shape: int, load: Ints) -> tuple[MinValuesG
     """Which minValues a node of this shape and load misses."""
     of_shape = shapes.all[shape]
     own = p.templates[of_shape.template]
-    # With limits, what its claim will list: other rows might break them.
-    limited = own.kind == BOUGHT and p.pools[own.pool].limits.amounts
-    # Without, the zones that the packing counted on, which its claim will have: a cap on sizes may leave a zone out.
-    wanted = of_shape.requirements if limited else pins.pinned(p, shapes, shape)
+    # With limits, only the rows that its claim will list: other rows might exceed the limits.
+    limited = own.kind == UNRESERVED and p.pools[own.pool].limits.amounts
+    # Without limits, the zones that the packing counted on, which its claim will require: a cap on sizes may exclude a zone.
+    wanted = of_shape.requirements if limited else shapes.pinned_requirements(shape)
     return missing(p, own, wanted, load, of_shape.mask if limited else None)
 
 
 def missing(
-    p: Problem, own: Template, wanted: Requirements, load: Ints, kept: Mask | None = None
+    p: Problem, own: Template, wanted: Requirements, load: Ints, usable: Mask | None = None
 ) -> tuple[MinValuesGap, ...]:
-    """Which minValues of these requirements a node of a template misses; `kept` are the rows that it may still use."""
+    """Which minValues of these requirements a node of a template misses; `usable` holds the rows it may use, None: all."""
     found: dict[str, set[str]] = {r.key: set() for r in wanted if r.min_values}
     if not found:
         return ()
     for template in p.templates:
-        if template.pool != own.pool or (own.kind == BOUGHT and template is not own):
+        if template.pool != own.pool or (own.kind == UNRESERVED and template is not own):
             continue
-        mask = offers.satisfying(template.rows, wanted) if kept is None else kept
+        mask = offers.satisfying(template.rows, wanted) if usable is None else usable
         mask = mask & template.rows.fitting(load)
-        if own.kind == BOUGHT:
+        if own.kind == UNRESERVED:
             mask = _listed(template.rows, mask, p.settings.max_instance_types)
         for key, values in found.items():
             values.update(_values(template.rows, mask, key))

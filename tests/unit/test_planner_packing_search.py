@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling import trials
+from holdfast.core.scheduling import packing_search
 from holdfast.core.scheduling.plan import Plan
 from holdfast.core.scheduling.request import Packing
 from holdfast.core.scheduling.solve import solve
@@ -49,7 +49,7 @@ def replicas(deployments: int, each: int) -> tuple[PodView, ...]:
 
 
 def planned(pending: tuple[PodView, ...], monkeypatch: pytest.MonkeyPatch, sample: int, **more: Any) -> Plan:
-    monkeypatch.setattr(trials, "SAMPLE_PODS", sample)
+    monkeypatch.setattr(packing_search, "SAMPLE_PODS", sample)
     return solve(request([POOL], pending, packing=Packing.COST, **more))
 
 
@@ -67,7 +67,7 @@ def test_where_a_sample_promises_too_much_the_others_are_tried_as_well(
     pending = replicas(30, 20)
     all_tried, sampled = planned(pending, monkeypatch, 10_000), planned(pending, monkeypatch, 100)
     assert sampled.price_nano_usd_per_hour <= 1.01 * all_tried.price_nano_usd_per_hour
-    monkeypatch.setattr(trials, "KEPT", 100.0)
+    monkeypatch.setattr(packing_search, "COST_TOLERANCE", 100.0)
     gullible = planned(pending, monkeypatch, 100)
     assert gullible.price_nano_usd_per_hour > 1.5 * all_tried.price_nano_usd_per_hour
 
@@ -80,13 +80,13 @@ def test_with_nodes_that_exist_a_plan_costs_as_little_where_packings_are_compare
     all_tried = planned(pending, monkeypatch, 10_000, nodes=there)
     sampled = planned(pending, monkeypatch, 80, nodes=there)
     assert sampled.placed
-    assert sampled.packing != trials.FIRST_FIT
+    assert sampled.packing != packing_search.FIRST_FIT
     assert sampled.price_nano_usd_per_hour <= 1.01 * all_tried.price_nano_usd_per_hour
 
 
 def test_limits_hold_where_packings_are_compared_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = pool("default", LADDER, ON_DEMAND, limits=resources.of({"cpu": 120_000}))
-    monkeypatch.setattr(trials, "SAMPLE_PODS", 50)
+    monkeypatch.setattr(packing_search, "SAMPLE_PODS", 50)
     plan = solve(request([limited], mixed(400), packing=Packing.COST))
     bought = [next(t for t in LADDER if t.name == claim.instance_type) for claim in plan.claims]
     assert 0 < sum(t.capacity[resources.CPU] for t in bought) <= 120_000
