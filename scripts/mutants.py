@@ -42,9 +42,9 @@ GROUPS: Final = {
     ),
     "slots": (
         "core/scheduling/kernel/slots.py",
-        "core/scheduling/settling.py",
-        "core/scheduling/reservation_reasons.py",
-        "core/scheduling/waiting.py",
+        "core/scheduling/search/settling.py",
+        "core/scheduling/output/reservation_reasons.py",
+        "core/scheduling/output/waiting.py",
         "core/disruption/waiting_replacements.py",
         "core/disruption/slot_release.py",
         "controllers/provisioning/slots.py",

@@ -7,7 +7,7 @@ import argparse
 import itertools
 import sys
 
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from oracle import cases, compare
 
 

@@ -6,7 +6,7 @@ compiles the kernel, every later test in the process uses it. To compile a mutan
 
 import pytest
 
-from holdfast.core.scheduling import compiled
+from holdfast.core.scheduling.kernel import compiled
 
 
 def pytest_configure() -> None:

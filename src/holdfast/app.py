@@ -58,7 +58,7 @@ from holdfast.controllers.reservations.capacity_type import CapacityType
 from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
-from holdfast.core.scheduling.request import MinValuesPolicy, Packing
+from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing
 from holdfast.fence import MayWrite
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.server_time import ServerTime

@@ -24,8 +24,8 @@ from holdfast.cloud.aws.capacity import Settings as CapacitySettings
 from holdfast.controllers.provisioning.provisioner import BatchSettings
 from holdfast.core.disruption.inputs import MixedPools, ReleaseSlots
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
-from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy
-from holdfast.core.scheduling.request import Settings as PlanSettings
+from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing, PreferencePolicy
+from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.model import prices
 from holdfast.runtime import lease, logs

@@ -17,10 +17,10 @@ from holdfast import names
 from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Budget, DisruptionInput, PoolRules, Settings
-from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.columns import CatalogCache
-from holdfast.core.scheduling.request import Settings as Solving
-from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.input.columns import CatalogCache
+from holdfast.core.scheduling.input.request import Settings as Solving
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView

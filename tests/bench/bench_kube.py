@@ -23,8 +23,8 @@ from aiohttp import web
 
 from bench import workloads
 from holdfast.api.pods import Pod
-from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
 from holdfast.kube import decoding
 from holdfast.kube.client import Client, ClientSettings

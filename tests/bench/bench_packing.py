@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
-from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodePoolView

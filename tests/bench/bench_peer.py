@@ -19,8 +19,8 @@ from bench import bench_planner, workloads
 from holdfast import names
 from holdfast.api import aws
 from holdfast.cli import scenarios
-from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
 from holdfast.state import plan_document
 from holdfast.state.scenario import Scenario

@@ -15,10 +15,10 @@ from typing import Any, Final
 from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
-from holdfast.core.scheduling import compiled
-from holdfast.core.scheduling.columns import CatalogCache
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.input.columns import CatalogCache
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.kernel import compiled
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodView
 from holdfast.model.snapshot import NodePoolView

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bench import bench_planner, workloads
-from holdfast.core.scheduling.columns import CatalogCache
+from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.solve import solve
 
 ROOT: Final = Path(__file__).resolve().parents[2]

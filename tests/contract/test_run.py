@@ -18,7 +18,7 @@ from holdfast import settings
 from holdfast.api.cluster import Lease
 from holdfast.api.nodes import Node
 from holdfast.cli import main
-from holdfast.core.scheduling.compiled import COMPILE_FROM_PODS
+from holdfast.core.scheduling.kernel.compiled import COMPILE_FROM_PODS
 from holdfast.runtime import lease
 from live_world import LiveWorld
 

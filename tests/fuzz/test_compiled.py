@@ -4,7 +4,7 @@ import pytest
 
 from checker import check, generate
 from holdfast.cli.plan import plan_documents
-from holdfast.core.scheduling import compiled
+from holdfast.core.scheduling.kernel import compiled
 
 SEEDS = range(4000, 4060)
 

@@ -4,7 +4,7 @@ import pytest
 
 from checker import harness
 from holdfast.cli.plan import plan_documents
-from holdfast.core.scheduling import packing_search
+from holdfast.core.scheduling.search import packing_search
 
 SEEDS = range(5000, 5060)
 

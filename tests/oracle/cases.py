@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing, SolveRequest
+from holdfast.core.scheduling.input.request import Packing, SolveRequest
 from holdfast.model import requirements
 from holdfast.model.pods import PodTerm, PodView
 from planner_builders import instance_type, is_in, pool, request, reservation, selector, shape

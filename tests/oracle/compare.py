@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from oracle import cases, exact
 from oracle.cases import Case

@@ -26,7 +26,7 @@ from holdfast.core.disruption.inputs import (
     Settings,
 )
 from holdfast.core.disruption.validation import still_valid
-from holdfast.core.scheduling import displaced
+from holdfast.core.scheduling.input import displaced
 from holdfast.model import requirements, resources
 from holdfast.model.pods import PodView, Volumes
 from holdfast.model.reservations import State

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodTerm, PodView
 from holdfast.model.requirements import of

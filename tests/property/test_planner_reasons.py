@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing, SolveRequest
+from holdfast.core.scheduling.input.request import Packing, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
 from holdfast.model.host_ports import HostPort

@@ -9,7 +9,7 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from disruption_world import drift_all, is_new
 from holdfast.api.pods import Pod
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.settings import Settings
 
 LARGE = instance_types("m5.large")

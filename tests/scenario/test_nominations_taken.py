@@ -7,7 +7,7 @@ import pytest
 
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.settings import Settings
 from holdfast.sim.ec2 import faults
 

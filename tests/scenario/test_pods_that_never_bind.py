@@ -12,7 +12,7 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import errors
 from holdfast.api import aws
 from holdfast.api.nodes import NodeTaint
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.settings import Settings
 
 LARGE = instance_types("m5.large")

@@ -16,7 +16,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.sim.ec2 import control
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"

@@ -14,7 +14,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation

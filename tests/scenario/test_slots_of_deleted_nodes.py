@@ -13,7 +13,7 @@ from holdfast import names
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.core.disruption.inputs import MixedPools
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.settings import Settings
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Reservation

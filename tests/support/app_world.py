@@ -25,7 +25,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.app import App
 from holdfast.app import World as AppDoors
-from holdfast.core.scheduling.request import Settings as PlanSettings
+from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.compute import InlineCompute
 from holdfast.settings import Settings

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.request import Packing, Settings, SolveRequest
+from holdfast.core.scheduling.input.request import Packing, Settings, SolveRequest
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread

@@ -7,7 +7,7 @@ from holdfast.api import kinds
 from holdfast.api.meta import Object
 from holdfast.api.scenario import Catalog
 from holdfast.cli import aws
-from holdfast.core.scheduling.request import Settings
+from holdfast.core.scheduling.input.request import Settings
 from holdfast.state import scenario
 from holdfast.state.catalog import RegionTypes
 from holdfast.state.scenario import Scenario

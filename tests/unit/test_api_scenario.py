@@ -10,7 +10,7 @@ from holdfast.api import ec2nodeclass, kinds, scenario, scenario_schema
 from holdfast.api.findings import text_of
 from holdfast.api.scenario import Catalog
 from holdfast.api.schema import structural
-from holdfast.core.scheduling import request
+from holdfast.core.scheduling.input import request
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LARGE = {

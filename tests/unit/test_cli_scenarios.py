@@ -7,7 +7,7 @@ import yaml
 
 from builders import ec2nodeclass_document, nodepool_document
 from holdfast.cli import scenarios
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.state.scenario import Scenario
 from objects import NOW, NOW_S
 from scenarios import catalog_document, instance_type

@@ -36,8 +36,8 @@ from holdfast.core.disruption.inputs import (
     Settings,
 )
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling.request import Packing
-from holdfast.core.scheduling.request import Settings as Solving
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.input.request import Settings as Solving
 from holdfast.model import requirements
 from holdfast.model.instances import InstanceState
 from holdfast.model.reasons import BlockedCode

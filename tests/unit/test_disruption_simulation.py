@@ -8,8 +8,8 @@ import pytest
 from holdfast.core.disruption import simulation
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.simulation import Answer, Simulator
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import resources
 from holdfast.model.pods import TopologySpread

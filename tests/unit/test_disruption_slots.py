@@ -10,8 +10,8 @@ from holdfast import names
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import NodeFacts, ReleaseSlots, Settings
-from holdfast.core.scheduling.request import Packing
-from holdfast.core.scheduling.request import Settings as Solving
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.input.request import Settings as Solving
 from holdfast.model import requirements
 from holdfast.model.reasons import BlockedCode
 from holdfast.model.reservations import Reservation

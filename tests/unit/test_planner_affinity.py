@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodShape, PodTerm, PreferredPodTerm, TopologySpread
 from holdfast.model.reasons import ReasonCode

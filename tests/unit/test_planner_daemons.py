@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape

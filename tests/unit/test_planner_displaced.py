@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling import displaced
-from holdfast.core.scheduling.plan import Plan
+from holdfast.core.scheduling.input import displaced
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
 from holdfast.model.selectors import LabelSelector

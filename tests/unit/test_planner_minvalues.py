@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.request import MinValuesPolicy, Packing, SolveRequest
+from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement
 from holdfast.model.pods import PodShape, TopologySpread, Volumes

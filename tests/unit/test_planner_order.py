@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodTerm, PodView, PreferredNodeTerm
 from holdfast.model.reasons import ReasonCode

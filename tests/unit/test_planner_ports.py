@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements
 from holdfast.model.host_ports import HostPort

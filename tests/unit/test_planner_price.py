@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import names
-from holdfast.core.scheduling import dual_prices, greedy
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.search import dual_prices, greedy
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements
 from planner_builders import (

@@ -10,7 +10,7 @@ import pytest
 from builders import ec2nodeclass_document, nodepool_document
 from holdfast import names
 from holdfast.cli.plan import plan_documents
-from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
 from holdfast.model.host_ports import HostPort

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.request import PreferencePolicy, ReservedMode
+from holdfast.core.scheduling.input.request import PreferencePolicy, ReservedMode
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodTerm, PreferredNodeTerm, PreferredPodTerm, TopologySpread
 from holdfast.model.reasons import ReasonCode

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling import report
-from holdfast.core.scheduling.columns import CatalogCache
-from holdfast.core.scheduling.request import PreferencePolicy
+from holdfast.core.scheduling.input.columns import CatalogCache
+from holdfast.core.scheduling.input.request import PreferencePolicy
+from holdfast.core.scheduling.output import report
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodShape, PodTerm, PreferredNodeTerm, Volumes
 from holdfast.model.reasons import Reason, ReasonCode

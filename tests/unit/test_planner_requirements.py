@@ -8,8 +8,8 @@ import pytest
 from builders import nodepool
 from builders import requirement as wire
 from holdfast import names
-from holdfast.core.scheduling.plan import PlannedClaim
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import label_rules, requirement, resources
 from holdfast.model.reasons import ReasonCode

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
+from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements
 from holdfast.model.pods import PodTerm, PodView, PreferredNodeTerm

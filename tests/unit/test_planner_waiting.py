@@ -7,7 +7,7 @@ import pytest
 
 from disruption_builders import MEDIUM, load, machine, world
 from holdfast.core.disruption import simulation
-from holdfast.core.scheduling.request import ReservedMode, Settings, SolveRequest
+from holdfast.core.scheduling.input.request import ReservedMode, Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reasons import ReasonCode

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import names
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.core.scheduling.solve import solve
 from planner_builders import instance_type, is_in, one_per_node, pods, pool, request, reservation, shape
 

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import errors, settings
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
-from holdfast.core.scheduling.request import Packing
+from holdfast.core.scheduling.input.request import Packing
 from holdfast.settings import Program
 
 NAME = {"CLUSTER_NAME": "blue"}

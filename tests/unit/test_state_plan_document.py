@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast import names
 from holdfast.cli import plan_table
-from holdfast.core.scheduling.plan import NotReserved, Placed, Plan, PlannedClaim, Unplaced
+from holdfast.core.scheduling.output.plan import NotReserved, Placed, Plan, PlannedClaim, Unplaced
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.reasons import NODE_POOL, RESERVATION, Reason, ReasonCode
 from holdfast.model.requirement import Operator

@@ -13,7 +13,7 @@ from holdfast.api.cluster import Namespace
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.findings import text_of
 from holdfast.api.scenario import Settings as WireSettings
-from holdfast.core.scheduling.request import Packing, Settings
+from holdfast.core.scheduling.input.request import Packing, Settings
 from holdfast.model import offerings, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.reasons import ReasonCode

@@ -12,7 +12,7 @@ import click
 
 from holdfast import errors
 from holdfast.cli import options, plan_table, scenarios
-from holdfast.core.scheduling.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
+from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
 from holdfast.model import prices
 from holdfast.state import plan_document, times
 from holdfast.state.scenario import Scenario

@@ -15,7 +15,7 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeSelectorRequire
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.core.disruption.commands import Replacement
-from holdfast.core.scheduling.plan import PlannedClaim
+from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.model import label_rules, resources
 from holdfast.model.requirements import Requirements
 from holdfast.ports import Recorder

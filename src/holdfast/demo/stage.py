@@ -15,7 +15,7 @@ from holdfast import sandbox
 from holdfast.app import App
 from holdfast.app import World as Doors
 from holdfast.cloud.aws.calls import Clients, Threads
-from holdfast.core.scheduling.request import Settings as PlanSettings
+from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.compute import ThreadCompute

@@ -25,7 +25,7 @@ from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling.plan import Unplaced
+from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.core.scheduling.plan import NotReserved, Plan, PlannedClaim, Unplaced
+from holdfast.core.scheduling.output.plan import NotReserved, Plan, PlannedClaim, Unplaced
 from holdfast.model import prices, resources, wording
 from holdfast.model.reasons import Reason
 from holdfast.model.requirement import Expression

@@ -24,8 +24,8 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
-from holdfast.core.scheduling.plan import Unplaced
-from holdfast.core.scheduling.request import Settings, SolveRequest
+from holdfast.core.scheduling.input.request import Settings, SolveRequest
+from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model import prices
 from holdfast.model.offerings import InstanceType
 from holdfast.state import (

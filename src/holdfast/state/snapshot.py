@@ -19,7 +19,7 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.storage import CSINode
 from holdfast.api.workloads import DaemonSet
-from holdfast.core.scheduling.plan import Unplaced
+from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView

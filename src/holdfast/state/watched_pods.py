@@ -12,7 +12,7 @@ from typing import Final
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.api.workloads import DaemonSet
-from holdfast.core.scheduling.plan import Unplaced
+from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model.pods import PodView
 from holdfast.model.reasons import Reason
 from holdfast.ports import Clock

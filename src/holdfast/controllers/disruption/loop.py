@@ -30,7 +30,7 @@ from holdfast.core.disruption import decide, validation, waiting_replacements
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Memory, Method, Move
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
-from holdfast.core.scheduling import columns
+from holdfast.core.scheduling.input import columns
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller

@@ -22,7 +22,7 @@ from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import DisruptionCommand, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason
-from holdfast.core.scheduling import admission
+from holdfast.core.scheduling.output import admission
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller

@@ -26,10 +26,10 @@ from holdfast.controllers import claim_writing
 from holdfast.controllers.doors import Doors
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.slot_holds import SlotHolds
-from holdfast.core.scheduling import admission, report
-from holdfast.core.scheduling.columns import CatalogCache
-from holdfast.core.scheduling.plan import Plan, PlannedClaim, Unplaced
-from holdfast.core.scheduling.request import Settings, SolveRequest
+from holdfast.core.scheduling.input.columns import CatalogCache
+from holdfast.core.scheduling.input.request import Settings, SolveRequest
+from holdfast.core.scheduling.output import admission, report
+from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.runtime import indexes

@@ -11,7 +11,7 @@ from holdfast import names
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts
-from holdfast.core.scheduling import displaced
+from holdfast.core.scheduling.input import displaced
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.inputs import DisruptionReason
-from holdfast.core.scheduling.plan import Placed, PlannedClaim
+from holdfast.core.scheduling.output.plan import Placed, PlannedClaim
 from holdfast.model.pods import PodShape
 from holdfast.model.reasons import BlockedCode, Reason
 

@@ -25,7 +25,7 @@ from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Policy, Settings
 from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
-from holdfast.core.scheduling.plan import PlannedClaim
+from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.model import prices, wording
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason

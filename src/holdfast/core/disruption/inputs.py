@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from holdfast.core.scheduling import request
+from holdfast.core.scheduling.input import request
 from holdfast.model.snapshot import Snapshot
 
 

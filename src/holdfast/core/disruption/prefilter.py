@@ -14,7 +14,7 @@ from holdfast.core.disruption.candidates import Candidate, Survey
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling.axes import bounded
+from holdfast.core.scheduling.input.axes import bounded
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape

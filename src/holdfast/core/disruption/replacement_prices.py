@@ -12,7 +12,7 @@ from typing import Final
 from holdfast import names
 from holdfast.core.disruption.candidates import Candidate
 from holdfast.core.disruption.costs import Cost
-from holdfast.core.scheduling.plan import PlannedClaim
+from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.model import requirement
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.reasons import BlockedCode, Reason

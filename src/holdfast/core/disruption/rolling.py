@@ -17,7 +17,7 @@ from holdfast.core.disruption.commands import Action, Blockers, DisruptionComman
 from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling import displaced
+from holdfast.core.scheduling.input import displaced
 from holdfast.model import wording
 from holdfast.model.reasons import BlockedCode, Reason
 

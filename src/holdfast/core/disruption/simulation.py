@@ -16,10 +16,10 @@ from typing import Final
 from holdfast.core.disruption import targets
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.targets import Targets
-from holdfast.core.scheduling import columns, displaced
-from holdfast.core.scheduling.displaced import needs_new_node
-from holdfast.core.scheduling.plan import Placed, Plan, PlannedClaim
-from holdfast.core.scheduling.request import SolveRequest
+from holdfast.core.scheduling.input import columns, displaced
+from holdfast.core.scheduling.input.displaced import needs_new_node
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.output.plan import Placed, Plan, PlannedClaim
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.pods import PodView

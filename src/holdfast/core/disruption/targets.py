@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling.axes import bounded
+from holdfast.core.scheduling.input.axes import bounded
 from holdfast.model.pods import PodShape, PodTerm, PodView
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import CPU, MEMORY, Resources, add

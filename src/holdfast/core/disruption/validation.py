@@ -17,7 +17,7 @@ from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling import columns
+from holdfast.core.scheduling.input import columns
 from holdfast.model.reasons import BlockedCode
 
 

@@ -8,13 +8,15 @@ import dataclasses
 from collections.abc import Callable
 
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling import claims, packing_search, problem, reasons, run, variants, waiting, zones
-from holdfast.core.scheduling.columns import CatalogCache
-from holdfast.core.scheduling.finalize import Chooser, Nodes
-from holdfast.core.scheduling.plan import Plan
-from holdfast.core.scheduling.problem import Problem
-from holdfast.core.scheduling.request import SolveRequest
-from holdfast.core.scheduling.suitability import Suitability
+from holdfast.core.scheduling.input import problem
+from holdfast.core.scheduling.input.columns import CatalogCache
+from holdfast.core.scheduling.input.problem import Problem
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.output import claims, reasons, waiting
+from holdfast.core.scheduling.output.plan import Plan
+from holdfast.core.scheduling.output.suitability import Suitability
+from holdfast.core.scheduling.search import packing_search, run, variants, zones
+from holdfast.core.scheduling.search.finalize import Chooser, Nodes
 
 
 def solve(

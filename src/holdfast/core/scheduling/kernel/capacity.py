@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from holdfast.core.scheduling.packing_state import (
+from holdfast.core.scheduling.kernel.packing_state import (
     ARG_A,
     ARG_B,
     ARG_C,

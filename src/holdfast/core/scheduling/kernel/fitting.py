@@ -1,16 +1,9 @@
 """Checks whether a pod fits on a node: capacity, host ports, and constraints whose topology key is the hostname."""
 
 from holdfast.core.scheduling.kernel.capacity import check_min_values, count_attached, row_holds
+from holdfast.core.scheduling.kernel.packing_state import EXISTING, NEED, NO, SOFT, UNRESERVED, PackingState
 from holdfast.core.scheduling.kernel.slots import has_capacity
 from holdfast.core.scheduling.kernel.topology import narrow, resolve_filters, shape_after
-from holdfast.core.scheduling.packing_state import (
-    EXISTING,
-    NEED,
-    NO,
-    SOFT,
-    UNRESERVED,
-    PackingState,
-)
 
 
 def fits_existing(ps: PackingState, v: int, n: int) -> int:

@@ -3,8 +3,8 @@
 With OLDEST_FIRST all nodes stay in the first bucket.
 """
 
+from holdfast.core.scheduling.kernel.packing_state import OLDEST_FIRST, PackingState
 from holdfast.core.scheduling.kernel.spare_capacity import update_spare
-from holdfast.core.scheduling.packing_state import OLDEST_FIRST, PackingState
 
 
 def insert(ps: PackingState, kind: int, n: int) -> None:

@@ -8,15 +8,7 @@ continues with the same pod. Nothing may change before a placement is certain, s
 from holdfast.core.scheduling.kernel.capacity import count_attached
 from holdfast.core.scheduling.kernel.fitting import fits_existing, fits_new, fits_node
 from holdfast.core.scheduling.kernel.lists import bump, insert
-from holdfast.core.scheduling.kernel.slots import hold_slot
-from holdfast.core.scheduling.kernel.spare_capacity import (
-    find_spare,
-    next_spare,
-    update_cheapest,
-    update_spare,
-)
-from holdfast.core.scheduling.kernel.topology import is_excluded, shape_after
-from holdfast.core.scheduling.packing_state import (
+from holdfast.core.scheduling.kernel.packing_state import (
     ARG_A,
     CURSOR_EXISTING,
     CURSOR_RESERVED,
@@ -40,6 +32,14 @@ from holdfast.core.scheduling.packing_state import (
     UNRESERVED,
     PackingState,
 )
+from holdfast.core.scheduling.kernel.slots import hold_slot
+from holdfast.core.scheduling.kernel.spare_capacity import (
+    find_spare,
+    next_spare,
+    update_cheapest,
+    update_spare,
+)
+from holdfast.core.scheduling.kernel.topology import is_excluded, shape_after
 
 
 def run(ps: PackingState) -> int:

@@ -1,7 +1,7 @@
 """Assigns reserved nodes to reservations, never more nodes than free slots, and updates the matching as nodes grow."""
 
 from holdfast.core.scheduling.kernel.capacity import keeps_slot, row_holds
-from holdfast.core.scheduling.packing_state import FREE_SLOTS, RESERVED, PackingState
+from holdfast.core.scheduling.kernel.packing_state import FREE_SLOTS, RESERVED, PackingState
 
 
 def has_capacity(ps: PackingState, v: int, shape: int, n: int, kind: int) -> bool:

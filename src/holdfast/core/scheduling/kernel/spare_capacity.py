@@ -6,7 +6,7 @@ kernel remembers by list position which nodes have it for that size, and skips t
 """
 
 from holdfast.core.scheduling.kernel.capacity import count_attached, row_holds
-from holdfast.core.scheduling.packing_state import BLOCK, SPARE_VARIANT, UNRESERVED, PackingState
+from holdfast.core.scheduling.kernel.packing_state import BLOCK, SPARE_VARIANT, UNRESERVED, PackingState
 
 
 def has_spare_capacity(ps: PackingState, v: int, n: int) -> bool:

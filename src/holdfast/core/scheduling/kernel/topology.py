@@ -3,8 +3,7 @@
 import numpy as np
 
 from holdfast.core.scheduling.kernel.capacity import check_min_values
-from holdfast.core.scheduling.kernel.slots import has_capacity
-from holdfast.core.scheduling.packing_state import (
+from holdfast.core.scheduling.kernel.packing_state import (
     ARG_A,
     ARG_B,
     ARG_C,
@@ -20,6 +19,7 @@ from holdfast.core.scheduling.packing_state import (
     UNTRIED,
     PackingState,
 )
+from holdfast.core.scheduling.kernel.slots import has_capacity
 
 
 def narrow(ps: PackingState, v: int, shape: int, n: int, kind: int) -> int:

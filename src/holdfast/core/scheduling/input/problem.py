@@ -1,0 +1,293 @@
+"""One solve as indexes: templates, classes with their rungs, topology groups, existing nodes, slots.
+
+`solve` builds it once for each request. All packings share it, and nothing changes it afterwards.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from holdfast import names
+from holdfast.core.reservations.ledger import Entry
+from holdfast.core.scheduling.input import axes, classes, daemons, displaced, offers
+from holdfast.core.scheduling.input.axes import DomainAxis, ResourceAxis
+from holdfast.core.scheduling.input.classes import Ladder, PodClass, Rung
+from holdfast.core.scheduling.input.columns import CatalogCache, Columns
+from holdfast.core.scheduling.input.constraints import Constraints
+from holdfast.core.scheduling.input.offers import Measures, Rows
+from holdfast.core.scheduling.input.request import Settings, SolveRequest
+from holdfast.core.scheduling.input.shapes import Op, Template
+from holdfast.core.scheduling.kernel.packing_state import RESERVED, UNRESERVED, Ints, Words
+from holdfast.model import reservations, resources
+from holdfast.model.host_ports import HostPort
+from holdfast.model.pods import PodShape
+from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView, Snapshot
+from holdfast.model.taints import Effect
+
+WORD_BITS: Final = 64
+
+
+@dataclass
+class Problem:
+    snapshot: Snapshot
+    settings: Settings
+    ledger: Mapping[str, Entry]
+    pools: tuple[NodePoolView, ...]  # in the order they are tried
+    classes: list[PodClass]
+    ladders: list[Ladder]
+    ladder_of: list[int]  # by class
+    resources: ResourceAxis
+    domains: DomainAxis
+    templates: list[Template]
+    reservation_ids: tuple[str, ...]
+    limited: tuple[str, ...]  # resources that some pool limits
+    nodes: tuple[NodeView, ...]  # existing nodes that accept pods, in the order they are tried
+    deleting_nodes: tuple[NodeView, ...]  # their remaining pods still count for topology constraints
+    ports: tuple[HostPort, ...]
+    shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
+    constraints: Constraints
+    columns: list[Columns]  # by pool, all offerings
+
+    def last_rung(self, c: int) -> Rung:
+        """What a class requires, without preferences."""
+        return self.ladders[self.ladder_of[c]].rungs[-1]
+
+    @property
+    def well_known(self) -> frozenset[str]:
+        return self.snapshot.cloud_labels.well_known
+
+
+def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogCache) -> Problem:
+    snapshot, settings = request.snapshot, request.settings
+    pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
+    to_place = (*snapshot.pending, *displaced.displaced(snapshot))
+    pods = classes.group(to_place)
+    tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
+    ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
+    pending = frozenset([pod.uid for pod in to_place]) if snapshot.nodes else frozenset[str]()
+    there = [node.without(pending) for node in snapshot.nodes]  # some run on a node that is being deleted
+    nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
+    deleting_nodes = tuple(n for n in there if n.deleting)
+    axis = _resource_axis(pods, pools, nodes)
+    ids = (
+        tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
+        if settings.reserved_capacity
+        else ()
+    )
+    limited = tuple(sorted({name for pool in pools for name in pool.limits}))
+    measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited, settings.node_cost_nano)
+    columns = [catalogs.columns(pool.instance_types) for pool in pools]
+    templates = _templates(pools, columns, snapshot, ledger, measures)
+    if settings.reserved_before_weight:
+        templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
+    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, deleting_nodes)
+    ports = _ports(pods, nodes)
+    return Problem(
+        snapshot=snapshot,
+        settings=settings,
+        ledger=ledger,
+        pools=pools,
+        classes=pods,
+        ladders=ladders,
+        ladder_of=ladder_of,
+        resources=axis,
+        domains=domains,
+        templates=templates,
+        reservation_ids=ids,
+        limited=limited,
+        nodes=nodes,
+        deleting_nodes=deleting_nodes,
+        ports=ports,
+        shared_claims=_shared_claims(pods, nodes, axis),
+        constraints=Constraints(
+            ladders, domains, nodes, deleting_nodes, pools, columns, snapshot.cloud_labels.well_known
+        ),
+        columns=columns,
+    )
+
+
+def _reverse_name(pool: NodePoolView) -> tuple[int, str]:
+    return pool.weight, pool.name  # higher weight first; for equal weights the later name (S-11)
+
+
+def _node_order(node: NodeView) -> tuple[bool, bool, str]:
+    """Initialized nodes first, then reserved ones, which are paid for, then by name."""
+    reserved = dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED
+    return not node.initialized, not reserved, node.name
+
+
+def _resource_axis(
+    pods: Sequence[PodClass], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
+) -> ResourceAxis:
+    wanted = {name for amounts in {c.shape.requests for c in pods} for name in amounts}
+    limited = {driver for node in nodes for driver, _ in node.volume_limits}
+    limited |= {driver for pool in pools for t in pool.instance_types for driver, _ in t.volume_limits}
+    used = {driver for c in pods for driver, _ in c.shape.volumes.claims}
+    return ResourceAxis(tuple(sorted(wanted | {resources.PODS})), tuple(sorted(limited & used)))
+
+
+def _domain_axis(
+    ladders: Sequence[Ladder],
+    pools: Sequence[tuple[NodePoolView, Columns]],
+    nodes: Sequence[NodeView],
+    deleting_nodes: Sequence[NodeView],
+) -> DomainAxis:
+    """Every value that a topology key of some pod can have, on new and on existing nodes."""
+    keys = {
+        key
+        for ladder in ladders
+        for rung in ladder.rungs
+        for key in (
+            *(s.key for s in rung.spreads),
+            *(t.key for t in rung.affinity),
+            *(t.key for t in rung.anti_affinity),
+        )
+    }
+    keys |= {
+        t.key for node in (*nodes, *deleting_nodes) for shape in node.shapes for t in shape.anti_affinity
+    }
+    keys.discard(names.HOSTNAME)
+    values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
+    for key, found in values.items():
+        for pool, columns in pools:
+            found.update(columns.values(key, pool.requirements.get(key)))
+        found.update(value for node in nodes for k, value in node.labels if k == key)
+    return axes.domain_axis(values)
+
+
+def _templates(
+    pools: Sequence[NodePoolView],
+    columns_of: Sequence[Columns],
+    snapshot: Snapshot,
+    ledger: Mapping[str, Entry],
+    measures: Measures,
+) -> list[Template]:
+    """For each NodePool a template of its slots, if it has any, and one of its unreserved offerings."""
+    templates = []
+    for p, (pool, columns) in enumerate(zip(pools, columns_of, strict=True)):
+        slots = [
+            i
+            for i in np.flatnonzero(columns.reserved & columns.healthy).tolist()
+            if columns.offerings[i].reservation_id in measures.reservations
+            and snapshot.cloud_labels.are_asked_for(columns.offerings[i].requirements, pool.requirements)
+        ]
+        unreserved = np.flatnonzero(~columns.reserved & columns.launchable)
+        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
+            if len(picked):
+                runs = daemon_sets(snapshot, pool, columns, picked)
+                overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
+                rows = offers.rows(columns, picked, measures, overhead)
+                if kind == RESERVED:
+                    rows.rank = _slot_rank(rows, ledger)
+                least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
+                templates.append(
+                    Template(p, kind, pool.requirements, pool.taints, rows, least, _daemon_ports(pool, runs))
+                )
+    return templates
+
+
+def _daemon_ports(
+    pool: NodePoolView, runs: dict[str, list[list[DaemonSetView]]]
+) -> tuple[tuple[HostPort, ...], ...]:
+    """By instance type, the host ports that DaemonSets use on its nodes."""
+    count = len(pool.instance_types)
+    if not runs:
+        return ((),) * count
+    return tuple(
+        tuple(dict.fromkeys(port for found in runs.values() for d in found[t] for port in d.pod.host_ports))
+        for t in range(count)
+    )
+
+
+def daemon_sets(
+    snapshot: Snapshot, pool: NodePoolView, columns: Columns, picked: Ints
+) -> dict[str, list[list[DaemonSetView]]]:
+    """By capacity type of these offerings and by instance type: the DaemonSets of its nodes. Empty if there are none."""
+    if not snapshot.daemon_sets:
+        return {}
+    well_known = snapshot.cloud_labels.well_known
+    kinds = [names.CAPACITY_TYPES[i] for i in np.unique(columns.capacity_type[picked]).tolist()]
+    if not daemons.select_capacity_type(snapshot.daemon_sets):
+        found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
+    else:
+        found = {kind: daemons.by_type(snapshot.daemon_sets, pool, well_known, kind) for kind in kinds}
+    return found if any(any(some) for some in found.values()) else {}
+
+
+def _slot_rank(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
+    """[row] its rank: cheapest first, then by `reservations.preference`."""
+    keys = []
+    for row in range(len(rows)):
+        offering = rows.offering(row)
+        entry = ledger[offering.reservation_id or ""]
+        keys.append((rows.type(row).order_key(offering), reservations.preference(entry.reservation), row))
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[sorted(range(len(rows)), key=keys.__getitem__)] = np.arange(len(rows))
+    return rank
+
+
+def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
+    """Every host port of pods to place, and those of running pods that conflict with them."""
+    wanted = {port for c in pods for port in c.shape.host_ports}
+    taken = {port for node in nodes for shape in node.shapes for port in shape.host_ports}
+    clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
+    return tuple(sorted(wanted | clashing, key=lambda p: (p.port, p.protocol, p.ip)))
+
+
+def port_words(found: Iterable[HostPort], ports: Sequence[HostPort], *, clashing: bool = False) -> Words:
+    """The ports as bits; with `clashing`, all ports that conflict with one of them."""
+    bits = np.zeros(words(ports), dtype=np.uint64)
+    mine = set(found)
+    for i, port in enumerate(ports):
+        if (any(port.conflicts(one) for one in mine)) if clashing else port in mine:
+            bits[i // WORD_BITS] |= np.uint64(1) << np.uint64(i % WORD_BITS)
+    return bits
+
+
+def words(ports: Sequence[HostPort]) -> int:
+    """How many words the bits of these ports take; at least one."""
+    return max(1, -(-len(ports) // WORD_BITS))
+
+
+def _shared_claims(
+    pods: Sequence[PodClass], nodes: Sequence[NodeView], axis: ResourceAxis
+) -> tuple[tuple[str, str], ...]:
+    """Volumes of drivers with limits that pods to place share with each other or with running pods."""
+    users = Counter(claim for c in pods for claim in set(c.shape.volumes.claims) for _ in c.pods)
+    running = {claim for node in nodes for claim in node.attached}
+    return tuple(
+        sorted(
+            claim
+            for claim, count in users.items()
+            if claim[0] in axis.drivers and (count > 1 or claim in running)
+        )
+    )
+
+
+def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
+    """[shape, resource] what one pod requests: resources, and volume attachments by driver."""
+    columns = [axes.bounded_requests(shape.requests[name] for shape in shapes) for name in axis.names]
+    columns += [
+        [sum(driver == one for one, _ in set(shape.volumes.claims)) for shape in shapes]
+        for driver in axis.drivers
+    ]
+    return np.array(columns, dtype=np.int64).reshape(axis.size, len(shapes)).T
+
+
+def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
+    """What a pod requires of a node at one rung: one op for each alternative of its node affinity and each topology in
+    which its volumes can be attached."""
+    sets = list(rung.wanted)
+    if not sets:
+        return [Op((), rung.tolerations)]
+    if shape.volumes.alternatives:
+        sets = [
+            wanted.union(place)
+            for wanted in rung.wanted
+            for place in shape.volumes.alternatives
+            if wanted.intersects(place)
+        ]
+    return [Op((one,), rung.tolerations, ports=shape.host_ports) for one in sets] or [Op((), ())]

@@ -1,0 +1,1 @@
+"""Writes the plan: NodeClaims, placed pods, and the reasons for everything else."""

@@ -1,0 +1,107 @@
+"""What the provisioner reports about a plan: pod events, unusable NodePools, and pending pods by zone.
+
+Every unplaced pod gets an event, also a pod that waits for a slot; Karpenter defers those without one (S-102). Only a
+pod that excludes all NodePools gets none: it is not for Holdfast (S-7).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import names
+from holdfast.core.scheduling.input import columns
+from holdfast.core.scheduling.input.request import MinValuesPolicy, SolveRequest
+from holdfast.core.scheduling.output.plan import Plan
+from holdfast.model.pods import PodShape
+from holdfast.model.reasons import ReasonCode, sentences
+from holdfast.model.requirements import NO_REQUIREMENTS
+from holdfast.model.snapshot import NodePoolView, Snapshot
+from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
+
+NOMINATED: Final = "Nominated"
+FAILED_SCHEDULING: Final = "FailedScheduling"
+FLEXIBLE: Final = "flexible"
+NO_ZONE: Final = "none"
+NO_COMPATIBLE_TYPES: Final = "NoCompatibleInstanceTypes"
+_FILTERED: Final = "NodePool requirements filtered out all compatible available instance types"
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvent:
+    """An event on a pod. It is a warning if a user has to act; waiting for a slot is not."""
+
+    pod: str
+    event: str
+    text: str
+    warning: bool = False
+
+
+def events(plan: Plan) -> tuple[PodEvent, ...]:
+    """Events on pods placed on existing nodes and on unplaced pods. Pods of a claim get theirs once it has a name."""
+    found = [
+        PodEvent(uid, NOMINATED, f"Pod should schedule on: node/{one.node}")
+        for one in plan.placed
+        for uid in one.pods
+    ]
+    for one in plan.unplaced:
+        if any(reason.code is ReasonCode.EXCLUDES_NODE_POOLS for reason in one.reasons):
+            continue
+        text = sentences(one.reasons)
+        found.append(PodEvent(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
+    return tuple(sorted(found, key=lambda event: event.pod))
+
+
+def unusable_pools(request: SolveRequest, catalogs: columns.CatalogCache) -> tuple[tuple[str, str], ...]:
+    """NodePools for which no node can be launched for any pod, with the reason. A full reservation is healthy: a slot may
+    become free (S-14)."""
+    settings, found = request.settings, []
+    for pool in request.snapshot.node_pools:
+        catalog = catalogs.columns(pool.instance_types)
+        usable = catalog.compatible_with(pool.requirements) & catalog.healthy
+        if not settings.reserved_capacity:
+            usable &= ~catalog.reserved
+        wanted = [one for one in pool.requirements if one.min_values is not None]
+        values = {one.key: catalog.values(one.key, one, usable) for one in wanted} if usable.any() else {}
+        if not usable.any():
+            found.append((pool.name, _FILTERED))
+        elif settings.min_values_policy is MinValuesPolicy.STRICT and pool.requirements.min_values_gaps(
+            values
+        ):
+            found.append((pool.name, f"{_FILTERED} due to minValues incompatibility"))
+    return tuple(found)
+
+
+def pending_by_zone(snapshot: Snapshot, catalogs: columns.CatalogCache) -> Counter[str]:
+    """Pending pods by the only zone they can be in; `flexible` if there are several, `none` if there is none (S-86)."""
+    zones = [
+        (pool, catalogs.columns(pool.instance_types).values(names.ZONE, pool.requirements.get(names.ZONE)))
+        for pool in snapshot.node_pools
+    ]
+    buckets: dict[PodShape, str] = {}
+    found: Counter[str] = Counter()
+    for pod in snapshot.pending:
+        if pod.shape not in buckets:
+            buckets[pod.shape] = _bucket(pod.shape, zones, snapshot.cloud_labels.well_known)
+        found[buckets[pod.shape]] += 1
+    return found
+
+
+def _bucket(shape: PodShape, zones: list[tuple[NodePoolView, set[str]]], well_known: frozenset[str]) -> str:
+    tolerations = (*shape.tolerations, TOLERATE_PREFERENCES)
+    possible: set[str] = set()
+    for pool, of_pool in zones:
+        if first_untolerated(pool.taints, tolerations):
+            continue
+        for term in shape.required_terms or (NO_REQUIREMENTS,):
+            wanted = shape.node_selector.union(term)
+            if not shape.node_selector.intersects(term) or not pool.requirements.compatible(
+                wanted, well_known
+            ):
+                continue
+            for place in shape.volumes.alternatives or (NO_REQUIREMENTS,):
+                if wanted.intersects(place):
+                    allowed = wanted.union(place).get(names.ZONE)
+                    possible |= {zone for zone in of_pool if allowed.has(zone)}
+    if len(possible) > 1:
+        return FLEXIBLE
+    return next(iter(possible), NO_ZONE)

@@ -1,0 +1,59 @@
+"""Spreads nodes over zones: if a node costs the same in several zones, the zone with the fewest nodes of its NodePool wins.
+
+Called by `solve` for the best packing. A claim still lists every possible zone. The launch prefers the zone that the plan
+counts on among those of equal cost, so that the failure of one zone does not affect all nodes of a NodePool.
+"""
+
+import heapq
+import itertools
+from collections import Counter, defaultdict
+
+from holdfast import names
+from holdfast.core.scheduling.input.offers import Rows
+from holdfast.core.scheduling.input.problem import Problem
+from holdfast.core.scheduling.kernel.packing_state import UNRESERVED
+from holdfast.core.scheduling.search.finalize import Nodes
+
+
+def spread(p: Problem, nodes: Nodes) -> None:
+    """Changes the offering that the plan counts on for each new node, never its cost."""
+    there = _nodes_by_zone(p)
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)  # nodes with the same template and rows
+    for i, (t, rows) in enumerate(zip(nodes.template, nodes.rows, strict=True)):
+        if p.templates[t].kind == UNRESERVED:
+            alike[t, id(rows)].append(i)
+    open_ = []
+    for (t, _), found in alike.items():
+        tied = _tied(p.templates[t].rows, nodes.rows[found[0]])
+        if len(tied) == 1:
+            there[p.pools[p.templates[t].pool].name][next(iter(tied))] += len(found)
+        else:
+            open_.append((t, found, tied))
+    for t, found, tied in open_:
+        counts = there[p.pools[p.templates[t].pool].name]
+        fewest = [(counts[zone], k, zone, row) for k, (zone, row) in enumerate(tied.items())]
+        heapq.heapify(fewest)
+        for i in found:
+            count, k, zone, nodes.row[i] = fewest[0]
+            heapq.heapreplace(fewest, (count + 1, k, zone, nodes.row[i]))
+            counts[zone] += 1
+
+
+def _nodes_by_zone(p: Problem) -> defaultdict[str, Counter[str]]:
+    """How many nodes each NodePool has in each zone."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for node in p.nodes:
+        if node.node_pool is not None:
+            found[node.node_pool][dict(node.labels).get(names.ZONE, "")] += 1
+    return found
+
+
+def _tied(rows: Rows, ordered: tuple[int, ...]) -> dict[str, int]:
+    """By zone, the rows at the cost of the first one, of its instance type and capacity type."""
+    first = ordered[0]
+    kinds = rows.columns.capacity_type[rows.picked]
+    found: dict[str, int] = {}
+    for row in itertools.takewhile(lambda row: rows.cost[row] == rows.cost[first], ordered):
+        if rows.row_type[row] == rows.row_type[first] and kinds[row] == kinds[first]:
+            found.setdefault(rows.offering(row).zone, row)
+    return found
