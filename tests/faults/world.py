@@ -138,7 +138,7 @@ class Process:
 
 class FaultWorld(live_world.LiveWorld):
     def __init__(
-        self, world: sandbox.World, judge: Judge, stack: contextlib.AsyncExitStack, folder: Path
+        self, world: sandbox.Sandbox, judge: Judge, stack: contextlib.AsyncExitStack, folder: Path
     ) -> None:
         super().__init__(world, live_world.Counted(), RealClock())
         self.judge = judge

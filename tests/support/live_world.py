@@ -74,7 +74,7 @@ class Counted:
 
 
 class LiveWorld:
-    def __init__(self, world: sandbox.World, front: Counted, clock: Clock) -> None:
+    def __init__(self, world: sandbox.Sandbox, front: Counted, clock: Clock) -> None:
         self.world = world
         self.kube = world.kube
         self.cloud = world.cloud
@@ -227,7 +227,7 @@ def apart(name: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def _environ(world: sandbox.World) -> dict[str, str]:
+def _environ(world: sandbox.Sandbox) -> dict[str, str]:
     told = world.environment()
     return {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},

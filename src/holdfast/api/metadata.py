@@ -57,7 +57,7 @@ def _is_label_key(key: str) -> bool:
 def _name(metadata: dict[str, Any]) -> Iterator[Finding]:
     name = metadata.get("name")
     if not name and not metadata.get("generateName"):
-        yield Finding(("metadata", "name"), "required, and not there")
+        yield Finding(("metadata", "name"), "Required value")
     elif name and not (isinstance(name, str) and len(name) <= _MAX_NAME and _DNS_SUBDOMAIN.fullmatch(name)):
         yield Finding(
             ("metadata", "name"), "a name is lower-case letters, digits, '-' and '.', at most 253 characters"

@@ -143,7 +143,7 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
     kind = jsonschema_rs.ValidationErrorKind
     match error.kind:
         case kind.Required(property=name):
-            return Finding((*path, str(name)), "required, and not there")
+            return Finding((*path, str(name)), "Required value")
         case kind.Type(types=types):
             wanted = _one_of([_TYPES[t] for t in types])
             quotes = "string" in types and not isinstance(error.instance, dict | list)
