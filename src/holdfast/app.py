@@ -338,7 +338,7 @@ class App:
             (planning, 1),
             (Slots(live=self.live, clock=doors.clock, hurry=planning.hurry), 1),
             (self._lifecycle(planning), _CLAIM_CONCURRENCY),
-            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_machine), doors=doors), 1),
+            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), doors=doors), 1),
             (PodEvents(caches=caches, doors=doors), _NODE_CONCURRENCY),
             (node_termination.NodeTermination(caches=caches, doors=doors, holds=holds), _NODE_CONCURRENCY),
             (nodeclass_status.Status(**reporting), 10),
@@ -371,7 +371,7 @@ class App:
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:
         doors, caches = self.doors, self.caches
-        nodes = caches.of(Node).index(indexes.by_machine)
+        nodes = caches.of(Node).index(indexes.by_provider_id)
         launching = LaunchBatcher(doors=doors, caches=caches)
         return Lifecycle(
             live=self.live,

@@ -197,8 +197,8 @@ async def _serve(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
     host = program.bind_address
     try:
         async with (
-            health.served(probes, host=host, port=program.health_probe_port) as health_port,
-            health.served(page, host=host, port=program.metrics_port) as metrics_port,
+            health.serve(probes, host=host, port=program.health_probe_port) as health_port,
+            health.serve(page, host=host, port=program.metrics_port) as metrics_port,
         ):
             yield {"health_probe_port": health_port, "metrics_port": metrics_port}
     except OSError as error:

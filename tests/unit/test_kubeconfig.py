@@ -100,7 +100,7 @@ def test_of_several_files_the_first_that_names_a_thing_wins(tmp_path: Path) -> N
     assert credential(found).token == ""
 
 
-def test_the_file_in_the_home_is_the_last_resort() -> None:
+def test_the_default_is_the_kubeconfig_in_home() -> None:
     assert kubeconfig.files({"HOME": "/h"}) == (Path("/h/.kube/config"),)
     assert kubeconfig.files({"HOME": "/h", "KUBECONFIG": "a:b"}) == (Path("a"), Path("b"))
     assert kubeconfig.files({"HOME": "/h", "KUBECONFIG": "a:b"}, "named") == (Path("named"),)
@@ -181,7 +181,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     assert credential(found).token == "pod-token"
 
 
-def test_outside_of_a_pod_that_is_said(tmp_path: Path) -> None:
+def test_outside_of_a_pod_loading_fails(tmp_path: Path) -> None:
     assert not incluster.is_inside({})
     with pytest.raises(errors.InvalidInput, match="no pod"):
         incluster.load(environ={}, clock=VirtualClock(START), folder=tmp_path)

@@ -35,8 +35,8 @@ class Interruption:
 
     def __init__(self, *, live: Live, caches: Caches, doors: Doors, leads: Callable[[], bool]) -> None:
         self._live = live
-        self._claims = caches.of(NodeClaim).index(indexes.by_machine_id)
-        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._claims = caches.of(NodeClaim).index(indexes.by_instance_id)
+        self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._cloud = doors.cloud
         self._clock = doors.clock
         self._ids = doors.ids

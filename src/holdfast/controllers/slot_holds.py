@@ -42,7 +42,7 @@ class SlotHolds:
         self._live = live
         self._claims = caches.of(NodeClaim)
         self._waiting = self._claims.index(_waits_for)
-        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._pods = caches.of(Pod).index(indexes.by_uid)
         self._pools = caches.of(NodePool)
         self._kube = doors.kube

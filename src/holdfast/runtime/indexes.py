@@ -1,4 +1,4 @@
-"""What objects are looked up by. Callers: whoever adds an index to a cache."""
+"""Index functions for watch caches."""
 
 from holdfast import names
 from holdfast.api.meta import Object
@@ -21,14 +21,14 @@ def by_owner(obj: Object) -> tuple[str, ...]:
     return tuple(owner.uid for owner in obj.metadata.owner_references)
 
 
-def by_machine(obj: Node | NodeClaim) -> tuple[str, ...]:
-    """The machine that a node runs on, or that was launched for a claim, by its provider id."""
+def by_provider_id(obj: Node | NodeClaim) -> tuple[str, ...]:
+    """The provider id of a Node or a NodeClaim."""
     provider_id = obj.spec.provider_id if isinstance(obj, Node) else obj.status.provider_id
     return (provider_id,) if provider_id else ()
 
 
-def by_machine_id(claim: NodeClaim) -> tuple[str, ...]:
-    """The last part of its provider id, which is how clouds speak of machines."""
+def by_instance_id(claim: NodeClaim) -> tuple[str, ...]:
+    """The instance id: the last part of the provider id."""
     return (claim.status.provider_id.rpartition("/")[2],) if claim.status.provider_id else ()
 
 

@@ -118,7 +118,7 @@ class Live:
             caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
         self._expecting = Expecting(self.nominations, clock=clock)
-        self._by_machine = caches.of(NodeClaim).index(indexes.by_machine)
+        self._by_machine = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
         self._counts = ReservationCounts((), 0)  # the newest that could be read

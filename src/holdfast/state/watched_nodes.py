@@ -49,8 +49,8 @@ class WatchedNodes:
         self._clock = clock
         self._labels = labels
         self._is_ours = is_ours
-        self._nodes_by_machine = self._nodes.index(indexes.by_machine)
-        self._claims_by_machine = self._claims.index(indexes.by_machine)
+        self._nodes_by_machine = self._nodes.index(indexes.by_provider_id)
+        self._claims_by_machine = self._claims.index(indexes.by_provider_id)
         self._claims_by_node = self._claims.index(_stated_node)
         self._ordered = self._claims.index(_is_ordered)
         self._limits: Mapping[str, Limits] = {}  # by instance type

@@ -26,7 +26,7 @@ _TRIES: Final = 3
 
 class Marks:
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
-        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._kube = doors.kube
         self._clock = doors.clock
 

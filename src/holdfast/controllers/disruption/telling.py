@@ -74,7 +74,7 @@ _INVALID_ANNOTATION: Final = "invalid"
 class Telling:
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._nodes = caches.of(Node)
-        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
+        self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._invalid = caches.of(Pod).index(
             lambda pod: (_INVALID_ANNOTATION,) if pod_states.has_invalid_do_not_disrupt(pod) else ()
         )

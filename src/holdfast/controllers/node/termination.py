@@ -55,7 +55,7 @@ class NodeTermination:
         self._nodes = caches.of(Node)
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
-        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
+        self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._attachments = caches.of(VolumeAttachment)
         self._volume_claims = caches.of(PersistentVolumeClaim)
         self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)

@@ -43,11 +43,11 @@ class Lifecycle:
     ) -> None:
         self._live = live
         self._claims = caches.of(NodeClaim)
-        self._by_machine = self._claims.index(indexes.by_machine)
+        self._by_machine = self._claims.index(indexes.by_provider_id)
         self._of_pool = self._claims.index(indexes.by_node_pool)
         self._of_class = self._claims.index(lambda claim: (claim.spec.node_class_ref.name,))
         self._nodes = caches.of(Node)
-        self._nodes_by_machine = self._nodes.index(indexes.by_machine)
+        self._nodes_by_machine = self._nodes.index(indexes.by_provider_id)
         self._pools = caches.of(NodePool)
         self._classes = caches.of(doors.cloud.node_classes.kind)
         self._pods = caches.of(Pod)

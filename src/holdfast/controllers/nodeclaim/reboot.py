@@ -40,9 +40,9 @@ class Reboot:
 
     def __init__(self, *, caches: Caches, doors: Doors) -> None:
         self._claims = caches.of(NodeClaim)
-        self._by_machine = self._claims.index(indexes.by_machine)
+        self._by_machine = self._claims.index(indexes.by_provider_id)
         self._all_nodes = caches.of(Node)
-        self._nodes: Index[Node] = self._all_nodes.index(indexes.by_machine)
+        self._nodes: Index[Node] = self._all_nodes.index(indexes.by_provider_id)
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
         self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)

@@ -34,7 +34,7 @@ class Expiration:
     def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
         self._live = live
         self._claims = caches.of(NodeClaim)
-        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._label = doors.cloud.labels.reservation_id
         self._clock = doors.clock
         self._recorder = doors.recorder

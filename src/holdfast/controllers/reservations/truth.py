@@ -35,8 +35,8 @@ class Truth:
 
     def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
         self._live = live
-        self._claims = caches.of(NodeClaim).index(indexes.by_machine)
-        self._nodes = caches.of(Node).index(indexes.by_machine)
+        self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
+        self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._kube = doors.kube
         self._cloud = doors.cloud
         self._recorder = doors.recorder
