@@ -1,8 +1,7 @@
-"""Status conditions: their wire type, and the only way a condition changes.
+"""Status conditions: their wire type, and the only functions that change them.
 
-Callers: the controllers, which write them, and everyone who asks whether an object is Ready. What must
-hold: a transition time moves only when the status value does, and `observedGeneration` says which spec a
-verdict is about.
+`lastTransitionTime` changes only when the status value does. `observedGeneration` is the generation of the spec that the
+condition is about.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,12 +26,12 @@ ConditionType = Annotated[
 ConditionStatus = Annotated[str, about("Whether it holds.", enum=(TRUE, FALSE, UNKNOWN))]
 ConditionTime = Annotated[datetime, about("When the status last changed from one value to another.")]
 ConditionGeneration = Annotated[
-    int | None, about("The metadata.generation this verdict is about.", minimum=0, format="int64")
+    int | None, about("The metadata.generation that the condition is about.", minimum=0, format="int64")
 ]
 
 
 class Condition(Wire, frozen=True, kw_only=True):
-    """One verdict on an object. NodeClaims may lack a reason and a message; other kinds may not."""
+    """One condition. On NodeClaims the reason and the message may be missing; other kinds require them."""
 
     type: ConditionType
     status: ConditionStatus
@@ -50,7 +49,7 @@ class Condition(Wire, frozen=True, kw_only=True):
 
 
 class _StrictCondition(Condition, frozen=True, kw_only=True):
-    """What the CRDs of all other kinds say; never decoded into."""
+    """The schema of conditions in the CRDs of other kinds; never decoded into."""
 
     reason: Annotated[
         str,
@@ -64,7 +63,7 @@ class _StrictCondition(Condition, frozen=True, kw_only=True):
     message: Annotated[str, about("Why, as a sentence for people.", max_length=32768)]
 
 
-_LIST: Final = about("The verdicts on this object, one a type.", list_type="map", list_map_keys=("type",))
+_LIST: Final = about("The conditions of this object, one per type.", list_type="map", list_map_keys=("type",))
 LenientConditions = Annotated[tuple[Condition, ...], _LIST]
 Conditions = Annotated[
     tuple[Annotated[Condition, msgspec.Meta(extra_json_schema=structural(_StrictCondition))], ...], _LIST
@@ -72,7 +71,7 @@ Conditions = Annotated[
 
 
 def of(obj: Object) -> tuple[Condition, ...]:
-    """The conditions of an object, whatever its kind; a kind that has none has no verdicts."""
+    """The conditions of an object of any kind; empty for a kind without conditions."""
     found: tuple[Condition, ...] = getattr(getattr(obj, "status", None), "conditions", ())
     return found
 
@@ -98,9 +97,9 @@ def put(
     reason: str = "",
     message: str = "",
 ) -> tuple[Condition, ...]:
-    """The conditions with this verdict in place; the same tuple when nothing changed.
+    """The conditions with this one set; the same tuple if nothing changed.
 
-    A verdict without a reason gets its type's name as one. Ready stays last, where people look for it.
+    The default of the reason is the type. Ready stays last.
     """
     old = find(conditions, type_)
     new = Condition(
@@ -146,15 +145,15 @@ def summarize(
         if c is None or c.status != TRUE or c.observed_generation != generation
     ]
     if any(c.status == FALSE for c in current):
-        verdict, reason = FALSE, "UnhealthyDependents"
+        status, reason = FALSE, "UnhealthyDependents"
     elif waiting:
-        verdict, reason = UNKNOWN, "ReconcilingDependents"
+        status, reason = UNKNOWN, "ReconcilingDependents"
     else:
-        verdict, reason = TRUE, READY
+        status, reason = TRUE, READY
     return put(
         conditions,
         READY,
-        verdict,
+        status,
         now=now,
         generation=generation,
         reason=reason,

@@ -1,7 +1,7 @@
-"""An order: what is to become of a NodeClaim and what replaces it, written on the claim itself as an annotation.
+"""A disruption command as an annotation of its NodeClaims: the reason, the decision and the replacements.
 
-Written and read by disruption alone, of which nothing is kept elsewhere: whoever finds an order knows all that is needed
-to carry it out or to take it back. The rule: every claim of one order carries the same text.
+The disruption controllers keep no other record, so that a restarted process can complete or undo a command. All
+NodeClaims of one command have the same text.
 """
 
 import msgspec

@@ -1,7 +1,4 @@
-"""Reboots of a NodeClaim's machine: whether one goes on, and when there were some, as the claim says.
-
-Written by the reboot controller, read by it and by disruption.
-"""
+"""Reboots of a NodeClaim's instance, as recorded in its conditions and an annotation."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -27,13 +24,13 @@ def has_failed(claim: NodeClaim) -> bool:
 
 
 def of(claim: NodeClaim) -> tuple[int, ...]:
-    """When it was rebooted for its repair, in seconds since the epoch. The last one was not begun where the condition says
-    nothing of it: whoever wanted to begin it died between the two."""
+    """When the instance was rebooted for repair, in seconds since the epoch. A last entry without its condition does not
+    count: the process ended before it started that reboot."""
     written = claim.metadata.annotations.get(names.REBOOTS, "")
     found = tuple(int(one) for one in written.split(",") if one.isdecimal() and len(one) <= _DIGITS_MAX)
-    said = conditions.find(claim.status.conditions, REBOOTING)
-    begun = found and said is not None and _epoch_s(said.last_transition_time) >= found[-1]
-    return found if begun else found[:-1]
+    condition = conditions.find(claim.status.conditions, REBOOTING)
+    has_begun = found and condition is not None and _epoch_s(condition.last_transition_time) >= found[-1]
+    return found if has_begun else found[:-1]
 
 
 def and_one(claim: NodeClaim, at_s: int) -> str:
