@@ -103,7 +103,7 @@ async def _adapters(program: Program, connection: Connection, clock: Clock) -> A
 
 def _connection(program: Program, environ: Mapping[str, str], clock: Clock) -> Connection:
     """From --kubeconfig, else from the pod's service account, else from the file that kubectl would read."""
-    if not program.kubeconfig and not program.context and incluster.is_inside(environ):
+    if not program.kubeconfig and not program.context and incluster.is_in_pod(environ):
         return incluster.load(environ=environ, clock=clock)
     files = kubeconfig.files(environ, program.kubeconfig)
     found = kubeconfig.load(files, environ=environ, clock=clock, context=program.context)
@@ -175,7 +175,7 @@ async def _dns_ip(kube: Client) -> str | None:
     try:
         return (await kube.get(Service, _DNS, _NAMESPACE)).spec.cluster_ip or None
     except (errors.NotFound, errors.Unauthorized):
-        return None  # the bootstrap scripts of the images compute it from the service CIDR
+        return None  # the bootstrap of the images has a default
 
 
 def _calls(adapters: Adapters, kube: Client) -> Calls:

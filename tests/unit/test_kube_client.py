@@ -165,7 +165,7 @@ def test_an_incomplete_response_is_unreachable() -> None:
         await client(Script(said(200, body))).get(Node, "n")
 
     for body in (b'{"kind":"Node","metad', b"", b"200 OK"):
-        with pytest.raises(errors.Unreachable, match="half an answer"):
+        with pytest.raises(errors.Unreachable, match="malformed response"):
             time.run(program(body))
 
 
@@ -330,7 +330,7 @@ def test_a_response_with_another_object_is_unreachable() -> None:
         async def program(body: Any = body) -> None:
             await client(Script(said(200, body))).get(Node, "n")
 
-        with pytest.raises(errors.Unreachable, match="half an answer"):
+        with pytest.raises(errors.Unreachable, match="malformed response"):
             time.run(program())
 
 

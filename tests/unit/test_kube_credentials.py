@@ -91,7 +91,7 @@ def test_an_eks_token_is_a_presigned_sts_request_for_the_cluster(monkeypatch: py
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     args = ("--region", "eu-west-1", "eks", "get-token", "--cluster-name", "blue", "--output", "json")
-    cluster = eks.asked_for(Plugin("/no/such/aws", args, {}, V1), {})
+    cluster = eks.cluster_of(Plugin("/no/such/aws", args, {}, V1), {})
     assert cluster is not None
     clock = VirtualClock(START)
 
@@ -115,8 +115,8 @@ def test_the_cluster_of_an_eks_plugin_is_read_from_its_arguments() -> None:
     authenticator = Plugin(
         "aws-iam-authenticator", ("token", "-i", "blue", "-r", "arn:x"), {"AWS_REGION": "r"}, V1
     )
-    assert eks.asked_for(authenticator, {}) == eks.EksCluster("blue", "r", "arn:x")
+    assert eks.cluster_of(authenticator, {}) == eks.EksCluster("blue", "r", "arn:x")
     with_profile = Plugin("aws", ("eks", "get-token", "--cluster-name=b"), {"AWS_PROFILE": "p"}, V1)
-    assert eks.asked_for(with_profile, {"AWS_DEFAULT_REGION": "d"}) == eks.EksCluster("b", "d", "", "p")
-    assert eks.asked_for(Plugin("gke-gcloud-auth-plugin", (), {}, V1), {}) is None
-    assert eks.asked_for(Plugin("aws", ("sts", "get-caller-identity"), {}, V1), {}) is None
+    assert eks.cluster_of(with_profile, {"AWS_DEFAULT_REGION": "d"}) == eks.EksCluster("b", "d", "", "p")
+    assert eks.cluster_of(Plugin("gke-gcloud-auth-plugin", (), {}, V1), {}) is None
+    assert eks.cluster_of(Plugin("aws", ("sts", "get-caller-identity"), {}, V1), {}) is None

@@ -22,16 +22,12 @@ from holdfast.runtime.supervision import Unexpected
 K = TypeVar("K", bound=Object)
 
 _TERMINAL_S: Final = (
-    600.0  # what only a user can mend is looked at again this seldom: permissions are not watched
+    600.0  # retry of terminal errors: a granted permission, for example, causes no watch event
 )
 _LONGEST_WAIT_S: Final = 300.0  # limit for a Retry-After
-_CHANGED_S: Final = (
-    5.0  # a key that failed unexpectedly is tried again so soon after its object changed: our own
-)
-# writes change it, too
-_SHORTEST_WAIT_S: Final = (
-    0.01  # what is left of a difference of two times may be less than any clock advances by
-)
+# Delay of a failing key after its object changed. Not 0: the controller's own writes change the object, too.
+_CHANGED_S: Final = 5.0
+_SHORTEST_WAIT_S: Final = 0.01  # a rounding error of two times may be too short for any clock to advance
 _LOGGED_ELSEWHERE: Final = (errors.Conflict, errors.Unreachable, errors.Throttled)
 _MAX_ERROR_CHARS: Final = 500
 _STUCK_S: Final = 600.0  # far longer than any plan or call
