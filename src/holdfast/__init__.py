@@ -1,4 +1,4 @@
-"""Holdfast: a node autoscaler for Kubernetes that uses every slot paid for in advance.
+"""Holdfast: a node autoscaler for Kubernetes that fills reserved capacity first.
 
-docs/architecture.md has the map: the rooms below this one, and who may import whom.
+docs/architecture.md lists the packages and which may import which.
 """

@@ -1,8 +1,7 @@
-"""The composition root: settings and a world become a running program.
+"""Composition root: builds the controllers from the settings and the adapters, and runs them.
 
-Callers: `holdfast run` and `holdfast demo`, simulations and tests. Nobody else knows which world is behind the doors.
-The order is fixed: metrics and the recorder first, then the doors, then what is derived from the caches, then the
-controllers; each is made once and handed down by name.
+`production`, `demo` and the tests pass different adapters; only this module connects them to the ports. The order is
+fixed: metrics and the event recorder, then the ports, then the state derived from the caches, then the controllers.
 """
 
 import asyncio
@@ -80,10 +79,10 @@ from holdfast.settings import Settings
 from holdfast.state import live, watched_surroundings
 from holdfast.state.live import Live
 
-_CLAIMS_AT_ONCE: Final = 1000
-_NODES_AT_ONCE: Final = 100
-_ORDERS_AT_ONCE: Final = 100
-_NOTICES_AT_ONCE: Final = 10
+_CLAIM_CONCURRENCY: Final = 1000
+_NODE_CONCURRENCY: Final = 100
+_COMMAND_CONCURRENCY: Final = 100
+_NOTICE_CONCURRENCY: Final = 10
 _BUILD: Final = "karpenter_build_info"
 _SYNCED: Final = "karpenter_cluster_state_synced"
 _UNSYNCED: Final = "karpenter_cluster_state_unsynced_time_seconds"
@@ -92,11 +91,11 @@ _CLOCK: Final = "holdfast_clock_offset_seconds"
 _CLOCK_REPORTED: Final = "holdfast_clock_reported_offset_seconds"
 _METRICS: Final = (
     Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
-    Metric(_SYNCED, "gauge", "1 when everything there is has been read once."),
-    Metric(_UNSYNCED, "gauge", "How long something has not been read yet; 0: nothing."),
-    Metric(_NODES, "gauge", "Nodes of the cluster, whoever launched them."),
-    Metric(_CLOCK, "gauge", "What a server's clock is ahead of this process's by, as used.", ("server",)),
-    Metric(_CLOCK_REPORTED, "gauge", "The same by the server's last answer, used or not.", ("server",)),
+    Metric(_SYNCED, "gauge", "1 when every watch cache is filled."),
+    Metric(_UNSYNCED, "gauge", "Seconds since the start while a watch cache is not filled, else 0."),
+    Metric(_NODES, "gauge", "Nodes in the cluster, also those that Holdfast did not launch."),
+    Metric(_CLOCK, "gauge", "Seconds a server's clock is ahead of this process's, as applied.", ("server",)),
+    Metric(_CLOCK_REPORTED, "gauge", "The same offset by the server's last response.", ("server",)),
     *provisioner.METRICS,
     *claim_end.METRICS,
     *claim_writing.METRICS,
@@ -114,15 +113,15 @@ _METRICS: Final = (
 # --- The program --------------------------------------------------------------------------------------
 
 
-class Watching(Reconciler, Protocol):
-    """A reconciler that says what wakes it."""
+class WatchingReconciler(Reconciler, Protocol):
+    """A reconciler that registers its own watches."""
 
     def watch(self, controller: Controller) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What the program stands on: a cluster, a cloud, time, chance, and where long thoughts are thought."""
+class Adapters:
+    """The implementations behind the ports: API server, AWS, clock, random ids, and where the planner runs."""
 
     transport: Transport
     aws: Clients
@@ -133,32 +132,32 @@ class World:
 
 
 class App:
-    """One replica. `start` returns at once; `stop` when everything has ended."""
+    """One replica. `start` returns at once; `stop` returns when all tasks have ended."""
 
     def __init__(
-        self, settings: Settings, world: World, *, after_sync: Callable[[], None] = lambda: None
+        self, settings: Settings, adapters: Adapters, *, after_sync: Callable[[], None] = lambda: None
     ) -> None:
         self.settings = settings
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
-        self._clock = clock = ProgramClock(world.clock)
+        self._clock = clock = ProgramClock(adapters.clock)
         self._ec2_clock = Ec2Clock(clock)
         outage = Outage("Kubernetes API server", clock)
-        # The clock is read by replicas that do not lead as well, so this client has no fence.
+        # Replicas without the Lease read the clock too, so this client has no fence.
         reader = Client(
-            transport=world.transport,
+            transport=adapters.transport,
             clock=clock,
-            ids=world.ids,
+            ids=adapters.ids,
             settings=ClientSettings(attempts=1),
             outage=outage,
         )
         self._server_time = ServerTime(reader, clock)
-        ids = world.ids
-        self._election = _election(settings, world, outage)
+        ids = adapters.ids
+        self._election = _election(settings, adapters, outage)
         leads = self._election.leads if self._election is not None else fence.always
         client = Client(
-            transport=world.transport,
+            transport=adapters.transport,
             clock=clock,
             ids=ids,
             settings=settings.client,
@@ -170,11 +169,11 @@ class App:
         makers = watched_surroundings.MAKERS if spreads else ()
         self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
         unreadable.report(self.caches, self.recorder)
-        self.discovery, self.cloud = self._cloud(world, leads)
+        self.discovery, self.cloud = self._cloud(adapters, leads)
         self.doors = Doors(
             kube=Writer(client, self.caches),
             cloud=self.cloud,
-            compute=world.compute,
+            compute=adapters.compute,
             clock=clock,
             ids=ids,
             recorder=self.recorder,
@@ -190,7 +189,7 @@ class App:
         unexpected = Unexpected(clock=clock, recorder=self.recorder)
         self.supervisor = Supervisor(unexpected, clock=clock, ids=ids, strict=settings.strict)
         self._interruption = Interruption(live=self.live, caches=self.caches, doors=self.doors, leads=leads)
-        self.controllers = [self._controller(one, count) for one, count in self._reconcilers()]
+        self.controllers = [self._controller(one, concurrency) for one, concurrency in self._reconcilers()]
         self.manager = Manager(
             kube=client,
             caches=self.caches,
@@ -205,32 +204,32 @@ class App:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        assert self._task is None, "a program is started once"
+        assert self._task is None, "already started"
         self._task = asyncio.create_task(self.run())
 
     async def stop(self) -> None:
-        """Ends it in order, and raises what it ended with before, if it did."""
-        assert self._task is not None, "it was never started"
-        self.tell_to_stop()
+        """Stops the controllers, then releases the Lease. Raises the error of a run that had ended before."""
+        assert self._task is not None, "never started"
+        self.request_stop()
         await self._task
 
-    def tell_to_stop(self) -> None:
-        """`run` will end, in order."""
+    def request_stop(self) -> None:
+        """Makes `run` stop the controllers and return."""
         self._stop.set()
 
     async def kill(self) -> None:
-        """Ends it as a crash does: nothing is brought to its end."""
-        assert self._task is not None, "it was never started"
+        """Ends like a crash: running reconciles are cancelled and the Lease is not released."""
+        assert self._task is not None, "never started"
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     def check(self) -> None:
-        """Raises what it ended with, if it ended."""
+        """Raises the error that ended the run, if there is one."""
         if self._task is not None and self._task.done():
             self._task.result()
 
     async def run(self) -> None:
-        """Until `stop`. The API server's clock is read before anything is decided by the time."""
+        """Runs until `request_stop`. Reads the API server's clock first: controllers compare ages of objects with it."""
         await self._server_time.read()
         tasks = [
             self.supervisor.start("server time", self._server_time.run),
@@ -248,12 +247,12 @@ class App:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _cloud(self, world: World, leads: MayWrite) -> tuple[Discovery, Aws]:
+    def _cloud(self, adapters: Adapters, leads: MayWrite) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder
-        clock, ids = self._clock, world.ids
+        clock, ids = self._clock, adapters.ids
         calls = Calls(
-            world.aws,
-            executor=world.executor,
+            adapters.aws,
+            executor=adapters.executor,
             clock=clock,
             ids=ids,
             recorder=recorder,
@@ -282,7 +281,7 @@ class App:
         context = LaunchContext(
             cluster=cluster,
             identity=identity,
-            region=world.aws.region,
+            region=adapters.aws.region,
             reserved_capacity=settings.planning.reserved_capacity,
             min_values_best_effort=settings.planning.min_values_policy is MinValuesPolicy.BEST_EFFORT,
             dry_runs=settings.dry_runs,
@@ -293,7 +292,7 @@ class App:
         return discovery, aws
 
     def refresh_gauges(self) -> None:
-        """The numbers that are read off the caches when somebody asks."""
+        """Sets the gauges that are computed from the caches on each scrape."""
         self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
         self.recorder.gauge(_UNSYNCED, {}, self.manager.unsynced_s)
@@ -306,8 +305,8 @@ class App:
             self.recorder.gauge(_CLOCK, {"server": server}, used_s)
             self.recorder.gauge(_CLOCK_REPORTED, {"server": server}, reported_s)
 
-    def _controller(self, reconciler: Watching, concurrency: int) -> Controller:
-        made = Controller(
+    def _controller(self, reconciler: WatchingReconciler, concurrency: int) -> Controller:
+        controller = Controller(
             reconciler,
             clock=self.doors.clock,
             ids=self.doors.ids,
@@ -315,11 +314,11 @@ class App:
             concurrency=concurrency,
             strict=self.settings.strict,
         )
-        reconciler.watch(made)
-        return made
+        reconciler.watch(controller)
+        return controller
 
-    def _reconcilers(self) -> list[tuple[Watching, int]]:
-        """Every reconciler, with how many keys it works on at a time."""
+    def _reconcilers(self) -> list[tuple[WatchingReconciler, int]]:
+        """Every reconciler with its concurrency."""
         doors, caches = self.doors, self.caches
         holds = SlotHolds(live=self.live, caches=caches, doors=doors, settings=self._disruption_settings())
         planning = Provisioner(
@@ -330,36 +329,36 @@ class App:
             batching=self.settings.batching,
             holds=holds,
         )
-        told: dict[str, Any] = {"kube": doors.kube, "cloud": doors.cloud, "caches": caches}
-        timed = told | {"clock": doors.clock, "recorder": doors.recorder}
+        base: dict[str, Any] = {"kube": doors.kube, "cloud": doors.cloud, "caches": caches}
+        reporting = base | {"clock": doors.clock, "recorder": doors.recorder}
         return [
             (planning, 1),
             (Slots(live=self.live, clock=doors.clock, hurry=planning.hurry), 1),
-            (self._lifecycle(planning), _CLAIMS_AT_ONCE),
+            (self._lifecycle(planning), _CLAIM_CONCURRENCY),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), doors=doors), 1),
-            (PodEvents(caches=caches, doors=doors), _NODES_AT_ONCE),
-            (node_termination.NodeTermination(caches=caches, doors=doors, holds=holds), _NODES_AT_ONCE),
-            (nodeclass_status.Status(**timed), 10),
-            (nodeclass_hash.Hash(**told), 10),
+            (PodEvents(caches=caches, doors=doors), _NODE_CONCURRENCY),
+            (node_termination.NodeTermination(caches=caches, doors=doors, holds=holds), _NODE_CONCURRENCY),
+            (nodeclass_status.Status(**reporting), 10),
+            (nodeclass_hash.Hash(**base), 10),
             (nodeclass_garbage.Garbage(cloud=doors.cloud, caches=caches), 1),
-            (nodepool_status.Status(**timed), 10),
-            (nodepool_hash.Hash(**told), 10),
-            (counter.Counter(**timed), 10),
-            (Availability(**timed), 10),
-            (self._interruption, _NOTICES_AT_ONCE),
+            (nodepool_status.Status(**reporting), 10),
+            (nodepool_hash.Hash(**base), 10),
+            (counter.Counter(**reporting), 10),
+            (Availability(**reporting), 10),
+            (self._interruption, _NOTICE_CONCURRENCY),
             (InstanceStatuses(live=self.live, caches=caches, doors=doors), 1),
             (CapacityType(live=self.live, caches=caches, doors=doors), 1),
             (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
             *self._disruption(),
         ]
 
-    def _disruption(self) -> list[tuple[Watching, int]]:
+    def _disruption(self) -> list[tuple[WatchingReconciler, int]]:
         doors, caches, live = self.doors, self.caches, self.live
         queue = disruption_queue.Queue(live=live, caches=caches, doors=doors)
         settings = self._disruption_settings()
         return [
-            (queue, _ORDERS_AT_ONCE),
-            (Reboot(caches=caches, doors=doors), _NODES_AT_ONCE),
+            (queue, _COMMAND_CONCURRENCY),
+            (Reboot(caches=caches, doors=doors), _NODE_CONCURRENCY),
             (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
         ]
 
@@ -391,21 +390,21 @@ class App:
         )
 
 
-def _election(settings: Settings, world: World, outage: Outage) -> Election | None:
-    """With a client of its own: a lease must not wait behind a thousand evictions."""
+def _election(settings: Settings, adapters: Adapters, outage: Outage) -> Election | None:
+    """Gives the election its own client: a Lease renewal must not wait behind a thousand evictions."""
     if settings.election is None:
         return None
     client = Client(
-        transport=world.transport,
-        clock=world.clock,
-        ids=world.ids,
+        transport=adapters.transport,
+        clock=adapters.clock,
+        ids=adapters.ids,
         settings=ClientSettings(attempts=1),
         outage=outage,
     )
     return Election(
         kube=client,
-        clock=world.clock,
-        ids=world.ids,
+        clock=adapters.clock,
+        ids=adapters.ids,
         settings=settings.election,
-        identity=world.ids.token(),
+        identity=adapters.ids.token(),
     )

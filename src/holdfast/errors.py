@@ -1,26 +1,25 @@
-"""The whole error tree, sorted by who must act.
+"""All errors, grouped by what must happen next.
 
-Every adapter maps its vendor's codes to one of these in one table and raises `from` the original. "Does
-not fit" is not here: it is an answer, carried in a plan with its reason. A broken `assert` is not here
-either: it is our bug, and the work loop tries the key it happened on again.
+Each adapter maps its error codes to these in one table and raises `from` the original. A pod that fits nowhere is not an
+error: the plan lists it with its reason. A failed `assert` is a defect: the controller retries its key.
 """
 
 from typing import Final
 
-RETRY_AFTER_MAX_S: Final = 300.0  # whatever the other side asks for
+RETRY_AFTER_MAX_S: Final = 300.0  # limit for a server's Retry-After
 MESSAGE_MAX: Final = (
-    2000  # characters: a library may quote a whole answer, and conditions and log lines quote the message
+    2000  # characters: a library may quote a whole response, and conditions repeat the message
 )
 
 
 class HoldfastError(Exception):
-    """Root of everything we raise on purpose. The message is written for the person who will read it."""
+    """Base class of all expected errors. The message is shown to users."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]} ... (cut)")
 
 
-# --- We must act, later -----------------------------------------------------------------------------
+# --- Retry later ------------------------------------------------------------------------------------
 
 
 class Retryable(HoldfastError):
@@ -28,22 +27,22 @@ class Retryable(HoldfastError):
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        # What the other side asked for, if it did. A wrong number must not stop a controller for years.
+        # The server's Retry-After, limited: a wrong number must not stop a controller for years.
         self.retry_after_s = (
             None if retry_after_s is None else max(0.0, min(retry_after_s, RETRY_AFTER_MAX_S))
         )
 
 
 class Throttled(Retryable):
-    """The other side answered that we ask too often."""
+    """The server rejected the request because of its rate limit."""
 
 
 class Unreachable(Retryable):
-    """No answer, or half of one: the call may or may not have taken effect."""
+    """No response, or an incomplete one: the call may have taken effect."""
 
 
 class Conflict(Retryable):
-    """The object changed since it was read: read it again and decide again."""
+    """The object changed since it was read: read it and decide again."""
 
 
 class ResourceExpired(Retryable):
@@ -51,53 +50,53 @@ class ResourceExpired(Retryable):
 
 
 class NotReady(Retryable):
-    """Something this depends on is not resolved yet, e.g. a node class without its status."""
+    """A dependency is not resolved yet, for example a node class without a status."""
 
 
-# --- The user must act, by editing ------------------------------------------------------------------
+# --- The user must change something -----------------------------------------------------------------
 
 
 class Terminal(HoldfastError):
-    """Trying again without a change is pointless."""
+    """A retry without a change cannot succeed."""
 
 
 class InvalidInput(Terminal):
-    """A file, an object or a setting is wrong. The message says where and what to do."""
+    """A file, an object or a setting is wrong. The message has the location and what to do."""
 
 
 class Rejected(Terminal):
-    """The API server or the cloud refused the request as invalid."""
+    """The API server or the cloud rejected the request as invalid."""
 
 
 class Unauthorized(Terminal):
-    """Our credentials are missing, wrong or not allowed to do this."""
+    """The credentials are missing, invalid or lack the permission."""
 
 
 class NoCredentials(Unauthorized):
-    """There are no credentials, or the other side does not accept them."""
+    """There are no credentials, or the server does not accept them."""
 
 
 class AlreadyExists(Terminal):
-    """The name is taken: whoever created it first owns it."""
+    """An object of this name exists."""
 
 
-# --- The planner must act, elsewhere ----------------------------------------------------------------
+# --- Plan again without this capacity ---------------------------------------------------------------
 
 
 class InsufficientCapacity(HoldfastError):
-    """The cloud has none of what was asked for: plan these pods again without it."""
+    """The cloud has no capacity of the requested offerings: plan the pods again without them."""
 
 
 class ReservationExhausted(InsufficientCapacity):
-    """Every slot of these reservations is taken, whatever our last count said."""
+    """All slots of these reservations are in use, whatever the last count was."""
 
     def __init__(self, message: str, *, reservation_ids: tuple[str, ...]) -> None:
         super().__init__(message)
         self.reservation_ids = reservation_ids
 
 
-# --- Nobody must act --------------------------------------------------------------------------------
+# --- Often the desired state ------------------------------------------------------------------------
 
 
 class NotFound(HoldfastError):
-    """It is gone, which is often what was wanted."""
+    """The object or instance does not exist."""

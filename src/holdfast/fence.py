@@ -1,9 +1,9 @@
-"""The fence in front of every write: a replica sends one only while it certainly holds the leader's Lease.
+"""The fence before every write: a replica sends one only while it certainly holds the Lease.
 
-The adapters `kube` and `cloud/aws` call `check` after every wait, right before the bytes of a write leave: a process that
-was paused in a rate limit, a retry, a thread pool or a connection attempt then sends nothing. The fence travels in a
-context variable, because the libraries that open connections pass nothing through. What remains is a pause between the
-check and the system call, for which EC2 and the API server offer no token (docs/adr/0041).
+The adapters `kube` and `cloud/aws` call `check` after every wait, right before a write is sent: a process that was paused
+in a rate limit, a retry, a thread pool or a connection attempt then sends nothing. The fence is in a context variable,
+because the libraries that open connections pass no arguments through. A pause between the check and the system call
+remains, for which EC2 and the API server offer no fencing token (docs/adr/0041).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _NOT_LEADER: Final = "this replica does not hold the leader's Lease, so it does 
 
 
 def always() -> bool:
-    """Without leader election every write is allowed."""
+    """For programs without leader election: every write is allowed."""
     return True
 
 
@@ -27,8 +27,8 @@ _MAY_WRITE: Final[ContextVar[MayWrite]] = ContextVar("may_write", default=always
 
 
 @contextmanager
-def guarding(may_write: MayWrite) -> Iterator[None]:
-    """Checks now, and again wherever an adapter calls `check` inside the block. NotReady: the Lease is not held."""
+def guard(may_write: MayWrite) -> Iterator[None]:
+    """Checks now, and when an adapter calls `check` inside the block. Raises NotReady without the Lease."""
     token = _MAY_WRITE.set(may_write)
     try:
         check()

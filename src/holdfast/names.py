@@ -1,9 +1,8 @@
-"""Names on the wire that no cloud owns: labels, annotations, taints, finalizers, capacity types.
+"""Labels, annotations, taints, finalizers and capacity types that are not specific to a cloud.
 
-At the bottom of the house because both sides need them: the wire types (`api`, `sim`) and the values
-(`model`, `core`), which know nothing of each other. Names of one cloud live with that cloud's wire
-types, e.g. `api.aws`. Karpenter's names are an interface and are spelt exactly as it spells them;
-our own start with `holdfast.dev/`.
+In the lowest layer, because both the wire types (`api`, `sim`) and the values (`model`, `core`) need them and do not
+import each other. Names of AWS are in `api.aws`. Karpenter's names are an API and spelled exactly as Karpenter does; our
+own start with `holdfast.dev/`.
 """
 
 from typing import Final
@@ -26,19 +25,19 @@ OS: Final = "kubernetes.io/os"
 WINDOWS_BUILD: Final = "node.kubernetes.io/windows-build"
 EXCLUDE_FROM_LOAD_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-# --- Capacity types, in the order they are preferred ------------------------------------------------
+# --- Capacity types, in order of preference ---------------------------------------------------------
 RESERVED: Final = "reserved"
 SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"
 CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
 
 # --- Label sets -------------------------------------------------------------------------------------
-# A template need not mention these for a pod to select on them: some offering will have a value.
+# A pod may select on these even if the NodePool's template does not have them: each offering has a value.
 # Each cloud adds its own.
 WELL_KNOWN_LABELS: Final = frozenset(
     {NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD}
 )
-# Deprecated spellings that Kubernetes and Karpenter still accept, and what they mean today.
+# Deprecated labels that Kubernetes and Karpenter still accept, and their current names.
 LABEL_ALIASES: Final = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
@@ -63,13 +62,15 @@ CAPACITY_OVERLAY_APPLIED: Final = "karpenter.sh/capacity-overlay-applied"
 PROVIDER_COMPATIBILITY: Final = "compatibility.karpenter.sh/provider"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
-RESERVATION_ID: Final = "holdfast.dev/reservation-id"  # of a claim: the reservation whose slot it holds
-RESERVATION_ID_BEFORE_0_2: Final = "holdfast.dev/slot"  # the same, as claims of earlier releases have it
+RESERVATION_ID: Final = "holdfast.dev/reservation-id"  # of a NodeClaim: the reservation whose slot it uses
+RESERVATION_ID_BEFORE_0_2: Final = "holdfast.dev/slot"  # the same, on NodeClaims of earlier releases
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
-INSTANCE_GONE: Final = "holdfast.dev/instance-gone"  # since when the instance that a claim waits for is gone
+INSTANCE_GONE: Final = (
+    "holdfast.dev/instance-gone"  # since when the instance that a NodeClaim waits for is terminated
+)
 HELD_FOR: Final = "holdfast.dev/held-for"
 PREFERRED_ZONE: Final = (
-    "holdfast.dev/preferred-zone"  # of a claim: among zones of equal cost, the one to launch in
+    "holdfast.dev/preferred-zone"  # of a NodeClaim: the zone to launch in among zones of equal cost
 )
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
@@ -82,7 +83,7 @@ CONSOLIDATED: Final = "holdfast.dev/consolidated"  # of a NodePool: when consoli
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"  # NoSchedule
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"  # NoExecute
 REBOOTING_TAINT: Final = "karpenter.sh/rebooting"  # NoSchedule
-HELD_TAINT: Final = "holdfast.dev/held"  # in snapshots alone: no Node has it
+HELD_TAINT: Final = "holdfast.dev/held"  # only in snapshots: no Node has it
 NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
 UNINITIALIZED_TAINT: Final = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -1,8 +1,7 @@
-"""The doors between the program and the world, with what each promises.
+"""The ports: the interfaces between the controllers and the cluster, the cloud, the clock and other adapters.
 
-Controllers hold these and never an adapter; `app` decides which world is behind them: a cluster and a cloud,
-or the simulated ones. A door has only the calls we make. Every call may raise the errors named in
-`holdfast.errors`, and no others.
+Controllers use ports only; `app` connects them to the adapters, real or simulated. A port has only the calls that the
+controllers make. Every call may raise the errors of `holdfast.errors`, and no others.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
@@ -28,31 +27,31 @@ R = TypeVar("R")
 
 
 class Clock(Protocol):
-    """Time. Nothing else in the program reads a clock or sleeps."""
+    """Time. No other code reads a clock or sleeps."""
 
     def now_s(self) -> int:
-        """Seconds since the epoch. May jump when the host's clock is set; never use it for a duration."""
+        """Seconds since the epoch. May jump when the system clock is set; never use it for a duration."""
 
     def monotonic_s(self) -> float:
-        """Seconds since some beginning; only ever grows."""
+        """Seconds of a monotonic clock."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after that long, or raises CancelledError. In simulation, time jumps there."""
+        """Returns after that time, or raises CancelledError. A simulated clock jumps forward."""
 
 
 class Ids(Protocol):
-    """Randomness. Nothing else in the program rolls dice."""
+    """Randomness. No other code uses random numbers."""
 
     def token(self) -> str:
-        """A new name of at least 128 bits that nobody else has; in simulation, the next of its seed."""
+        """A unique name of at least 128 bits; in simulation, the next one of the seed."""
 
     def jitter(self, seconds: float) -> float:
-        """A duration between 0 and that, to keep many from retrying at once."""
+        """A random duration between 0 and `seconds`, so that many do not retry at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[K_co]):
-    """One event of a watch. `object` is the last state seen when it was deleted."""
+    """One event of a watch. For DELETED, `object` is the last state."""
 
     kind: str  # ADDED, MODIFIED, DELETED or BOOKMARK
     object: K_co
@@ -60,7 +59,7 @@ class Change(Generic[K_co]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[K_co]):
-    """Every object of a kind at one moment, and where a watch goes on from it."""
+    """Objects of a kind at one moment, and the version from which a watch continues."""
 
     items: tuple[K_co, ...]
     resource_version: str
@@ -69,61 +68,61 @@ class Listing(Generic[K_co]):
 class Kube(Protocol):
     """The Kubernetes API server.
 
-    Reads may be behind our own writes; `runtime` waits for its own. Writes are patches that name only what
-    they change, never whole objects, since our types do not know every field. A call that raises
-    `Unreachable` may have taken effect.
+    Reads may be older than this process's own writes; `runtime.cache` handles that. Writes are patches with the changed
+    fields, never whole objects, because our types do not have every field. A call that raises `Unreachable` may have
+    taken effect.
     """
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         """The object, or NotFound."""
 
     async def list(self, kind: type[K], *, label_selector: str = "", field_selector: str = "") -> Listing[K]:
-        """All of a kind at one moment, in every namespace, as the API server has them now: never from a cache of
-        ours. Pages inside; all pages or an error."""
+        """All objects of a kind in all namespaces, read from the API server and not from a cache. All pages or an
+        error."""
 
     def pages(self, kind: type[K]) -> AsyncIterator[Listing[K | Unreadable]]:
-        """The same in pieces, for whoever need not hold it twice. All of one moment; it is complete when the
-        iterator ends, and worth nothing when it raises. An object that cannot be decoded is there as an Unreadable."""
+        """The same page by page, to save memory. The list is complete only when the iterator ends without an error. An
+        object that cannot be decoded is an Unreadable."""
 
     def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K | Unreadable]]:
-        """Changes after that version, in order, without gaps. Ends when the server ends it; ResourceExpired
-        means: list again. An object that cannot be decoded is there as an Unreadable."""
+        """Changes after that version, in order, without gaps. Ends when the server ends it; after ResourceExpired list
+        again. An object that cannot be decoded is an Unreadable."""
 
     async def create(self, obj: K) -> K:
-        """The object as the server completed it, or AlreadyExists."""
+        """The created object, with the server's defaults; or AlreadyExists."""
 
     async def patch(
         self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
     ) -> K:
-        """A merge patch. A change that touches a list must be `only_if_unchanged`: Conflict when somebody else
-        wrote since `obj` was read."""
+        """A merge patch. A change of a list must be `only_if_unchanged`, which raises Conflict if the object changed
+        since `obj` was read: merge patches replace lists as a whole."""
 
     async def apply(self, obj: K, *, status: bool = False) -> K:
-        """Server-side apply: what we own of the object becomes exactly this. Twice is once."""
+        """Server-side apply of the fields that Holdfast owns. Idempotent."""
 
     async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
-        """Returns when the deletion is accepted; finalizers may hold the object. `only_this`: NotFound when
-        another object has taken the name. NotFound is not raised for one that is being deleted already."""
+        """Returns when the deletion is accepted; finalizers may delay it. `only_this`: raises NotFound if another object
+        has the name now. Does not raise NotFound for an object that is being deleted."""
 
     async def evict(self, namespace: str, pod: str, uid: str) -> None:
-        """Asks for the end of that very pod; Throttled while a disruption budget forbids it, NotFound when it
-        is gone or another pod has its name."""
+        """Evicts the pod with this uid; Throttled while a PodDisruptionBudget does not allow it, NotFound if it does not
+        exist or another pod has its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """One instance to launch. The token was written on its NodeClaim before the call."""
+    """One instance to launch. The token was written to its NodeClaim before the call."""
 
     claim: Object
     node_class: Object
     token: str
-    reservation_id: str | None  # the reservation whose slot it holds
-    instance_types: tuple[InstanceType, ...]  # those that will do, best first
+    reservation_id: str | None  # the reservation whose slot it uses
+    instance_types: tuple[InstanceType, ...]  # compatible ones, best first
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationCounts:
-    """Every reservation the account can see, from one complete reading."""
+    """Every reservation that the account can see, from one complete list."""
 
     reservations: tuple[Reservation, ...]
     read_began_s: int  # a launch after this may be missing from the counts
@@ -135,119 +134,122 @@ NOT_READ: Final = ReservationCounts((), 0)
 
 @dataclass(frozen=True, slots=True)
 class NodeClassTerms:
-    """The kind of node class that a cloud launches from, and what it writes on objects because of them."""
+    """The cloud's kind of node class, with its finalizer and hash annotations."""
 
     kind: type[Object]
-    finalizer: str  # of a class, until what was made for it is gone
-    hash_key: str  # annotations of classes and claims: the fingerprint of a class,
-    hash_version_key: str  # and the version of how it was made; fingerprints of two versions are not compared
+    finalizer: str  # of a node class, until its cloud resources are deleted
+    hash_key: str  # annotation of node classes and NodeClaims: the hash of the class
+    hash_version_key: (
+        str  # annotation: the version of the hash; hashes of different versions are not compared
+    )
     hash_version: str
 
     def names(self, reference: NodeClassReference) -> tuple[str, ...]:
-        """The class it refers to, by name; nothing when it is a class of another autoscaler."""
+        """The name of the class; nothing if it is of another autoscaler's kind."""
         ours = (self.kind.api_version.partition("/")[0], self.kind.kind)
         return (reference.name,) if (reference.group, reference.kind) == ours else ()
 
 
 class Cloud(Protocol):
-    """A cloud. Answers are eventually consistent unless a line says otherwise."""
+    """A cloud. Responses are eventually consistent unless stated otherwise."""
 
     @property
     def labels(self) -> CloudLabels:
-        """The label keys of this cloud; they do not change."""
+        """The label keys of this cloud; constant."""
 
     @property
     def node_classes(self) -> NodeClassTerms:
-        """Its kind of node class; it does not change."""
+        """Its kind of node class; constant."""
 
     @property
     def repair_policies(self) -> tuple[RepairPolicy, ...]:
-        """Which unhealthy nodes are repaired, and how; constant."""
+        """The repair policies for unhealthy nodes; constant."""
 
     def fingerprint(self, node_class: Object) -> str:
-        """Of what a class says about its instances: with another one, instances that were launched are out of date."""
+        """The hash of a node class; instances that were launched with another hash have drifted."""
 
     def never(self, pool: Object, node_class: Object) -> Sequence[str]:
-        """Why no instance can ever come from a NodePool and its class together; nothing when one may (Q-44)."""
+        """Why a NodePool and its class can never launch an instance; nothing if they can (Q-44)."""
 
     async def instance_types(
         self, node_class: Object, counts: ReservationCounts | None = None
     ) -> tuple[InstanceType, ...]:
-        """Everything the class could launch, with what is full or unhealthy now; NotReady before the class is
-        resolved. Reserved offerings are a function of `counts`: pass the counts that the same plan counts slots by.
-        None: those of the last reading. Served from a cache that is refreshed in the background: cheap."""
+        """Every instance type that the class could launch, with its offerings and which are unavailable now. NotReady
+        before the class is resolved. Reserved offerings are a function of `counts`: pass the counts that the same plan
+        counts slots by. None: those of the last reading. Served from a cache that a background task refreshes, so the
+        call is cheap."""
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
-        """The newest complete reading, in every state, so that upcoming reservations are there, and those that nodes
-        of this cluster are in; no older than `max_age_s`. A failed or incomplete answer is an error and leaves the
-        last reading in place."""
+        """The newest complete list, at most `max_age_s` old: reservations in every state, so that upcoming ones are
+        included, and those that this cluster's instances use. A failed or incomplete response is an error and keeps the
+        last list."""
 
     async def resolve(self, node_class: Object) -> Mapping[str, Any]:
-        """The status of a node class as a patch. What could not be read is left out of it, not emptied."""
+        """The status of a node class as a patch. Fields that could not be read are left out, not emptied."""
 
     async def release(self, node_class: Object) -> None:
-        """Removes what was made for a class that is being deleted. Twice is once."""
+        """Deletes the cloud resources of a node class that is being deleted. Idempotent."""
 
     async def launch(
         self, requests: Sequence[LaunchRequest], *, owned: Collection[str] = ()
     ) -> Sequence[Instance | Exception]:
-        """One answer a request, in order: the instance, InsufficientCapacity or ReservationExhausted, or another
-        of our errors. A second call with the same token finds what the first one launched and launches nothing;
-        `owned` are the provider ids that NodeClaims have already. Claims that share a token may share a call.
-        After any error but Unreachable and NotReady an answer was read: the next try needs a new token."""
+        """One result per request, in order: the instance, InsufficientCapacity, ReservationExhausted, or another of our
+        errors. A second call with the same token returns what the first one launched and launches nothing; `owned` are
+        the provider ids of existing NodeClaims. Claims with the same token may share a call. After any error other than
+        Unreachable and NotReady a response was read: the next attempt needs a new token."""
 
     async def instance(self, provider_id: str) -> Instance:
-        """One instance, or NotFound when it is gone for good."""
+        """One instance, or NotFound when it is terminated."""
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        """Every instance that carries this cluster's tags, complete or an error. A list that was read for somebody else
-        will do, if it is younger than that."""
+        """Every instance with this cluster's tags, or an error. May return a cached list that is at most `max_age_s` old."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
-        """Why the instance of a claim is no longer what its class would launch; None: it still is."""
+        """Why the instance of a claim has drifted from its class; None if it has not."""
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
-        """Writes on the instance which claim and node it is; what it says already stays. The annotations that
-        say so, for the claim: one that has them costs nothing. Twice is once."""
+        """Tags the instance with its claim and node, keeps existing tags, and returns annotations for the claim that
+        record it. A claim with these annotations needs no call. Idempotent."""
 
     async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
-        """The node of a claim came up with this capacity: later catalogs go by it. Kept in memory alone, so
-        after a restart every node is told again."""
+        """Records the actual capacity of a claim's node for later catalogs. It is cached in memory only, so after a
+        restart every node is recorded again."""
 
     async def terminate(self, provider_id: str) -> None:
-        """Asks for its end; NotFound when it has ended. Twice is once. The slot is free when the counts say so."""
+        """Terminates the instance; NotFound when it is terminated. Idempotent. Its slot is free when the counts of the
+        reservation show it."""
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        """Restarts the instance in place, keeping its slot. Twice with one operation name is once."""
+        """Reboots the instance, which keeps its slot. Idempotent for one operation name."""
 
     async def notices(self) -> Sequence[Notice]:
-        """What the cloud is about to do: what is there, or arrives within some seconds. At least once each, in
-        no order, and again later while it is not acknowledged; where no queue is set up, nothing."""
+        """Interruption notices: those in the queue, or that arrive within some seconds. Each is delivered at least once, in
+        any order, and again until it is acknowledged. Empty without a queue."""
 
     async def acknowledge(self, notice: Notice) -> None:
-        """It was acted on. Twice is once."""
+        """The notice was handled. Idempotent."""
 
     async def instance_statuses(self) -> Sequence[InstanceStatus]:
-        """Instances that fail, or that the cloud has plans for, ours among them. Where there are very many, each answer
-        is about some of what there is to ask, in turn. Unauthorized where nobody allowed us to ask."""
+        """Instances with failing status checks or scheduled events, of this cluster and others. With very many
+        instances, each call covers a part of them, in turn. Unauthorized without the permission."""
 
     async def collect(self, node_classes: Iterable[Object], claims: Iterable[Object]) -> None:
-        """Removes what was made for classes and is used neither by one of these nor by one of these claims,
-        which are all that there are."""
+        """Deletes cloud resources of node classes that none of these classes and claims uses; they must be all that
+        exist."""
 
 
 class Compute(Protocol):
-    """Where decisions that take long are made: a worker thread, or inline in simulation."""
+    """Runs long decisions: in a worker thread, or inline in simulation."""
 
     async def run(self, decide: Callable[[A], R], value: A) -> R:
-        """The decision on the value. `decide` is pure, so where it runs changes nothing but the time it takes."""
+        """Returns `decide(value)`. `decide` is pure, so the result does not depend on where it runs."""
 
 
 class Recorder(Protocol):
-    """What the outside is told. Never raises and never waits: losing a message must not lose a decision."""
+    """Events and metrics. Never raises or blocks: a lost event must not stop a reconcile."""
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
-        """An event on an object; equal ones within a while are one."""
+        """Emits an event on an object; equal events within two minutes are sent once."""
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
         """Adds to a counter."""

@@ -1,8 +1,8 @@
-"""The program in production: a real cluster and a real cloud behind the doors, real time, ports for probes and metrics.
+"""Runs the controllers against a real cluster and AWS, and serves probes and metrics. Called by `holdfast run`.
 
-Callers: `holdfast run`. The order of a start: the settings and the connection are checked, the cluster says its version,
-Karpenter is looked for, EC2 accepts the credentials; only then is there a program. It ends when it is told to, in
-order, with its Lease given back; or with an error, and is started anew by whoever started it.
+The start checks the settings and the connection, reads the cluster's version, refuses to run beside a Karpenter that
+holds its Lease, and checks the AWS credentials; then it builds the `App`. On `stop` the controllers stop and the Lease
+is released. On an error the process exits and the kubelet restarts it.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import structlog
 
 from holdfast import errors
 from holdfast.api.cluster import Lease, Service
-from holdfast.app import App, World
+from holdfast.app import Adapters, App
 from holdfast.cloud.aws import credentials, identity
 from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.calls import Calls, Clients, Threads
@@ -37,49 +37,55 @@ from holdfast.state import times
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"
 
-_NAMESPACE: Final = "kube-system"  # of the Lease, outside of a pod; and of the cluster's DNS
+_NAMESPACE: Final = "kube-system"  # of the Lease when not running in a pod, and of the DNS Service
 _DNS: Final = "kube-dns"
-_LEASE_S: Final = 15  # where a Lease does not say how long it lasts
+_LEASE_S: Final = 15  # for a Lease without leaseDurationSeconds
 _VERSION_EVERY_S: Final = 900
 
 
 class KarpenterLeadsError(errors.Terminal):
-    """Two autoscalers would launch nodes for the same pods, and end each other's."""
+    """Karpenter holds its Lease: both would launch nodes for the same pods and delete each other's nodes."""
 
 
 async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Event) -> None:
-    """Until `stop` is set; what it raises before that is why it ended."""
+    """Runs until `stop` is set; raises the error that ends it earlier."""
     clock, log = RealClock(), structlog.get_logger()
     connection = _connection(program, environ, clock)
-    async with _world(program, connection, clock) as world:
-        kube = Client(transport=world.transport, clock=clock, ids=world.ids, settings=program.app.client)
+    async with _adapters(program, connection, clock) as adapters:
+        kube = Client(
+            transport=adapters.transport, clock=clock, ids=adapters.ids, settings=program.app.client
+        )
         version = await kube.version()
         if not program.beside_karpenter:
             await _refuse_beside_karpenter(kube, await _server_clock(kube, clock))
-        await credentials.check(_calls(world, kube))
+        await credentials.check(_calls(adapters, kube))
         settings = await _completed(program.app, kube, connection, version)
-        app = App(settings, world, after_sync=process.freeze)
+        app = App(settings, adapters, after_sync=process.freeze)
         app.metrics.add_process()
-        async with _served(program, app) as ports:
+        async with _serve(program, app) as ports:
             log.info(
-                "started", cluster=settings.cluster_name, kubernetes=version, region=world.aws.region, **ports
+                "started",
+                cluster=settings.cluster_name,
+                kubernetes=version,
+                region=adapters.aws.region,
+                **ports,
             )
-            for name in program.not_acted_on:
-                log.warning("a setting that nothing acts on", setting=name)
-            await _until_told(app, kube, clock, stop)
+            for name in program.without_effect:
+                log.warning("ignoring a setting that has no effect", setting=name)
+            await _run_until(stop, app, kube, clock)
             log.info("stopped")
 
 
-# --- The doors ----------------------------------------------------------------------------------------
+# --- The adapters -------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
-async def _world(program: Program, connection: Connection, clock: Clock) -> AsyncIterator[World]:
+async def _adapters(program: Program, connection: Connection, clock: Clock) -> AsyncIterator[Adapters]:
     transport, threads, compute = HttpTransport(connection), Threads(), ThreadCompute()
     try:
         clients = await threads.run(functools.partial(_clients, program.region))
         try:
-            yield World(
+            yield Adapters(
                 transport=transport,
                 aws=clients,
                 executor=threads,
@@ -96,8 +102,8 @@ async def _world(program: Program, connection: Connection, clock: Clock) -> Asyn
 
 
 def _connection(program: Program, environ: Mapping[str, str], clock: Clock) -> Connection:
-    """A kubeconfig that was named, else the pod's own service account, else the one kubectl would take."""
-    if not program.kubeconfig and not program.context and incluster.is_inside(environ):
+    """From --kubeconfig, else from the pod's service account, else from the file that kubectl would read."""
+    if not program.kubeconfig and not program.context and incluster.is_in_pod(environ):
         return incluster.load(environ=environ, clock=clock)
     files = kubeconfig.files(environ, program.kubeconfig)
     found = kubeconfig.load(files, environ=environ, clock=clock, context=program.context)
@@ -105,8 +111,8 @@ def _connection(program: Program, environ: Mapping[str, str], clock: Clock) -> C
 
 
 def _clients(region: str) -> Clients:
-    """Blocks: it may ask the instance it runs on. The first client reads everything that AWS's variables and files
-    say, so what is wrong there stops the start."""
+    """Blocks: the region may come from the instance metadata service. Creating the first client makes botocore read
+    AWS's variables and files, so a mistake in them stops the start."""
     import botocore.exceptions  # noqa: PLC0415 - slow to import
 
     try:
@@ -124,15 +130,15 @@ def _region() -> str:
     session: Any = botocore.session.Session()
     found = session.get_config_variable("region") or botocore.utils.IMDSRegionProvider(session).provide()
     if not found:
-        raise errors.InvalidInput("--aws-region: none was found; name one, or set AWS_REGION")
+        raise errors.InvalidInput("--aws-region: no region found; set it, or AWS_REGION")
     return str(found)
 
 
-# --- What the cluster says ----------------------------------------------------------------------------
+# --- The cluster --------------------------------------------------------------------------------------
 
 
 async def _server_clock(kube: Client, clock: Clock) -> Clock:
-    """The API server's time, if it can be read: with a wrong clock of ours a Lease would look expired."""
+    """The API server's clock if it can be read: by a wrong local clock, Karpenter's Lease would look expired."""
     program_clock = ProgramClock(clock)
     await ServerTime(kube, program_clock).read()
     return program_clock
@@ -141,18 +147,18 @@ async def _server_clock(kube: Client, clock: Clock) -> Clock:
 async def _refuse_beside_karpenter(kube: Client, clock: Clock) -> None:
     for lease in (await kube.list(Lease, field_selector=f"metadata.name={KARPENTER_LEASE}")).items:
         spec = lease.spec
-        lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # clocks differ
+        lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # twice: Karpenter's clock may differ
         renewed_s = times.epoch_s(spec.renew_time) if spec.renew_time else 0
         if spec.holder_identity and clock.now_s() < renewed_s + lasts_s:
             raise KarpenterLeadsError(
-                f"Karpenter leads in this cluster: {spec.holder_identity} holds the Lease "
-                f"{lease.metadata.namespace}/{KARPENTER_LEASE}. Scale it to zero first, or start with "
-                "--beside-karpenter if their NodePools are apart"
+                f"Karpenter runs in this cluster: {spec.holder_identity} holds the Lease "
+                f"{lease.metadata.namespace}/{KARPENTER_LEASE}. Scale Karpenter to zero first, or start with "
+                "--beside-karpenter if the two manage different NodePools"
             )
 
 
 async def _completed(settings: Settings, kube: Client, connection: Connection, version: str) -> Settings:
-    """The settings, with what the connection and the cluster say where they are not set."""
+    """The settings, with defaults from the connection and the cluster."""
     election = settings.election
     if election is not None and not election.namespace:
         election = dataclasses.replace(election, namespace=connection.namespace)
@@ -169,51 +175,53 @@ async def _dns_ip(kube: Client) -> str | None:
     try:
         return (await kube.get(Service, _DNS, _NAMESPACE)).spec.cluster_ip or None
     except (errors.NotFound, errors.Unauthorized):
-        return None  # the images know what it usually is
+        return None  # the bootstrap of the images has a default
 
 
-def _calls(world: World, kube: Client) -> Calls:
-    """For what is asked before there is a program that counts."""
+def _calls(adapters: Adapters, kube: Client) -> Calls:
+    """For calls before the `App` with its metrics exists."""
     metrics = Metrics(aws_metrics.METRICS, strict=False)
-    recorder = LiveRecorder(kube=kube, metrics=metrics, clock=world.clock, ids=world.ids)
-    return Calls(world.aws, executor=world.executor, clock=world.clock, ids=world.ids, recorder=recorder)
+    recorder = LiveRecorder(kube=kube, metrics=metrics, clock=adapters.clock, ids=adapters.ids)
+    return Calls(
+        adapters.aws, executor=adapters.executor, clock=adapters.clock, ids=adapters.ids, recorder=recorder
+    )
 
 
-# --- While it runs ------------------------------------------------------------------------------------
+# --- Serving ------------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
-async def _served(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
+async def _serve(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
     probes = health.probes(live={"controllers": app.manager.stuck}, ready={"caches": app.manager.unready})
     page = health.metrics_page(app.metrics, refresh=app.refresh_gauges)
     host = program.bind_address
     try:
         async with (
-            health.served(probes, host=host, port=program.health_probe_port) as health_port,
-            health.served(page, host=host, port=program.metrics_port) as metrics_port,
+            health.serve(probes, host=host, port=program.health_probe_port) as health_port,
+            health.serve(page, host=host, port=program.metrics_port) as metrics_port,
         ):
             yield {"health_probe_port": health_port, "metrics_port": metrics_port}
     except OSError as error:
         raise errors.InvalidInput(
-            f"--metrics-port, --health-probe-port: a port cannot be opened: {error.strerror}"
+            f"--metrics-port, --health-probe-port: cannot listen: {error.strerror}"
         ) from error
 
 
-async def _until_told(app: App, kube: Client, clock: Clock, stop: asyncio.Event) -> None:
-    running = asyncio.create_task(app.run())
-    following = app.supervisor.start("version", lambda: _follow_version(app, kube, clock))
-    beside = [asyncio.create_task(stop.wait()), following]
+async def _run_until(stop: asyncio.Event, app: App, kube: Client, clock: Clock) -> None:
+    app_task = asyncio.create_task(app.run())
+    version_task = app.supervisor.start("version", lambda: _follow_version(app, kube, clock))
+    others = [asyncio.create_task(stop.wait()), version_task]
     try:
-        await asyncio.wait({running, *beside}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({app_task, *others}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in beside:
+        for task in others:
             task.cancel()
-        app.tell_to_stop()
-        await running
+        app.request_stop()
+        await app_task
 
 
 async def _follow_version(app: App, kube: Client, clock: Clock) -> None:
-    """A cluster is upgraded while we run; its nodes then get images of the new version."""
+    """Rereads the cluster's version: after an upgrade, new nodes get images of the new version."""
     while True:
         await clock.sleep(_VERSION_EVERY_S)
         with contextlib.suppress(errors.HoldfastError):

@@ -1,9 +1,9 @@
-"""A simulated world in real time, on loopback, without an autoscaler: an API server, AWS, machines and their kubelets.
+"""A simulated cluster and a simulated AWS in real time, on loopback, without an autoscaler.
 
-Callers: `holdfast sandbox`, `holdfast demo`, and tests that let an autoscaler loose in it. The API server is the
-embedded one with the simulated rest of a cluster, or with a real scheduler and real controllers, or the whole control
-plane is real and only the machines are simulated. The rules: everything is in one folder, and nothing of it is left when the block ends; a referee that found itself broken
-says so in `check`.
+Used by `holdfast sandbox`, by `holdfast demo` and by tests that run an autoscaler in it. The API server is embedded,
+with simulated or real controllers; or the whole control plane is real, and only instances and kubelets are simulated.
+All files are in one folder. All processes and sockets end with the `async with` block. `Sandbox.check` raises the
+errors of the simulation itself.
 """
 
 import base64
@@ -43,13 +43,13 @@ from holdfast.sim.processes import Processes
 _JSON: Final = {"content-type": "application/json"}
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ESTABLISHED_WITHIN_S: Final = 30.0
-_LOOK_S: Final = 0.1
+_POLL_S: Final = 0.1
 _REFUSED: Final = 400
 _CLIENT: Final = ClientSettings(per_second=1000, burst=2000, field_manager="sandbox")
 
 
 class ControlPlane(enum.StrEnum):
-    """What is real of it: nothing, the scheduler and the controllers, or all."""
+    """Which parts are real Kubernetes programs: none, the scheduler and the controller manager, or all."""
 
     EMBEDDED = "embedded"
     MIXED = "mixed"
@@ -58,21 +58,21 @@ class ControlPlane(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to make, and where. A port of 0 is any that is free."""
+    """What to start, and where. Port 0 means any free port."""
 
-    folder: Path  # it exists, and is empty
+    folder: Path  # exists and is empty
     setup: CloudSetup = field(default_factory=CloudSetup)
     timings: Timings = field(default_factory=Timings)
     control_plane: ControlPlane = ControlPlane.EMBEDDED
     kube_port: int = 0
     aws_port: int = 0
-    around: Callable[[Front], Front] = lambda front: front  # what others' requests pass on their way in
+    around: Callable[[Front], Front] = lambda front: front  # wraps the API server for requests over HTTP
     find: Callable[[str], Path] = programs.find  # where real programs are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What runs, and how to reach it."""
+class Sandbox:
+    """A running sandbox, and how to reach it."""
 
     cloud: Cloud
     cluster: Cluster
@@ -84,7 +84,7 @@ class World:
     programs: Processes
 
     def environment(self) -> dict[str, str]:
-        """What an autoscaler, kubectl and the AWS CLI have to be told, by the names that they know it by."""
+        """The environment variables that an autoscaler, kubectl and the AWS CLI need."""
         about = self.cloud.about
         return {
             "KUBECONFIG": str(self.kubeconfig),
@@ -101,14 +101,14 @@ class World:
         }
 
     def check(self) -> None:
-        """Raises what went wrong in the world itself, if anything did: nothing that it said can be trusted."""
+        """Raises an error of the simulation itself: after one, no answer of the sandbox can be trusted."""
         self.cluster.check()
         self.programs.check()
         if self.cloud.endpoint.broken is not None:
             raise self.cloud.endpoint.broken
 
     async def create(self, document: Mapping[str, Any]) -> None:
-        """Makes an object of any kind that the API server knows; an error in the server's words when it refuses."""
+        """Creates an object of any kind; raises the API server's error message when it refuses."""
         path = await self._path(document)
         query = {"fieldValidation": "Strict"}
         answer = await self.transport.request("POST", path, query, _JSON, msgspec.json.encode(document))
@@ -124,22 +124,22 @@ class World:
                 namespace = (document.get("metadata") or {}).get("namespace") or "default"
                 inside = f"/namespaces/{namespace}" if resource["namespaced"] else ""
                 return f"{root}{inside}/{resource['name']}"
-        raise errors.Rejected(f"the API server knows no {kind} of {version}")
+        raise errors.Rejected(f"the API server has no kind {kind} of {version}")
 
 
 @contextlib.asynccontextmanager
-async def running(plan: Plan, *, clock: Clock, ids: Ids) -> AsyncIterator[World]:
-    """Everything, ready to be used, until the block ends."""
+async def running(plan: Plan, *, clock: Clock, ids: Ids) -> AsyncIterator[Sandbox]:
+    """A sandbox, started and ready, until the block ends."""
     try:
         async with contextlib.AsyncExitStack() as stack:
             yield await _start(plan, stack, clock, ids)
-    except ExceptionGroup as group:  # the simulated AWS runs in a group; who fails inside need not know
+    except ExceptionGroup as group:  # the simulated AWS runs in a task group; unwrap errors of the block
         if len(group.exceptions) > 1:
             raise
         raise group.exceptions[0] from None
 
 
-async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids: Ids) -> World:
+async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids: Ids) -> Sandbox:
     token = ids.token()
     started = await stack.enter_async_context(processes.running(plan.folder, clock, plan.find))
     if plan.control_plane is ControlPlane.REAL:
@@ -169,7 +169,7 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
     kubeconfig = plan.folder / "kubeconfig"
     kubeconfig.touch(mode=0o600)
     kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
-    return World(
+    return Sandbox(
         cloud=cloud,
         cluster=cluster,
         transport=transport,
@@ -182,7 +182,7 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
 
 
 async def install(definitions: Iterable[Mapping[str, Any]], transport: Transport, clock: Clock) -> None:
-    """Makes custom resources known, and returns when they are. Those that are there stay as they are."""
+    """Creates CustomResourceDefinitions and waits until they are established. Keeps those that exist."""
     for definition in definitions:
         name = definition["metadata"]["name"]
         answer = await transport.request("POST", _CRDS, {}, _JSON, msgspec.json.encode(definition))
@@ -192,7 +192,7 @@ async def install(definitions: Iterable[Mapping[str, Any]], transport: Transport
         while not _is_established(await transport.request("GET", f"{_CRDS}/{name}", {}, {}, b"")):
             if clock.monotonic_s() > until_s:
                 raise errors.NotReady(f"{name} is not established")
-            await clock.sleep(_LOOK_S)
+            await clock.sleep(_POLL_S)
 
 
 async def _embedded(
@@ -207,14 +207,14 @@ async def _real(
     plan: Plan, started: Processes, stack: contextlib.AsyncExitStack, token: str
 ) -> tuple[Address, Transport]:
     address = await control_plane.start_server(started, plan.folder, token=token, port=plan.kube_port)
-    who = credentials.Fixed(Credential(token))
-    transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
+    identity = credentials.Fixed(Credential(token))
+    transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), identity))
     stack.push_async_callback(transport.aclose)
     return address, transport
 
 
 def _body(answer: Answer, doing: str) -> dict[str, Any]:
-    """The answer, or the error that it is."""
+    """The decoded body; raises the error that the status stands for."""
     assert isinstance(answer.body, bytes)
     if answer.status >= _REFUSED:
         raise statuses.error_of(answer.status, answer.headers, answer.body, doing)

@@ -1,10 +1,9 @@
-"""Everything that a user may set: one table, read from flags and environment variables, once, when the program starts.
+"""The settings of `holdfast run`: one table, read once from flags and environment variables.
 
-Callers: `holdfast run`, which shows the table as its help; `production` and `app` read the values. The rules: a flag and
-its variable are the same name in two spellings, Karpenter's where it has one; a flag beats a variable, and an empty
-variable is none; what cannot be read stops the start and is named as it was written. Karpenter's settings that nothing
-acts on are accepted, so that its deployments start, and are said in the log; so are its feature gates. A gate that
-neither has is refused: a misspelled gate that is accepted does the opposite of what was meant.
+A flag and its variable have the same name in two spellings, Karpenter's name if it has the setting. A flag overrides
+its variable; an empty variable counts as unset. An invalid value stops the start, and the error names the flag or the
+variable. Settings and feature gates of Karpenter that have no effect here are accepted and logged, so that its
+deployments start. An unknown gate is rejected: a misspelled gate would silently do the opposite of what the user set.
 """
 
 import difflib
@@ -32,7 +31,7 @@ from holdfast.runtime import lease, logs
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.state import pod_shapes, times
 
-GATES: Final[Mapping[str, bool]] = {  # those that are acted on, with their defaults
+GATES: Final[Mapping[str, bool]] = {  # with their defaults
     "ReservedCapacity": True,
     "SpotToSpotConsolidation": False,
     "NodeRepair": False,
@@ -40,7 +39,7 @@ GATES: Final[Mapping[str, bool]] = {  # those that are acted on, with their defa
     "TerminateFirstRepair": True,
 }
 GATE_ALIASES: Final[Mapping[str, str]] = {"CapacityReservations": "ReservedCapacity"}
-KARPENTER_GATES: Final = (  # that nothing here acts on
+KARPENTER_GATES: Final = (  # accepted, without effect
     "CapacityBuffer",
     "Drift",
     "NodeOverlay",
@@ -61,51 +60,51 @@ _REGION: Final = re.compile(r"[a-z]{2,}(-[a-z0-9]+)+")
 _ENDPOINT_VARIABLE: Final = "AWS_ENDPOINT_URL"  # of all services; with a suffix, of one
 
 
-# --- What the settings become -------------------------------------------------------------------------
+# --- Values -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Of the controllers and what they stand on, in whatever world."""
+    """Settings of the controllers and their adapters, in production and in simulation."""
 
     cluster_name: str
     cluster_endpoint: str = ""
     cluster_ca_bundle: str = ""
-    api_server_ca_bundle: str = ""  # what our own connection to the API server is verified with, in base64
+    api_server_ca_bundle: str = ""  # CA of this process's connection to the API server, base64
     service_cidr: str | None = None
     dns_ip: str | None = None
     kubernetes_version: str = ""  # the minor version, such as 1.34
     isolated_vpc: bool = False
-    interruption_queue: str = ""  # its name; empty: there is none
-    dry_runs: bool = True  # whether a node class is tried out before it is Ready
+    interruption_queue: str = ""  # name; empty: no queue
+    dry_runs: bool = True  # of EC2 calls, before an EC2NodeClass is Ready
     batching: BatchSettings = field(default_factory=BatchSettings)
     planning: PlanSettings = field(default_factory=PlanSettings)
     disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
     capacity: CapacitySettings = field(default_factory=CapacitySettings)
     client: ClientSettings = field(default_factory=ClientSettings)
-    election: LeaseSettings | None = None  # None: it leads without asking
+    election: LeaseSettings | None = None  # None: no leader election
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)  # of the cluster's kube-scheduler
-    strict: bool = False  # a bug of ours ends the program: for simulations and CI
+    strict: bool = False  # an unexpected error ends the program: for simulations and CI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Of the program in production: its controllers, and how it meets the world."""
+    """Settings of the process in production: of the controllers, connections, ports and logs."""
 
     app: Settings
     kubeconfig: str = ""
     context: str = ""
-    region: str = ""  # empty: as the AWS libraries find it
-    bind_address: str = ""  # empty: all
+    region: str = ""  # empty: as botocore finds it
+    bind_address: str = ""  # empty: all addresses
     metrics_port: int = 8080
     health_probe_port: int = 8081
     log_level: logs.Level = "info"
     log_format: str = "auto"
     beside_karpenter: bool = False
-    not_acted_on: tuple[str, ...] = ()  # settings that were given and change nothing
+    without_effect: tuple[str, ...] = ()  # settings that the user set and that have no effect
 
 
-# --- How values are written ---------------------------------------------------------------------------
+# --- Parsers ------------------------------------------------------------------------------------------
 
 
 def _text(written: str) -> str:
@@ -162,7 +161,7 @@ def _url(written: str) -> str:
     try:
         parts = urlsplit(written)
         complete = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # a port that is none, or brackets around what is no address
+    except ValueError:  # an invalid port, or brackets around no address
         complete = False
     if not complete:
         raise ValueError("is not an address such as https://cluster.example")
@@ -213,8 +212,8 @@ def _words(choices: type[StrEnum]) -> Callable[[str], Any]:
 
 
 def gates(written: str) -> dict[str, bool]:
-    """Gates as `Name=true,Other=false`; those that are not named keep their defaults. A gate of Karpenter's that is not
-    acted on is among them if it is switched on."""
+    """Parses `Name=true,Other=false`; other gates keep their defaults. Includes gates of Karpenter without effect only
+    if they are on."""
     found = dict(GATES)
     for part in filter(None, (one.strip() for one in written.split(","))):
         name, separator, value = (one.strip() for one in part.partition("="))
@@ -225,7 +224,7 @@ def gates(written: str) -> dict[str, bool]:
             found[gate] = on
         elif gate not in KARPENTER_GATES:
             raise ValueError(
-                f"names the gate {name[:_SHOWN_MAX]!r}, which there is not; did you mean {_nearest_gate(name)}?"
+                f"has the unknown gate {name[:_SHOWN_MAX]!r}; did you mean {_nearest_gate(name)}?"
             )
     return found
 
@@ -240,11 +239,10 @@ def _nearest_gate(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    name: str  # the flag, without its dashes
+    name: str  # of the flag, without dashes
     default: str
-    about: str
+    help: str
     read: Callable[[str], Any] = _text
-    ours: bool = False  # not one of Karpenter's
 
     @property
     def variable(self) -> str:
@@ -256,50 +254,50 @@ class Setting:
 
 
 TABLE: Final = (
-    Setting("cluster-name", "", "The cluster's name, as EKS and the tags of subnets have it. Required."),
-    Setting("cluster-endpoint", "", "Where nodes find the API server. Default: what EKS says.", _url),
-    Setting("cluster-ca-bundle", "", "CA of the API server, PEM in base64. Default: of our own connection to it.", _ca_bundle),
-    Setting("service-cidr", "", "Addresses of services. Default: what EKS says.", _network, ours=True),
-    Setting("cluster-dns-ip", "", "Address of the cluster's DNS. Default: of the service kube-dns.", _address, ours=True),
-    Setting("isolated-vpc", "false", "No call leaves the VPC: prices are those that were shipped.", _flag),
-    Setting("aws-region", "", "Default: the one of the AWS profile, or of this machine.", _region, ours=True),
-    Setting("disable-dry-run", "false", "Node classes are not tried out before they are Ready.", _flag),
-    Setting("interruption-queue", "", "The SQS queue in which EC2's warnings arrive. Default: none is read."),
-    Setting("vm-memory-overhead-percent", "0.075", "The part of memory that a virtual machine loses.", _part),
-    Setting("reserved-enis", "0", "Network interfaces that are not for pods.", _number(0, _ENIS_MAX)),
-    Setting("batch-idle-duration", "1s", "A batch of pending pods ends when none came for so long.", _seconds),
-    Setting("batch-max-duration", "10s", "The longest a batch of pending pods stays open.", _seconds),
-    Setting("preference-policy", "Respect", "Whether wishes of pods count.", _words(PreferencePolicy)),
-    Setting("min-values-policy", "Strict", "Whether minValues is kept.", _words(MinValuesPolicy)),
-    Setting("feature-gates", "ReservedCapacity=true", "Name=true,Other=false; the names are in the manual.", gates),
-    Setting("packing", "cost", "How nodes are filled.", _words(Packing), ours=True),
-    Setting("packing-candidates", "16", "How many other packings are tried.", _number(0, _CANDIDATES_MAX), ours=True),
-    Setting("node-cost", "0.02", "USD an hour that each node costs beside its instance.", _price, ours=True),
-    Setting("burstable-cpu-percent", "100", "How much of burstable types' vCPUs pods use.", _number(0, 100), ours=True),
-    Setting("reserved-before-weight", "true", "A free slot comes before a heavier NodePool.", _flag, ours=True),
-    Setting("reservation-wait", "0s", "How long a pod waits for a slot that frees.", _seconds, ours=True),
-    Setting("ledger-lag", "2m", "How long a count of EC2 may not show a launch.", _seconds, ours=True),
-    Setting("roll-mixed-pools", "wait", "wait for the own slot, or fallback to what is bought.", _words(MixedPools), ours=True),
-    Setting("release-slots", "when-waited-for", "When consolidation empties a slot.", _words(ReleaseSlots), ours=True),
-    Setting("consolidation-saving-per-pod", "0.0005", "USD an hour that evicting a pod has to save.", _price, ours=True),
-    Setting("consolidation-cooldown", "10m", "A pod that consolidation moved stays for so long.", _seconds, ours=True),
-    Setting("kubeconfig", "", "Default: the service account of the pod, or as kubectl.", ours=True),
-    Setting("context", "", "The context of the kubeconfig. Default: its current one.", ours=True),
-    Setting("kube-client-qps", "1000", "Requests a second to the API server.", _number(1, _RATE_MAX)),
-    Setting("kube-client-burst", "1000", "Requests at once to the API server.", _number(1, _RATE_MAX)),
-    Setting("disable-leader-election", "false", "Leads without asking. For a single replica.", _flag),
-    Setting("leader-election-name", lease.NAME, "The Lease of the leader."),
-    Setting("leader-election-namespace", "", "Its namespace. Default: the pod's, or kube-system."),
-    Setting("beside-karpenter", "false", "Starts although Karpenter leads in this cluster.", _flag, ours=True),
-    Setting("metrics-port", "8080", "Serves /metrics.", _number(0, _PORTS - 1)),
-    Setting("health-probe-port", "8081", "Serves /healthz and /readyz.", _number(0, _PORTS - 1)),
-    Setting("bind-address", "", "Where both ports are opened. Default: everywhere.", _address, ours=True),
-    Setting("scheduler-config", "", "Of kube-scheduler: how it spreads pods by itself, as YAML or JSON.", _scheduler),
-    Setting("log-level", "info", "The least that is logged.", _word(tuple(logs.LEVELS), str)),
-    Setting("log-format", "auto", "auto is text on a terminal, else JSON.", _word(("auto", "json", "text"), str), ours=True),
+    Setting("cluster-name", "", "Name of the EKS cluster, also in the tags of its subnets. Required."),
+    Setting("cluster-endpoint", "", "Endpoint of the API server for nodes. Default: from EKS.", _url),
+    Setting("cluster-ca-bundle", "", "CA of the API server, base64-encoded PEM. Default: the CA of the kubeconfig or service account.", _ca_bundle),
+    Setting("service-cidr", "", "CIDR of Services. Default: from EKS.", _network),
+    Setting("cluster-dns-ip", "", "IP address of the cluster's DNS. Default: from the Service kube-dns.", _address),
+    Setting("isolated-vpc", "false", "Do not call services outside the VPC; use the shipped prices.", _flag),
+    Setting("aws-region", "", "AWS region. Default: from the AWS profile or the instance metadata.", _region),
+    Setting("disable-dry-run", "false", "Do not dry-run EC2 calls before an EC2NodeClass is Ready.", _flag),
+    Setting("interruption-queue", "", "Name of the SQS queue with interruption messages. Default: none."),
+    Setting("vm-memory-overhead-percent", "0.075", "Part of an instance's memory that is not available to the OS.", _part),
+    Setting("reserved-enis", "0", "Network interfaces that pods cannot use.", _number(0, _ENIS_MAX)),
+    Setting("batch-idle-duration", "1s", "Plan a batch of pending pods after this long without a new one.", _seconds),
+    Setting("batch-max-duration", "10s", "Plan a batch of pending pods after this long at the latest.", _seconds),
+    Setting("preference-policy", "Respect", "Respect or Ignore preferred constraints of pods.", _words(PreferencePolicy)),
+    Setting("min-values-policy", "Strict", "Strict or BestEffort enforcement of minValues.", _words(MinValuesPolicy)),
+    Setting("feature-gates", "ReservedCapacity=true", "Feature gates: Name=true,Other=false.", gates),
+    Setting("packing", "cost", "cost tries several packings and keeps the cheapest plan; karpenter is first fit alone.", _words(Packing)),
+    Setting("packing-candidates", "16", "Number of alternative packings to try.", _number(0, _CANDIDATES_MAX)),
+    Setting("node-cost", "0.02", "USD per hour that a node costs in addition to its instance.", _price),
+    Setting("burstable-cpu-percent", "100", "Part of a burstable type's vCPUs that pods can use.", _number(0, 100)),
+    Setting("reserved-before-weight", "true", "Prefer a free reserved slot to a NodePool with more weight.", _flag),
+    Setting("reservation-wait", "0s", "How long a pod waits for a slot to become free.", _seconds),
+    Setting("ledger-lag", "2m", "How long EC2's reservation counts may lag behind a launch.", _seconds),
+    Setting("roll-mixed-pools", "wait", "Replace reserved nodes in the same slot (wait) or with other capacity (fallback).", _words(MixedPools)),
+    Setting("release-slots", "when-waited-for", "Consolidation empties a reserved slot when a pending pod needs it, or always.", _words(ReleaseSlots)),
+    Setting("consolidation-saving-per-pod", "0.0005", "USD per hour that consolidation must save for each evicted pod.", _price),
+    Setting("consolidation-cooldown", "10m", "How long consolidation does not move a pod again.", _seconds),
+    Setting("kubeconfig", "", "Path of the kubeconfig. Default: the pod's service account, or as kubectl."),
+    Setting("context", "", "Context of the kubeconfig. Default: the current context."),
+    Setting("kube-client-qps", "1000", "Requests per second to the API server.", _number(1, _RATE_MAX)),
+    Setting("kube-client-burst", "1000", "Burst of requests to the API server.", _number(1, _RATE_MAX)),
+    Setting("disable-leader-election", "false", "Run without a Lease; for a single replica.", _flag),
+    Setting("leader-election-name", lease.NAME, "Name of the Lease."),
+    Setting("leader-election-namespace", "", "Namespace of the Lease. Default: the pod's, or kube-system."),
+    Setting("beside-karpenter", "false", "Start although Karpenter runs in the cluster.", _flag),
+    Setting("metrics-port", "8080", "Port of /metrics.", _number(0, _PORTS - 1)),
+    Setting("health-probe-port", "8081", "Port of /healthz and /readyz.", _number(0, _PORTS - 1)),
+    Setting("bind-address", "", "Address of both ports. Default: all addresses.", _address),
+    Setting("scheduler-config", "", "Default topology spread constraints of kube-scheduler, as YAML or JSON.", _scheduler),
+    Setting("log-level", "info", "Minimum level of log lines.", _word(tuple(logs.LEVELS), str)),
+    Setting("log-format", "auto", "json, text, or auto: text on a terminal, else json.", _word(("auto", "json", "text"), str)),
 )  # fmt: skip
 
-NOT_ACTED_ON: Final = (
+WITHOUT_EFFECT: Final = (
     "ami-refresh-interval",
     "aws-feature-gates",
     "cpu-requests",
@@ -322,12 +320,14 @@ NOT_ACTED_ON: Final = (
 
 
 def read(flags: Mapping[str, str], environ: Mapping[str, str]) -> Program:
-    """The settings that these flags (by name, without dashes) and variables stand for, or InvalidInput."""
+    """The settings from flags (by name, without dashes) and environment variables, or InvalidInput."""
     found = {setting.name: _value(setting, flags, environ) for setting in TABLE}
     if not found["cluster-name"]:
         raise errors.InvalidInput("--cluster-name: required; or set CLUSTER_NAME")
-    given = [name for name in NOT_ACTED_ON if name in flags or environ.get(Setting(name, "", "").variable)]
-    given += [f"feature-gates {gate}" for gate in found["feature-gates"] if gate not in GATES]
+    without_effect = [
+        name for name in WITHOUT_EFFECT if name in flags or environ.get(Setting(name, "", "").variable)
+    ]
+    without_effect += [f"feature-gates {gate}" for gate in found["feature-gates"] if gate not in GATES]
     for variable in sorted(environ):
         if variable.startswith(_ENDPOINT_VARIABLE) and environ[variable]:
             _read(_url, variable, environ[variable])
@@ -342,7 +342,7 @@ def read(flags: Mapping[str, str], environ: Mapping[str, str]) -> Program:
         log_level=found["log-level"],
         log_format=found["log-format"],
         beside_karpenter=found["beside-karpenter"],
-        not_acted_on=tuple(given),
+        without_effect=tuple(without_effect),
     )
 
 

@@ -36,4 +36,4 @@ if __name__ == "__main__":
     try:
         main(prog_name="holdfast")
     finally:
-        print(json.dumps({"event": EVENT, "ms": [one * 1000 for one in found]}), file=sys.stderr)
+        print(json.dumps({"message": EVENT, "ms": [one * 1000 for one in found]}), file=sys.stderr)

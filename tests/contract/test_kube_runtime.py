@@ -47,7 +47,7 @@ async def followed(place: Place) -> AsyncIterator[Caches]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_a_cache_follows_what_happens(world: World) -> None:
+def test_a_cache_follows_the_watch(world: World) -> None:
     async def program(place: Place) -> None:
         early = await place.kube.create(objects.node(place.name("early")))
         async with followed(place) as caches:
@@ -64,7 +64,7 @@ def test_a_cache_follows_what_happens(world: World) -> None:
 
 
 @pytest.mark.fact("ST-4")
-def test_what_we_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
+def test_a_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
     async def program(place: Place) -> None:
         async with followed(place) as caches:
             kube = Writer(place.kube, caches)
@@ -111,7 +111,7 @@ def test_a_replica_that_does_not_lead_writes_nothing(world: World) -> None:
     world.run(program)
 
 
-def test_a_lease_is_held_by_one_and_handed_over(world: World) -> None:
+def test_a_lease_has_one_holder_and_is_passed_on(world: World) -> None:
     async def program(place: Place) -> None:
         settings = LeaseSettings("default", place.name("lease"), duration_s=5, renew_within_s=3, retry_s=0.2)
         first, second = (
@@ -137,7 +137,7 @@ def test_a_lease_is_held_by_one_and_handed_over(world: World) -> None:
     world.run(program)
 
 
-def test_events_arrive_once_however_often_they_are_said(world: World) -> None:
+def test_equal_events_are_sent_once(world: World) -> None:
     async def program(place: Place) -> None:
         node = await place.kube.create(objects.node(place.name("node")))
         says = recorder(place)

@@ -44,7 +44,7 @@ async def pods_run_once(world: LiveWorld) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG_DATES)
-def test_date_header_of_ec2_ends_no_claim(tmp_path: Path, wrong: str) -> None:
+def test_date_header_of_ec2_deletes_no_claim(tmp_path: Path, wrong: str) -> None:
     async def main() -> None:
         async with (
             live_world.serving(tmp_path, timings=SLOW) as world,
@@ -57,7 +57,7 @@ def test_date_header_of_ec2_ends_no_claim(tmp_path: Path, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG_DATES)
-def test_date_header_of_the_api_server_ends_no_claim(tmp_path: Path, wrong: str) -> None:
+def test_date_header_of_the_api_server_deletes_no_claim(tmp_path: Path, wrong: str) -> None:
     async def main() -> None:
         async with live_world.serving(tmp_path, timings=SLOW) as world:
             world.front.date = WRONG_DATES[wrong]()

@@ -15,7 +15,7 @@ from holdfast.sim.aws.faults import NoFaults
 from live_world import LiveWorld, Replica
 
 EXIT_WITHIN_S = 2.0
-SLOW_PLAN = Path(__file__).parent.parent / "slow_plan.py"
+SLOW_PLAN = Path(__file__).parent.parent / "support" / "slow_plan.py"
 
 
 async def exit_s(replica: Replica) -> float:
@@ -31,7 +31,7 @@ def test_sigterm_does_not_wait_for_a_long_poll(tmp_path: Path) -> None:
     async def main() -> None:
         async with live_world.serving(tmp_path) as world:
             replica = await world.start(f"--interruption-queue={world.cloud.queue}")
-            await replica.says("leading")
+            await replica.says("acquired lease")
 
             async def polls() -> bool:
                 return ("sqs", "GetQueueUrl", None) in world.cloud.endpoint.counts
@@ -61,7 +61,7 @@ def test_sigterm_does_not_wait_for_a_scraper(tmp_path: Path) -> None:
         async with live_world.serving(tmp_path) as world:
             replica = await world.start()
             started = await replica.says("started")
-            await replica.says("leading")
+            await replica.says("acquired lease")
             with contextlib.ExitStack() as stack:
                 for port in (started["metrics_port"], started["health_probe_port"]):
                     scraper = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -81,7 +81,7 @@ async def last_line(world: LiveWorld) -> str:
     )
     assert await replica.ended() == 1
     world.replicas.remove(replica)
-    assert [line["event"] for line in replica.lines] == ["starting", "ended"]
+    assert [line["message"] for line in replica.lines] == ["starting", "exiting on an error"]
     return str(replica.lines[-1]["error"])
 
 

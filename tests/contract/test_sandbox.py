@@ -23,7 +23,7 @@ AL2023 = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/
 
 
 def fails(folder: Path, *arguments: str) -> list[str]:
-    """The lines of the complaint."""
+    """The lines on standard error."""
     _, complaints = (process := start(folder, *arguments)).communicate(timeout=WITHIN_S)
     assert process.returncode == 1
     assert list((folder / "tmp").iterdir()) == []
@@ -38,9 +38,7 @@ def listens(url: str) -> bool:
 
 @pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_world_is_there_until_it_is_told_to_go_and_nothing_of_it_is_left(
-    tmp_path: Path, number: int
-) -> None:
+def test_a_signal_stops_the_sandbox_and_nothing_is_left(tmp_path: Path, number: int) -> None:
     with running(tmp_path) as sandbox:
         urls = [sandbox.environ["CLUSTER_ENDPOINT"], sandbox.environ["AWS_ENDPOINT_URL"]]
         assert [listens(url) for url in urls] == [True, True]
@@ -51,7 +49,7 @@ def test_a_world_is_there_until_it_is_told_to_go_and_nothing_of_it_is_left(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_scenario_is_what_kubectl_and_botocore_find(tmp_path: Path) -> None:
+def test_kubectl_and_botocore_find_the_objects_of_a_scenario(tmp_path: Path) -> None:
     with running(tmp_path, str(EXAMPLE)) as sandbox:
         listed = sandbox.kubectl("get", "nodepools,ec2nodeclasses,deployments", "-o", "name").split()
         assert listed == [
@@ -72,7 +70,7 @@ def test_a_scenario_is_what_kubectl_and_botocore_find(tmp_path: Path) -> None:
         assert sandbox.stop() == ""
 
 
-def test_botocore_reserves_runs_and_ends_what_it_began(tmp_path: Path) -> None:
+def test_botocore_creates_and_cancels_reservations_and_instances(tmp_path: Path) -> None:
     with running(tmp_path) as sandbox:
         ec2, ssm = sandbox.client("ec2"), sandbox.client("ssm")
         made = ec2.create_capacity_reservation(
@@ -102,7 +100,7 @@ def test_botocore_reserves_runs_and_ends_what_it_began(tmp_path: Path) -> None:
         sandbox.stop()
 
 
-def test_somebody_who_waits_for_messages_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_a_long_poll_does_not_delay_the_stop(tmp_path: Path) -> None:
     with running(tmp_path) as sandbox:
         queue = sandbox.client("sqs")
         url = queue.get_queue_url(QueueName="holdfast")["QueueUrl"]
@@ -120,7 +118,7 @@ def long_poll(queue: Any, url: str) -> None:
         queue.receive_message(QueueUrl=url, WaitTimeSeconds=20)
 
 
-def test_a_folder_of_ones_own_is_used_and_given_back(tmp_path: Path) -> None:
+def test_the_folder_of_a_flag_is_used_and_removed(tmp_path: Path) -> None:
     folder = tmp_path / "world"
     with running(tmp_path, "--folder", str(folder)) as sandbox:
         assert sandbox.environ["KUBECONFIG"] == str(folder / "kubeconfig")
@@ -133,9 +131,9 @@ def test_a_folder_of_ones_own_is_used_and_given_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("kind: World", "{file}:1: World: .apiVersion: required, and not there"),
+        ("kind: World", "{file}:1: World: .apiVersion: Required value"),
         (
             "apiVersion: holdfast.dev/v1alpha1\nkind: World\nmetadata: {name: x}\nspec: {region: mars-1}",
             "{file}:4: World/x: .spec.region: mars-1 is not a region that is shipped (eu-west-1, us-east-1, us-west-2)",
@@ -146,7 +144,7 @@ def test_a_folder_of_ones_own_is_used_and_given_back(tmp_path: Path) -> None:
         ),
         (
             "apiVersion: v1\nkind: Pood\nmetadata: {name: x}",
-            "{file}:1: Pood/x: the API server knows no Pood of v1",
+            "{file}:1: Pood/x: the API server has no kind Pood of v1",
         ),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndate: {}",
@@ -157,13 +155,13 @@ def test_a_folder_of_ones_own_is_used_and_given_back(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_and_nothing_is_left(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_in_a_file_is_reported_and_nothing_is_left(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(text)
-    assert fails(tmp_path, str(file)) == [said.format(file=file)]
+    assert fails(tmp_path, str(file)) == [message.format(file=file)]
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         (line,) = fails(tmp_path, "--aws-port", str(port))
@@ -171,25 +169,25 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert "address already in use" in line
 
 
-def test_a_real_control_plane_that_is_not_there_is_asked_for_in_one_line(tmp_path: Path) -> None:
+def test_missing_control_plane_programs_are_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
         (line,) = fails(tmp_path, "--control-plane", "real")
     assert line.startswith("etcd is neither in KUBEBUILDER_ASSETS nor on PATH")
 
 
-def test_a_world_that_is_broken_says_so_to_whoever_asks(tmp_path: Path) -> None:
+def test_check_raises_an_inconsistency_of_the_simulation(tmp_path: Path) -> None:
     reserved = Reserved(id="cr-0", instance_type="m5.large", zone_id="usw2-az2", total=1)
 
     async def main() -> None:
         plan = sandboxes.Plan(folder=tmp_path, setup=CloudSetup(reservations=(reserved,)))
-        async with sandboxes.running(plan, clock=RealClock(), ids=RealIds()) as world:
-            world.check()
-            ec2 = world.cloud.ec2.world
+        async with sandboxes.running(plan, clock=RealClock(), ids=RealIds()) as sandbox:
+            sandbox.check()
+            ec2 = sandbox.cloud.ec2.world
             ec2.put_reservation(ec2.reservations["cr-0"], available=7)
             with pytest.raises(AssertionError):
-                world.cloud.endpoint.call("ec2", "DescribeInstances", {}, Caller("111122223333", ""))
-            world.check()
+                sandbox.cloud.endpoint.call("ec2", "DescribeInstances", {}, Caller("111122223333", ""))
+            sandbox.check()
 
     with pytest.raises(AssertionError, match="says 7 are available"):
         asyncio.run(main())

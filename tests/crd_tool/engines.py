@@ -10,7 +10,7 @@ from holdfast.api import cel
 
 def verdicts(rule: str, value: Any, old: Any = None) -> tuple[bool, bool]:
     """Whether each engine accepts the value: the product's first. A rule that fails accepts nothing."""
-    return cel.program(rule).verdict(value, old) is True, _second(rule, value, old)
+    return cel.program(rule).evaluate(value, old) is True, _second(rule, value, old)
 
 
 def _second(rule: str, value: Any, old: Any) -> bool:

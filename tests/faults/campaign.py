@@ -265,7 +265,7 @@ async def _until_met(made: FaultWorld, armed: list[Injection]) -> None:
     loop = asyncio.get_running_loop()
     wait_s = LONG_POLL_S if any(steps.waits_long(one) for one in armed) else MET_WITHIN_S
     leads_by_s = loop.time() + LEADS_WITHIN_S
-    while loop.time() < leads_by_s and not made.current.said("leading"):
+    while loop.time() < leads_by_s and not made.current.said("acquired lease"):
         await made.keep_running()
         await asyncio.sleep(0.1)
     ends_s = loop.time() + wait_s

@@ -49,7 +49,7 @@ TYPE: Final = "m5.large"
 LEASE_S: Final = 15.0  # how long a standby waits after the last renewal
 LOG_MAX_BYTES: Final = 2 * 2**20  # of one process
 LINE_MAX_BYTES: Final = 2**18
-LEAD_LOST: Final = "the lead was lost"
+LEAD_LOST: Final = "lost the Lease"
 PARKED: Final = "holdfast_parked_keys"
 _FAILING: Final = (PARKED, "holdfast_failing_keys")
 _RESERVED: Final = Reserved(instance_type=TYPE, zone_id=aws_world.ZONE_A, total=SLOTS, criteria="targeted")
@@ -115,12 +115,12 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         self.running.process.send_signal(number)
 
-    def said(self, event: str) -> bool:
-        return any(line.get("event") == event for line in self.running.lines)
+    def said(self, message: str) -> bool:
+        return any(line.get("message") == message for line in self.running.lines)
 
     async def problems(self) -> list[str]:
         """Of the process itself: whether it answers its probes, and whether a key keeps failing."""
-        started = next((one for one in self.running.lines if one.get("event") == "started"), None)
+        started = next((one for one in self.running.lines if one.get("message") == "started"), None)
         if started is None:
             return ["the process has not started"]
         found = []
@@ -138,7 +138,7 @@ class Process:
 
 class FaultWorld(live_world.LiveWorld):
     def __init__(
-        self, world: sandbox.World, judge: Judge, stack: contextlib.AsyncExitStack, folder: Path
+        self, world: sandbox.Sandbox, judge: Judge, stack: contextlib.AsyncExitStack, folder: Path
     ) -> None:
         super().__init__(world, live_world.Counted(), RealClock())
         self.judge = judge
@@ -337,15 +337,15 @@ async def _get(port: int, path: str) -> tuple[int, str]:
 def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > LINE_MAX_BYTES:
         return {
-            "event": "a line that is too long",
+            "message": "a line that is too long",
             "level": "error",
             "begins": line[:300].decode(errors="replace"),
         }
     try:
         found = json.loads(line)
     except ValueError:
-        return {"event": line.decode(errors="replace")}
-    return found if isinstance(found, dict) else {"event": str(found)}
+        return {"message": line.decode(errors="replace")}
+    return found if isinstance(found, dict) else {"message": str(found)}
 
 
 def _server_tls(made: certificates.Certificates) -> ssl.SSLContext:

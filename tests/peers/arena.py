@@ -49,7 +49,7 @@ PATHS = {
 
 
 class Arena:
-    def __init__(self, world: sandbox.World, loop: asyncio.AbstractEventLoop, beside: Processes) -> None:
+    def __init__(self, world: sandbox.Sandbox, loop: asyncio.AbstractEventLoop, beside: Processes) -> None:
         self.world = world
         self._loop = loop
         self._beside = beside
@@ -244,7 +244,7 @@ async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Aren
         yield Arena(world, asyncio.get_running_loop(), beside)
 
 
-async def start_karpenter(world: sandbox.World, beside: Processes, home: Path) -> None:
+async def start_karpenter(world: sandbox.Sandbox, beside: Processes, home: Path) -> None:
     metrics, health = planes.free_ports(2)
     environ = world.environment() | {
         "METRICS_PORT": str(metrics),

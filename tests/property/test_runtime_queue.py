@@ -33,7 +33,7 @@ class QueueMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     async def make(self) -> WorkQueue:
-        return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 8), most_keys=MOST)
+        return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 8), max_keys=MOST)
 
     def teardown(self) -> None:
         self.loop.close()

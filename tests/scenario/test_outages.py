@@ -26,7 +26,7 @@ def of_endpoint(lines: Sequence[Mapping[str, Any]], endpoint: str) -> list[str]:
     return [str(line["event"]) for line in lines if line.get("endpoint") == endpoint]
 
 
-def test_an_outage_of_the_api_server_is_a_line_a_minute() -> None:
+def test_an_outage_of_the_api_server_is_logged_once_per_minute() -> None:
     async def program(world: AppWorld) -> None:
         await many_nodes(world)
         with capture_logs() as lines:
@@ -36,8 +36,8 @@ def test_an_outage_of_the_api_server_is_a_line_a_minute() -> None:
             await world.sleep(60)
         loud = [line for line in lines if line["log_level"] not in QUIET]
         told = of_endpoint(loud, "Kubernetes API server")
-        assert told[0] == "not answering"
-        assert told[-1] == "answering again"
+        assert told[0] == "endpoint not responding"
+        assert told[-1] == "endpoint responding again"
         assert len(told) <= OUTAGE_S // 60 + 2
         assert len(loud) <= 25, Counter(str(line["event"]) for line in loud)
         await world.scale("web", 21)
@@ -46,7 +46,7 @@ def test_an_outage_of_the_api_server_is_a_line_a_minute() -> None:
     app_world.run(program)
 
 
-def test_an_outage_of_ec2_is_a_line_a_minute() -> None:
+def test_an_outage_of_ec2_is_logged_once_per_minute() -> None:
     async def program(world: AppWorld) -> None:
         await many_nodes(world)
         with capture_logs() as lines:
@@ -57,8 +57,8 @@ def test_an_outage_of_ec2_is_a_line_a_minute() -> None:
             await world.until_running(40, within_s=600)
         loud = [line for line in lines if line["log_level"] not in QUIET]
         told = of_endpoint(loud, "AWS ec2")
-        assert told[0] == "not answering"
-        assert told[-1] == "answering again"
+        assert told[0] == "endpoint not responding"
+        assert told[-1] == "endpoint responding again"
         assert len(told) <= OUTAGE_S // 60 + 2
         trouble = Counter(str(line["event"]) for line in loud if line["log_level"] != "info")
         assert trouble.total() <= 25, trouble

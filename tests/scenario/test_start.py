@@ -17,7 +17,7 @@ def shown(app: App) -> tuple[float | None, float | None]:
 
 
 @pytest.mark.fact("ST-3")
-def test_what_was_not_read_yet_is_told_from_half_a_minute_on_and_shown_in_metrics() -> None:
+def test_unsynced_caches_are_logged_after_30_seconds_and_shown_in_metrics() -> None:
     async def program(world: AppWorld) -> None:
         await world.sleep(5)
         assert shown(world.app) == (1, 0)
@@ -26,9 +26,9 @@ def test_what_was_not_read_yet_is_told_from_half_a_minute_on_and_shown_in_metric
             await world.restart()
             await world.sleep(25)
             assert shown(world.app) == (0, 25)
-            assert not [one for one in said if one["event"] == "not synced"]
+            assert not [one for one in said if one["event"] == "waiting for caches to sync"]
             await world.sleep(30)
-        told = [one for one in said if one["event"] == "not synced"]
+        told = [one for one in said if one["event"] == "waiting for caches to sync"]
         assert [one["seconds"] for one in told] == [30, 40, 50]
         assert "pods" in told[0]["missing"]
         world.line.come_back()

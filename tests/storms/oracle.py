@@ -132,9 +132,9 @@ def _slots(scene: Scene) -> Iterator[str]:
         inside = sum(one.reservation_id == there.id for one in scene.machines)
         if inside + there.elsewhere > there.total:
             yield f"{name} has {inside} machines and {there.elsewhere} others in {there.total} slots"
-    by_machine = {one.id: one for one in scene.machines}
+    by_provider_id = {one.id: one for one in scene.machines}
     for claim in scene.claims:
-        machine = by_machine.get((claim.status.provider_id or "").rpartition("/")[2])
+        machine = by_provider_id.get((claim.status.provider_id or "").rpartition("/")[2])
         labelled = claim.metadata.labels.get("karpenter.sh/capacity-type") == "reserved"
         if machine is not None and labelled != _is_reserved(scene, claim, machine):
             yield f"claim {claim.metadata.name} is wrong about being reserved: {machine.reservation_id or 'it is not'}"

@@ -23,8 +23,7 @@ from holdfast.api.cluster import Event
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.app import App
-from holdfast.app import World as AppDoors
+from holdfast.app import Adapters, App
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.compute import InlineCompute
@@ -141,7 +140,7 @@ class AppWorld(cluster_world.World):
         """A replica with nothing in its memory, and hands of its own."""
         self._lives += 1
         self.hands = Hands(InProcess(self.line), self.endpoint)
-        doors = AppDoors(
+        adapters = Adapters(
             transport=self.hands,
             aws=aws_world.SharedClients(self.endpoint),
             executor=self.hands,
@@ -149,7 +148,7 @@ class AppWorld(cluster_world.World):
             ids=SeededIds(f"app {self.seed} {self._lives}"),
             compute=SlowCompute(self.plans_take_s) if self.plans_take_s else InlineCompute(),
         )
-        app = App(self.settings, doors)
+        app = App(self.settings, adapters)
         self._hands[app] = self.hands
         known = app.discovery
         known._types._read = functools.partial(read_once, "types", few_types(known._types._read))

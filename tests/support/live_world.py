@@ -74,7 +74,7 @@ class Counted:
 
 
 class LiveWorld:
-    def __init__(self, world: sandbox.World, front: Counted, clock: Clock) -> None:
+    def __init__(self, world: sandbox.Sandbox, front: Counted, clock: Clock) -> None:
         self.world = world
         self.kube = world.kube
         self.cloud = world.cloud
@@ -158,14 +158,14 @@ class Replica:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    async def says(self, event: str) -> dict[str, Any]:
-        """The first line of that event, once there is one."""
+    async def says(self, message: str) -> dict[str, Any]:
+        """The first line with that message, once there is one."""
         async with asyncio.timeout(WITHIN_S):
             while True:
                 for line in self.lines:
-                    if line.get("event") == event:
+                    if line.get("message") == message:
                         return line
-                assert not self._reading.done(), f"it ended and never said {event!r}: {self.lines}"
+                assert not self._reading.done(), f"it ended and never logged {message!r}: {self.lines}"
                 self._said.clear()
                 await self._said.wait()
 
@@ -190,7 +190,7 @@ class Replica:
             try:
                 self.lines.append(json.loads(text))
             except json.JSONDecodeError:
-                self.lines.append({"event": text})
+                self.lines.append({"message": text})
             self._said.set()
         self._said.set()
 
@@ -227,7 +227,7 @@ def apart(name: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def _environ(world: sandbox.World) -> dict[str, str]:
+def _environ(world: sandbox.Sandbox) -> dict[str, str]:
     told = world.environment()
     return {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},

@@ -54,7 +54,7 @@ def test_the_example_in_docs_is_valid() -> None:
         ({"regions": "us-west-2"}, ".spec.regions", "did you mean region?"),
         ({"settings": {"packing": "tight"}}, ".spec.settings.packing", "karpenter or cost"),
         ({"settings": {"reservationWait": "soon"}}, ".spec.settings.reservationWait", "a duration"),
-        ({"instanceTypes": [{"name": "x"}]}, ".spec.instanceTypes[0].capacity", "required"),
+        ({"instanceTypes": [{"name": "x"}]}, ".spec.instanceTypes[0].capacity", "Required value"),
         (
             {"instanceTypes": [LARGE | {"capacity": {"cpu": "two"}}]},
             ".spec.instanceTypes[0].capacity.cpu",
@@ -70,7 +70,11 @@ def test_the_example_in_docs_is_valid() -> None:
             ".spec.instanceTypes[0].offerings[0].capacityType",
             "on-demand",
         ),
-        ({"reservations": [{"id": "cr-1", "zone": "a"}]}, ".spec.reservations[0].instanceType", "required"),
+        (
+            {"reservations": [{"id": "cr-1", "zone": "a"}]},
+            ".spec.reservations[0].instanceType",
+            "Required value",
+        ),
         ({"now": "yesterday"}, ".spec.now", "is not a"),
     ],
 )

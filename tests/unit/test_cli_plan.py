@@ -67,7 +67,7 @@ def capacity(made: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(claim["capacityType"], claim["reservationID"]) for claim in made["claims"]]
 
 
-def test_slots_are_used_before_anything_is_bought(tmp_path: Path) -> None:
+def test_reserved_slots_are_used_first(tmp_path: Path) -> None:
     made = plan(tmp_path, *WORLD)
     assert capacity(made) == [("on-demand", None), ("reserved", "cr-1"), ("reserved", "cr-1")]
     assert made["cost"]["perHour"] == "0.096"
@@ -105,7 +105,7 @@ def test_every_pod_is_placed_or_explained(tmp_path: Path) -> None:
     ]
 
 
-def test_tables_are_for_people(tmp_path: Path) -> None:
+def test_the_default_output_is_tables(tmp_path: Path) -> None:
     result = run(tmp_path, *WORLD)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()

@@ -40,7 +40,7 @@ def test_a_region_brings_its_types_with_prices(tmp_path: Path) -> None:
     )
 
 
-def test_a_type_of_the_catalog_takes_the_place_of_a_shipped_one(tmp_path: Path) -> None:
+def test_a_type_of_the_catalog_replaces_a_shipped_one(tmp_path: Path) -> None:
     got = types(tmp_path, ec2nodeclass_document(), instanceTypes=[instance_type("m5.large")])
     assert len(got["m5.large"].offerings) == 1
     assert len(got["m5.xlarge"].offerings) > 1

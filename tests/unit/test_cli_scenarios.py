@@ -50,14 +50,14 @@ def test_a_scenario_is_read_from_files(tmp_path: Path) -> None:
     assert got.notes == ()
 
 
-def test_the_flag_goes_before_the_catalogs_time_and_that_before_the_clock(tmp_path: Path) -> None:
+def test_now_flag_overrides_catalog_time_which_overrides_the_clock(tmp_path: Path) -> None:
     dated = catalog_document(now=NOW)
     assert scenario(tmp_path, dated, now_s=7).request.snapshot.taken_s == 7
     assert scenario(tmp_path, dated).request.snapshot.taken_s == NOW_S
     assert scenario(tmp_path, catalog_document()).request.snapshot.taken_s == 5
 
 
-def test_flags_go_before_the_catalogs_settings(tmp_path: Path) -> None:
+def test_flags_override_catalog_settings(tmp_path: Path) -> None:
     made = catalog_document(settings={"packing": "cost", "packingCandidates": 2})
     got = scenario(tmp_path, made, flags={"packing": "karpenter", "ledger_lag": "1m"}).request.settings
     assert (got.packing, got.packing_candidates, got.ledger_lag_s) == (Packing.KARPENTER, 2, 60)
@@ -77,18 +77,18 @@ def test_a_mistake_has_its_file_line_object_and_field(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mistake_of_the_schema_is_named_before_anything_else(tmp_path: Path) -> None:
+def test_schema_mistakes_are_reported_first(tmp_path: Path) -> None:
     lost = POD | {"spec": {"nodeName": "nowhere"}}
     (found,) = mistakes(tmp_path, catalog_document(setting={}), lost)
     assert ".spec.setting: unknown field; did you mean settings?" in found
 
 
-def test_a_scenario_without_a_catalog_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_missing_catalog_is_reported(tmp_path: Path) -> None:
     (found,) = mistakes(tmp_path, POD)
     assert found.startswith("/scenario.yaml:1: no Catalog among the files")
 
 
-def test_a_second_catalog_is_named(tmp_path: Path) -> None:
+def test_a_second_catalog_is_reported(tmp_path: Path) -> None:
     second = catalog_document() | {"metadata": {"name": "other"}}
     (found,) = mistakes(tmp_path, catalog_document(), second)
     assert "Catalog/other" in found

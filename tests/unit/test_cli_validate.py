@@ -20,15 +20,15 @@ def manifest(**spec: object) -> bytes:
     return yaml.safe_dump(objects.spec("NodePool", **spec), sort_keys=False).encode()
 
 
-def test_a_valid_manifest_is_silence_and_zero() -> None:
+def test_a_valid_manifest_prints_nothing_and_exits_with_0() -> None:
     result = validate("-f", "-", stdin=manifest())
     assert (result.exit_code, result.stdout) == (0, "")
     note, summary = result.stderr.splitlines()
-    assert note.startswith("note: NodePool/general: no valid EC2NodeClass/")
+    assert note.startswith("note: NodePool/general: the files have no valid EC2NodeClass/")
     assert summary == "1 valid object, no findings"
 
 
-def test_a_finding_is_a_line_and_one() -> None:
+def test_a_finding_is_one_line_and_exits_with_1() -> None:
     result = validate("-f", "-", stdin=manifest(weight=0))
     assert result.exit_code == 1
     assert result.stdout.startswith("<stdin>:")
@@ -45,27 +45,27 @@ def test_findings_come_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
     assert found == sorted(found, key=lambda line: (line.split(":")[0], int(line.split(":")[1])))
 
 
-def test_unknown_kinds_are_reported_unless_they_are_to_be_ignored() -> None:
+def test_unknown_kinds_are_reported_unless_ignored() -> None:
     config_map = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
     assert validate("-f", "-", stdin=config_map).exit_code == 1
     assert validate("-f", "-", "--ignore-unknown-kinds", stdin=config_map).exit_code == 0
 
 
-def test_nothing_to_read_is_a_wrong_use_of_the_command() -> None:
+def test_a_missing_filename_is_a_usage_error() -> None:
     result = validate()
     assert result.exit_code == 2
     assert "-f" in result.stderr
 
 
 @pytest.mark.parametrize("path", ["missing.yaml", "missing/folder"])
-def test_a_path_that_is_not_there_is_one_line(path: str) -> None:
+def test_a_missing_path_is_reported_in_one_line(path: str) -> None:
     result = validate("-f", path)
     assert result.exit_code == 1
     assert result.stdout.count("\n") == 1
 
 
-def test_the_help_says_what_it_does_with_what_it_finds() -> None:
-    assert "Exits with 1" in validate("--help").stdout
+def test_the_help_names_the_exit_code() -> None:
+    assert "exit code is 1" in validate("--help").stdout
 
 
 PIECES = st.sampled_from(
@@ -96,7 +96,7 @@ PIECES = st.sampled_from(
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(pieces=st.lists(PIECES, max_size=8))
-def test_no_input_is_a_traceback(pieces: list[bytes]) -> None:
+def test_no_input_causes_a_traceback(pieces: list[bytes]) -> None:
     result = validate("-f", "-", stdin=b"".join(pieces))
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert result.exit_code == (1 if result.stdout else 0)

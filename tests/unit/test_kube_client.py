@@ -38,23 +38,23 @@ def seconds_until_read(*answers: Said | Exception, **settings: Any) -> float:
     return time.run(program())
 
 
-def test_a_read_is_tried_again_until_it_is_answered() -> None:
+def test_a_read_is_retried() -> None:
     broken = ConnectionResetError("reset")
     took_s = seconds_until_read(broken, failure(503, "ServiceUnavailable"), TimeoutError(), said(200, NODE))
     assert 0.125 + 0.25 + 0.5 <= took_s <= 0.25 + 0.5 + 1
 
 
-def test_a_server_is_left_alone_for_as_long_as_it_asks() -> None:
+def test_retry_after_of_the_server_is_respected() -> None:
     assert seconds_until_read(failure(429, "TooManyRequests", retry_after="7"), said(200, NODE)) >= 7
 
 
-def test_a_server_that_asks_for_longer_than_we_wait_is_an_error_that_says_so() -> None:
+def test_a_too_long_retry_after_is_an_error() -> None:
     with pytest.raises(errors.Throttled) as caught:
         seconds_until_read(failure(429, "TooManyRequests", retry_after="3600"))
     assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
 
 
-def test_reading_is_given_up_after_as_many_attempts_as_the_settings_say() -> None:
+def test_a_read_fails_after_the_configured_attempts() -> None:
     script = Script(*[ConnectionResetError("reset")] * 9)
 
     async def program() -> None:
@@ -76,7 +76,7 @@ def test_a_write_that_may_have_taken_effect_is_not_repeated() -> None:
             time.run(program())
 
 
-def test_a_write_that_was_turned_away_is_repeated() -> None:
+def test_a_throttled_write_is_retried() -> None:
     async def program() -> Node:
         script = Script(failure(429, "TooManyRequests", retry_after="1"), said(200, NODE))
         return await client(script).patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
@@ -84,7 +84,7 @@ def test_a_write_that_was_turned_away_is_repeated() -> None:
     assert time.run(program()).metadata.resource_version == "7"
 
 
-def test_a_change_of_a_list_must_name_the_version_it_was_computed_from() -> None:
+def test_a_patch_of_a_list_needs_a_resource_version() -> None:
     async def program() -> None:
         await client(Script()).patch(objects.node("n"), {"spec": {"taints": []}})
 
@@ -92,7 +92,7 @@ def test_a_change_of_a_list_must_name_the_version_it_was_computed_from() -> None
         time.run(program())
 
 
-def test_requests_beyond_the_burst_wait_for_their_turn() -> None:
+def test_requests_beyond_the_burst_are_delayed() -> None:
     async def program() -> float:
         kube = client(Script(*[said(200, NODE)] * 25), per_second=10, burst=5)
         await asyncio.gather(*(kube.get(Node, "n") for _ in range(25)))
@@ -101,7 +101,7 @@ def test_requests_beyond_the_burst_wait_for_their_turn() -> None:
     assert time.run(program()) == pytest.approx(2.0)
 
 
-def test_no_more_requests_than_there_is_room_for_wait_for_an_answer() -> None:
+def test_concurrent_requests_are_limited() -> None:
     waiting, most = 0, 0
 
     class Slow(Script):
@@ -160,12 +160,12 @@ def test_a_list_with_an_object_that_is_not_of_its_kind_is_an_error_that_names_it
         time.run(program())
 
 
-def test_half_an_answer_is_no_answer() -> None:
+def test_an_incomplete_response_is_unreachable() -> None:
     async def program(body: bytes) -> None:
         await client(Script(said(200, body))).get(Node, "n")
 
     for body in (b'{"kind":"Node","metad', b"", b"200 OK"):
-        with pytest.raises(errors.Unreachable, match="half an answer"):
+        with pytest.raises(errors.Unreachable, match="malformed response"):
             time.run(program(body))
 
 
@@ -184,7 +184,7 @@ def watched(*chunks: bytes | Exception) -> list[Change[Any] | errors.HoldfastErr
     return time.run(program())
 
 
-def test_events_are_put_together_wherever_the_stream_was_cut() -> None:
+def test_events_are_decoded_across_chunks() -> None:
     whole = watched(ONE + TWO)
     assert [change.object.metadata.name for change in whole if isinstance(change, Change)] == ["a", "b"]
     text = ONE + TWO
@@ -211,7 +211,7 @@ def test_an_error_event_is_the_error_it_names() -> None:
     assert isinstance(error, errors.Unreachable)
 
 
-def test_of_a_bookmark_the_version_is_all_that_is_read() -> None:
+def test_only_the_version_of_a_bookmark_is_read() -> None:
     bookmark = b'{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"77","creationTimestamp":null},"spec":{"taints":null}}}\n'
     (change,) = watched(bookmark)
     assert isinstance(change, Change)
@@ -219,7 +219,7 @@ def test_of_a_bookmark_the_version_is_all_that_is_read() -> None:
     assert change.object.metadata.resource_version == "77"
 
 
-def test_answers_become_the_error_of_whoever_must_act() -> None:
+def test_statuses_map_to_errors() -> None:
     async def program(answer: Said) -> None:
         await client(Script(answer), attempts=1).get(Node, "n")
 
@@ -310,7 +310,7 @@ def test_a_write_is_not_sent_when_the_lease_ran_out_while_it_connected() -> None
     assert not leads
 
 
-def test_a_server_cannot_stop_us_for_longer_than_five_minutes() -> None:
+def test_retry_after_is_capped_at_five_minutes() -> None:
     for headers in ({"retry_after": "99999999"}, {"retry_after": "9" * 5000}):
         with pytest.raises(errors.Throttled) as caught:
             seconds_until_read(failure(429, "TooManyRequests", **headers))
@@ -321,7 +321,7 @@ def test_a_server_cannot_stop_us_for_longer_than_five_minutes() -> None:
     assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
 
 
-def test_an_answer_about_another_object_is_no_answer() -> None:
+def test_a_response_with_another_object_is_unreachable() -> None:
     other = {**NODE, "metadata": {**NODE["metadata"], "name": "other"}}
     status = {"kind": "Status", "status": "Success"}
     bodies: list[Any] = [other, status, {}, [], None, 5, {**NODE, "metadata": {"name": "n", "uid": "u"}}]
@@ -330,11 +330,11 @@ def test_an_answer_about_another_object_is_no_answer() -> None:
         async def program(body: Any = body) -> None:
             await client(Script(said(200, body))).get(Node, "n")
 
-        with pytest.raises(errors.Unreachable, match="half an answer"):
+        with pytest.raises(errors.Unreachable, match="malformed response"):
             time.run(program())
 
 
-def test_a_list_without_a_last_page_is_given_up() -> None:
+def test_a_list_without_a_last_page_fails() -> None:
     page = said(200, {"metadata": {"resourceVersion": "5", "continue": "again"}, "items": []})
     script = Script(*[page] * 9)
 

@@ -30,7 +30,7 @@ def printed(plugin: Plugin) -> Credential:
     return asyncio.run(made.current())
 
 
-def test_a_plugin_is_told_who_asks_and_believed_until_it_says(tmp_path: Path) -> None:
+def test_a_plugin_gets_the_exec_info_and_its_expiration_is_respected(tmp_path: Path) -> None:
     script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":
         {{"token":"'$WHO-$1'","expirationTimestamp":"2026-11-15T10:30:00Z"}}}}'"""
     found = printed(program(tmp_path, script))
@@ -58,13 +58,13 @@ def test_a_plugin_that_fails_is_explained(tmp_path: Path, script: str, words: st
         printed(program(tmp_path, script))
 
 
-def test_a_plugin_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_plugin_shows_the_install_hint(tmp_path: Path) -> None:
     missing = Plugin(str(tmp_path / "none"), (), {}, V1, "get it from the shop")
     with pytest.raises(errors.Unauthorized, match="get it from the shop"):
         printed(missing)
 
 
-def test_a_credential_is_kept_until_a_minute_before_its_end() -> None:
+def test_a_credential_is_cached_until_a_minute_before_it_expires() -> None:
     clock = VirtualClock(START)
     made = 0
 
@@ -86,12 +86,12 @@ def test_a_credential_is_kept_until_a_minute_before_its_end() -> None:
     assert time.run(main()) == ["1", "1", "2", "2", "3", "3", "3", "3", "3"]
 
 
-def test_an_eks_token_is_a_question_to_sts_that_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_eks_token_is_a_presigned_sts_request_for_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     args = ("--region", "eu-west-1", "eks", "get-token", "--cluster-name", "blue", "--output", "json")
-    cluster = eks.asked_for(Plugin("/no/such/aws", args, {}, V1), {})
+    cluster = eks.cluster_of(Plugin("/no/such/aws", args, {}, V1), {})
     assert cluster is not None
     clock = VirtualClock(START)
 
@@ -115,8 +115,8 @@ def test_the_cluster_of_an_eks_plugin_is_read_from_its_arguments() -> None:
     authenticator = Plugin(
         "aws-iam-authenticator", ("token", "-i", "blue", "-r", "arn:x"), {"AWS_REGION": "r"}, V1
     )
-    assert eks.asked_for(authenticator, {}) == eks.EksCluster("blue", "r", "arn:x")
+    assert eks.cluster_of(authenticator, {}) == eks.EksCluster("blue", "r", "arn:x")
     with_profile = Plugin("aws", ("eks", "get-token", "--cluster-name=b"), {"AWS_PROFILE": "p"}, V1)
-    assert eks.asked_for(with_profile, {"AWS_DEFAULT_REGION": "d"}) == eks.EksCluster("b", "d", "", "p")
-    assert eks.asked_for(Plugin("gke-gcloud-auth-plugin", (), {}, V1), {}) is None
-    assert eks.asked_for(Plugin("aws", ("sts", "get-caller-identity"), {}, V1), {}) is None
+    assert eks.cluster_of(with_profile, {"AWS_DEFAULT_REGION": "d"}) == eks.EksCluster("b", "d", "", "p")
+    assert eks.cluster_of(Plugin("gke-gcloud-auth-plugin", (), {}, V1), {}) is None
+    assert eks.cluster_of(Plugin("aws", ("sts", "get-caller-identity"), {}, V1), {}) is None

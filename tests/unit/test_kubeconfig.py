@@ -100,7 +100,7 @@ def test_of_several_files_the_first_that_names_a_thing_wins(tmp_path: Path) -> N
     assert credential(found).token == ""
 
 
-def test_the_file_in_the_home_is_the_last_resort() -> None:
+def test_the_default_is_the_kubeconfig_in_home() -> None:
     assert kubeconfig.files({"HOME": "/h"}) == (Path("/h/.kube/config"),)
     assert kubeconfig.files({"HOME": "/h", "KUBECONFIG": "a:b"}) == (Path("a"), Path("b"))
     assert kubeconfig.files({"HOME": "/h", "KUBECONFIG": "a:b"}, "named") == (Path("named"),)
@@ -138,8 +138,8 @@ def test_a_proxy_is_that_of_the_file_or_of_the_environment(tmp_path: Path) -> No
         (config() | {"current-context": "gone"}, "no context 'gone'; it has here"),
         (config() | {"clusters": []}, "no cluster 'c'; it has none"),
         (config() | {"users": []}, "no user 'u'"),
-        (config(server="api:6443"), "is no address"),
-        (config(server="https://api:port"), "is no address"),
+        (config(server="api:6443"), "is not the URL"),
+        (config(server="https://api:port"), "is not the URL"),
         (config(**{"certificate-authority-data": "%%%"}), "certificate-authority-data is not base64"),
         (config(**{"certificate-authority-data": "AAAA"}), "not PEM"),
         (config(**{"certificate-authority": "missing.pem"}), "missing.pem cannot be read"),
@@ -164,7 +164,7 @@ def test_a_broken_file_is_explained(tmp_path: Path, content: Any, words: str) ->
 def test_a_missing_file_is_explained(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInput, match="No such file"):
         kubeconfig.load([tmp_path / "none"], environ={}, clock=VirtualClock(START))
-    with pytest.raises(errors.InvalidInput, match="no kubeconfig was found"):
+    with pytest.raises(errors.InvalidInput, match="no kubeconfig found"):
         kubeconfig.load([], environ={}, clock=VirtualClock(START))
 
 
@@ -173,7 +173,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     (tmp_path / "namespace").write_text("kube-system", encoding="ascii")
     (tmp_path / "token").write_text("pod-token\n", encoding="ascii")
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
-    assert incluster.is_inside(environ)
+    assert incluster.is_in_pod(environ)
     found = incluster.load(environ=environ, clock=VirtualClock(START), folder=tmp_path)
     assert found.server.url == "https://[fd00::1]:6443"
     assert found.server.ca_pem == PEM
@@ -181,9 +181,9 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     assert credential(found).token == "pod-token"
 
 
-def test_outside_of_a_pod_that_is_said(tmp_path: Path) -> None:
-    assert not incluster.is_inside({})
-    with pytest.raises(errors.InvalidInput, match="no pod"):
+def test_outside_of_a_pod_loading_fails(tmp_path: Path) -> None:
+    assert not incluster.is_in_pod({})
+    with pytest.raises(errors.InvalidInput, match="not running in a pod"):
         incluster.load(environ={}, clock=VirtualClock(START), folder=tmp_path)
     with pytest.raises(errors.InvalidInput, match="automountServiceAccountToken"):
         incluster.load(environ={"KUBERNETES_SERVICE_HOST": "h"}, clock=VirtualClock(START), folder=tmp_path)

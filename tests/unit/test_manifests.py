@@ -28,7 +28,7 @@ def names(*paths: str) -> list[str]:
     return [loaded.name for loaded in manifests.read(paths).objects]
 
 
-def test_a_folder_is_read_with_its_folders_in_the_order_of_names(tmp_path: Path) -> None:
+def test_a_folder_is_read_recursively_in_name_order(tmp_path: Path) -> None:
     write(tmp_path, "b.yml", pool("b"))
     write(tmp_path, "a.yaml", pool("a"))
     write(tmp_path, "deep/c.json", '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}')
@@ -36,18 +36,18 @@ def test_a_folder_is_read_with_its_folders_in_the_order_of_names(tmp_path: Path)
     assert names(str(tmp_path)) == ["NodePool/a", "NodePool/b", "Namespace/c"]
 
 
-def test_a_folder_without_manifests_is_told_so(tmp_path: Path) -> None:
+def test_a_folder_without_manifests_is_reported(tmp_path: Path) -> None:
     assert lines(str(tmp_path)) == [f"{tmp_path}:1: no files here that end in .yaml, .yml, .json"]
 
 
-def test_a_file_that_is_not_there_is_told_so_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     missing, there = str(tmp_path / "missing.yaml"), write(tmp_path, "there.yaml", pool())
     found = manifests.read([missing, there])
     assert [str(f) for f in found.findings] == [f"{missing}:1: cannot be read: No such file or directory"]
     assert [loaded.name for loaded in found.objects] == ["NodePool/general"]
 
 
-def test_a_file_that_cannot_be_opened_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "loop.yaml"
     path.symlink_to(path)  # nobody can open this one, not even root
     assert lines(str(path)) == [f"{path}:1: cannot be read: Too many levels of symbolic links"]
@@ -82,7 +82,7 @@ def test_a_finding_in_an_item_of_a_list_has_the_item_s_line(tmp_path: Path) -> N
     assert line.startswith(f"{path}:10: Namespace/NOT OK: .metadata.name: ")
 
 
-def test_an_object_that_is_defined_twice_is_told_where_before(tmp_path: Path) -> None:
+def test_a_duplicate_object_is_reported_with_the_first_location(tmp_path: Path) -> None:
     first, second = write(tmp_path, "a.yaml", pool()), write(tmp_path, "b.yaml", pool())
     assert lines(first, second) == [
         f"{second}:4: NodePool/general: .metadata.name: defined before, in {first}:1"
@@ -100,9 +100,9 @@ def test_an_object_that_is_defined_twice_is_told_where_before(tmp_path: Path) ->
             "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\n",
             "1: NodePool: .apiVersion: NodePool of karpenter.sh/v1beta1 is not known; write karpenter.sh/v1",
         ),
-        ("kind: NodePool\n", "1: NodePool: .apiVersion: required, and not there"),
-        ("apiVersion: v1\n", "1: .kind: required, and not there"),
-        ("apiVersion: v1\nkind: 5\n", "2: .kind: required, and not there"),
+        ("kind: NodePool\n", "1: NodePool: .apiVersion: Required value"),
+        ("apiVersion: v1\n", "1: .kind: Required value"),
+        ("apiVersion: v1\nkind: 5\n", "2: .kind: Required value"),
         (
             "just text\n",
             "1: not a Kubernetes object: a mapping with apiVersion, kind and metadata is expected",
@@ -113,11 +113,11 @@ def test_an_object_that_is_defined_twice_is_told_where_before(tmp_path: Path) ->
         ),
         (
             "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\n",
-            "1: Provisioner: .apiVersion: Provisioner is not a kind that Holdfast reads: a NodePool (karpenter.sh/v1) took its place",
+            "1: Provisioner: .apiVersion: Provisioner is not a kind that Holdfast reads: use a NodePool (karpenter.sh/v1)",
         ),
     ],
 )
-def test_what_is_no_kind_of_ours_is_told_so(tmp_path: Path, text: str, line: str) -> None:
+def test_an_unknown_kind_is_reported(tmp_path: Path, text: str, line: str) -> None:
     path = write(tmp_path, "a.yaml", text)
     assert lines(path) == [f"{path}:{line}"]
 
@@ -127,19 +127,17 @@ def test_what_is_no_kind_of_ours_is_told_so(tmp_path: Path, text: str, line: str
     ("version", "kind"),
     [("karpenter.sh/v1alpha1", "NodeOverlay"), ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer")],
 )
-def test_kinds_that_karpenter_has_and_we_do_not_act_on_are_told_so(
-    tmp_path: Path, version: str, kind: str
-) -> None:
+def test_unsupported_karpenter_kinds_are_reported(tmp_path: Path, version: str, kind: str) -> None:
     path = write(tmp_path, "a.yaml", f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n")
     (line,) = lines(path)
-    assert line.endswith(f"{kind} is not a kind that Holdfast reads: it is not acted on")
+    assert line.endswith(f"{kind} is not a kind that Holdfast reads: it is not supported")
 
 
-def test_unknown_kinds_can_be_passed_over(tmp_path: Path) -> None:
+def test_unknown_kinds_can_be_ignored(tmp_path: Path) -> None:
     path = write(tmp_path, "a.yaml", f"apiVersion: v1\nkind: ConfigMap\n---\n{pool()}---\nkind: x\n")
     found = manifests.read([path], ignore_unknown_kinds=True)
     assert [loaded.name for loaded in found.objects] == ["NodePool/general"]
-    assert [f.message for f in found.findings] == ["required, and not there"]
+    assert [f.message for f in found.findings] == ["Required value"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +149,7 @@ def test_unknown_kinds_can_be_passed_over(tmp_path: Path) -> None:
         ("nodeSelector: {a: 5}", ".spec.nodeSelector['*']: Expected str, got int"),
     ],
 )
-def test_a_built_in_kind_of_a_wrong_type_is_told_where(tmp_path: Path, spec: str, line: str) -> None:
+def test_a_wrong_type_in_a_built_in_kind_is_located(tmp_path: Path, spec: str, line: str) -> None:
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  {spec}\n"
     path = write(tmp_path, "a.yaml", text)
     (found,) = lines(path)

@@ -11,7 +11,7 @@ from holdfast.cloud.aws.ec2_clock import Ec2Clock
 from holdfast.runtime.clock import ProgramClock, ScaledClock
 
 
-def test_scaled_time_passes_so_many_times_as_fast_from_now_on() -> None:
+def test_scaled_clock_runs_at_its_speed() -> None:
     real = ManualClock()
     clock = ScaledClock(real, 60)
     began_s, mark_s = clock.now_s(), clock.monotonic_s()

@@ -86,7 +86,7 @@ def results(recorder: KeepingRecorder) -> dict[str, int]:
     return {key[2]: count for key, count in found if key[0] == "controller_runtime_reconcile_total"}
 
 
-def test_a_key_that_is_done_is_left_alone() -> None:
+def test_a_done_key_is_not_reconciled_again() -> None:
     async def does(_key: Key, _count: int) -> Answer:
         return Done()
 
@@ -95,7 +95,7 @@ def test_a_key_that_is_done_is_left_alone() -> None:
     assert results(recorder) == {"success": 2}
 
 
-def test_a_key_that_is_to_be_looked_at_again_is() -> None:
+def test_requeue_after_reconciles_again() -> None:
     async def does(_key: Key, count: int) -> Answer:
         return RequeueAfter(10, "it takes a while") if count < 3 else Done()
 
@@ -104,7 +104,7 @@ def test_a_key_that_is_to_be_looked_at_again_is() -> None:
     assert results(recorder) == {"requeue_after": 3, "success": 1}
 
 
-def test_a_wait_that_no_clock_can_measure_is_a_wait_nevertheless() -> None:
+def test_a_tiny_requeue_delay_has_a_minimum() -> None:
     """A few bits of a float are left until a deadline: at that moment the key would be looked at for ever."""
 
     async def does(_key: Key, count: int) -> Answer:
@@ -114,7 +114,7 @@ def test_a_wait_that_no_clock_can_measure_is_a_wait_nevertheless() -> None:
     assert 10 <= len(seen) <= 101
 
 
-def test_failures_are_tried_again_ever_more_slowly_until_one_succeeds() -> None:
+def test_failures_are_retried_with_backoff_until_success() -> None:
     async def does(_key: Key, count: int) -> Answer:
         if count < 4:
             raise errors.Conflict("somebody was faster")
@@ -129,7 +129,7 @@ def test_failures_are_tried_again_ever_more_slowly_until_one_succeeds() -> None:
     assert results(recorder) == {"error": 4, "requeue_after": 1, "success": 1}
 
 
-def test_nobody_is_asked_sooner_than_he_wants() -> None:
+def test_retry_after_is_respected() -> None:
     async def does(_key: Key, count: int) -> Answer:
         if count == 0:
             raise errors.Throttled("slower", retry_after_s=50)
@@ -139,7 +139,7 @@ def test_nobody_is_asked_sooner_than_he_wants() -> None:
     assert seen == [(0, "a"), (50, "a")]
 
 
-def test_what_only_a_user_can_mend_is_looked_at_seldom() -> None:
+def test_terminal_errors_are_retried_rarely() -> None:
     async def does(_key: Key, _count: int) -> Answer:
         raise errors.Rejected("no such image")
 
@@ -147,7 +147,7 @@ def test_what_only_a_user_can_mend_is_looked_at_seldom() -> None:
     assert seen == [(0, "a"), (600, "a"), (1200, "a")]
 
 
-def test_a_defect_costs_its_key_a_wait_and_the_other_keys_nothing() -> None:
+def test_an_unexpected_error_delays_only_its_own_key() -> None:
     async def does(key: Key, _count: int) -> Answer:
         assert key[1] != "bad", "two slots for one node"
         return RequeueAfter(100, "a heartbeat")
@@ -168,7 +168,7 @@ def test_a_defect_costs_its_key_a_wait_and_the_other_keys_nothing() -> None:
     assert len(tracebacks) == 1
 
 
-def test_a_key_that_failed_unexpectedly_is_tried_soon_after_its_object_changed() -> None:
+def test_a_failing_key_is_retried_soon_after_its_object_changes() -> None:
     async def does(_key: Key, count: int) -> Answer:
         assert count >= 15, "not mended yet"
         return Done()
@@ -224,7 +224,7 @@ def test_an_absurd_retry_after_is_capped() -> None:
     assert seen == [(0, "a"), (300, "a")]
 
 
-def test_in_simulation_a_bug_ends_the_run() -> None:
+def test_in_strict_mode_an_unexpected_error_ends_the_run() -> None:
     async def does(key: Key, _count: int) -> Answer:
         assert key[1] != "bad", "two slots for one node"
         return Done()
@@ -233,7 +233,7 @@ def test_in_simulation_a_bug_ends_the_run() -> None:
         run(does, "good", "bad", strict=True)
 
 
-def test_as_many_run_at_once_as_the_limit_says_and_no_key_twice() -> None:
+def test_concurrency_is_limited_and_no_key_runs_twice_at_once() -> None:
     running: list[str] = []
     most = 0
 
@@ -251,7 +251,7 @@ def test_as_many_run_at_once_as_the_limit_says_and_no_key_twice() -> None:
     assert len(seen) == 7 * 6
 
 
-def test_a_stop_waits_for_what_is_running() -> None:
+def test_stop_waits_for_running_reconciles() -> None:
     ended: list[str] = []
 
     async def does(key: Key, _count: int) -> Answer:
@@ -273,7 +273,7 @@ def every_level() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("every_level")
-def test_that_somebody_else_wrote_first_is_no_error_to_be_told() -> None:
+def test_a_conflict_is_not_logged_as_an_error() -> None:
     async def does(_key: Key, count: int) -> Answer:
         if count == 0:
             raise errors.Conflict("the object has been modified")
@@ -281,12 +281,12 @@ def test_that_somebody_else_wrote_first_is_no_error_to_be_told() -> None:
 
     with capture_logs() as logs:
         run(does, "a")
-    lines = [line for line in logs if line["event"] == "reconciled"]
+    lines = [line for line in logs if "result" in line]
     assert [line["log_level"] for line in lines] == ["debug", "info"]
 
 
 @pytest.mark.usefixtures("every_level")
-def test_each_reconcile_is_one_line_and_a_lasting_error_is_an_error_once() -> None:
+def test_each_reconcile_logs_one_line_and_a_lasting_error_once() -> None:
     async def does(_key: Key, count: int) -> Answer:
         match count:
             case 0:
@@ -298,22 +298,21 @@ def test_each_reconcile_is_one_line_and_a_lasting_error_is_an_error_once() -> No
 
     with capture_logs() as logs:
         run(does, "a")
-    lines = [line for line in logs if line["event"] == "reconciled"]
+    lines = [line for line in logs if "result" in line]
     assert [line["log_level"] for line in lines] == ["info", "error", "debug", "debug", "debug"]
     assert lines[0] == {
         "controller": "test.thing",
-        "key": "a",
+        "object": "a",
         "result": "requeue_after",
         "seconds": 0.0,
         "requeue_s": 1,
-        "why": "wait",
-        "did": "launched i-1",
-        "event": "reconciled",
+        "requeue_reason": "wait",
+        "event": "launched i-1",
         "log_level": "info",
     }
 
 
-def test_objects_wake_the_keys_they_concern_and_a_full_queue_is_filled_again() -> None:
+def test_changed_objects_add_their_keys_and_an_overflow_is_refilled() -> None:
     async def does(_key: Key, _count: int) -> Answer:
         return Done()
 
@@ -322,7 +321,7 @@ def test_objects_wake_the_keys_they_concern_and_a_full_queue_is_filled_again() -
     async def program() -> None:
         clock, ids = VirtualClock(START), SeededIds(1)
         cache = Cache(Pod, clock=clock)
-        queue = WorkQueue(clock=clock, ids=ids, most_keys=2)
+        queue = WorkQueue(clock=clock, ids=ids, max_keys=2)
         controller = Controller(reconciler, clock=clock, ids=ids, recorder=KeepingRecorder(), queue=queue)
         controller.watch(cache, lambda pod: [("", pod.spec.node_name)])
         for number in range(5):

@@ -29,7 +29,7 @@ def spec(server: LeaseServer) -> dict[str, object]:
 
 
 @pytest.mark.fact("O-4")
-def test_the_first_leads_and_the_second_waits() -> None:
+def test_the_first_replica_leads_and_the_second_waits() -> None:
     async def program() -> None:
         server = LeaseServer(random.Random(1))
         first, second = candidate(server, "first"), candidate(server, "second")
@@ -47,7 +47,7 @@ def test_the_first_leads_and_the_second_waits() -> None:
     time.run(program())
 
 
-def test_a_leader_that_leaves_in_order_hands_over_at_once() -> None:
+def test_a_released_lease_is_acquired_at_once() -> None:
     async def program() -> None:
         server = LeaseServer(random.Random(1))
         first, second = candidate(server, "first"), candidate(server, "second")
@@ -63,7 +63,7 @@ def test_a_leader_that_leaves_in_order_hands_over_at_once() -> None:
     time.run(program())
 
 
-def test_a_leader_that_dies_is_followed_after_its_lease_ran_out() -> None:
+def test_the_lease_of_a_crashed_leader_is_acquired_after_it_expires() -> None:
     async def program() -> None:
         server = LeaseServer(random.Random(1))
         first, second = candidate(server, "first"), candidate(server, "second")
@@ -76,7 +76,7 @@ def test_a_leader_that_dies_is_followed_after_its_lease_ran_out() -> None:
     time.run(program())
 
 
-def test_a_leader_without_a_server_stops_leading_before_anybody_could_follow() -> None:
+def test_a_leader_without_an_api_server_stops_before_the_lease_expires() -> None:
     async def program() -> None:
         server = LeaseServer(random.Random(1))
         first = candidate(server, "first")
@@ -90,7 +90,7 @@ def test_a_leader_without_a_server_stops_leading_before_anybody_could_follow() -
     time.run(program())
 
 
-def test_a_loop_that_stood_still_does_not_lead_when_it_comes_back() -> None:
+def test_a_paused_process_does_not_lead_afterwards() -> None:
     async def program() -> None:
         first = candidate(LeaseServer(random.Random(1)), "first")
         await first.acquire()
@@ -101,7 +101,7 @@ def test_a_loop_that_stood_still_does_not_lead_when_it_comes_back() -> None:
     time.run(program())
 
 
-def test_a_lease_somebody_else_touched_is_read_again_and_kept() -> None:
+def test_a_lease_changed_by_another_writer_is_read_again_and_renewed() -> None:
     async def program() -> None:
         server = LeaseServer(random.Random(1))
         first = candidate(server, "first")
@@ -117,7 +117,7 @@ def test_a_lease_somebody_else_touched_is_read_again_and_kept() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_there_are_never_two_leaders_and_in_the_end_there_is_one(seed: int) -> None:
+def test_there_are_never_two_leaders_and_finally_one(seed: int) -> None:
     """An hour of a bad network, of clocks that are set at random and of replicas that come and go."""
 
     async def program() -> None:

@@ -109,7 +109,7 @@ def is_list(request: Request) -> bool:
 
 
 @pytest.mark.fact("ST-2")
-def test_nothing_is_decided_before_everything_was_read() -> None:
+def test_controllers_start_after_all_caches_are_synced() -> None:
     async def program() -> None:
         cluster = Cluster()
         for number in range(9):
@@ -130,7 +130,7 @@ def test_nothing_is_decided_before_everything_was_read() -> None:
     time.run(program())
 
 
-def test_one_that_is_ended_before_everything_was_read_leaves_nothing_running() -> None:
+def test_a_stop_before_the_sync_leaves_no_task_running() -> None:
     async def program() -> None:
         cluster = Cluster()
         cluster.faults.add(Refuse("InternalError"), is_list, times=20)
@@ -145,7 +145,7 @@ def test_one_that_is_ended_before_everything_was_read_leaves_nothing_running() -
 
 
 @pytest.mark.fact("aws-9.4.2")
-def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
+def test_stop_releases_the_lease_for_the_next_replica() -> None:
     async def program() -> None:
         cluster = Cluster()
         one, two = Replica(cluster.transport, "one"), Replica(cluster.transport, "two")
@@ -168,7 +168,7 @@ def test_a_stop_gives_the_lease_back_and_the_next_goes_on_at_once() -> None:
     time.run(program())
 
 
-def test_a_stop_that_cancels_a_write_lets_the_lease_run_out() -> None:
+def test_a_stop_that_cancels_a_write_does_not_release_the_lease() -> None:
     """The write may still arrive, so nobody may lead at once."""
 
     async def program() -> None:
@@ -187,7 +187,7 @@ def test_a_stop_that_cancels_a_write_lets_the_lease_run_out() -> None:
     time.run(program())
 
 
-def test_a_replica_that_is_cut_off_ends_and_writes_nothing_meanwhile() -> None:
+def test_a_disconnected_replica_ends_and_writes_nothing() -> None:
     async def program() -> None:
         cluster = Cluster()
         one, two = Replica(cluster.transport, "one"), Replica(cluster.transport, "two")
@@ -197,7 +197,7 @@ def test_a_replica_that_is_cut_off_ends_and_writes_nothing_meanwhile() -> None:
         await asyncio.sleep(1)
         cluster.faults.add(Lose(), lambda request: b'"one"' in request.body, times=10_000)
         await asyncio.sleep(60)
-        with pytest.raises(errors.Unreachable, match="lead was lost"):
+        with pytest.raises(errors.Unreachable, match="lost the Lease"):
             await first
         assert two.election.leads()
         await cluster.kube.create(objects.node("late"))
@@ -209,7 +209,7 @@ def test_a_replica_that_is_cut_off_ends_and_writes_nothing_meanwhile() -> None:
     time.run(program())
 
 
-def test_a_defect_in_a_handler_costs_a_list_and_nothing_else() -> None:
+def test_a_failing_handler_causes_one_relist() -> None:
     async def program() -> None:
         cluster = Cluster()
         replica = Replica(cluster.transport, "one", strict=False)
@@ -230,7 +230,7 @@ def test_a_defect_in_a_handler_costs_a_list_and_nothing_else() -> None:
     time.run(program())
 
 
-def test_a_bug_in_a_handler_ends_the_program_and_gives_the_lease_back() -> None:
+def test_in_strict_mode_a_failing_handler_ends_the_program_and_releases_the_lease() -> None:
     async def program() -> None:
         cluster = Cluster()
         replica = Replica(cluster.transport, "one")
@@ -262,7 +262,7 @@ def test_a_bug_in_a_handler_ends_the_program_and_gives_the_lease_back() -> None:
     ],
     ids=["cut", "half a watch", "half a list", "expired", "lost", "throttled"],
 )
-def test_a_cache_is_the_store_again_when_the_trouble_is_over(arm: Callable[[Faults], None]) -> None:
+def test_a_cache_equals_the_store_after_faults(arm: Callable[[Faults], None]) -> None:
     async def program() -> None:
         cluster = Cluster()
         replica = Replica(cluster.transport, "one")

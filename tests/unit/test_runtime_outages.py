@@ -19,7 +19,7 @@ from recorders import KeepingRecorder
 from scripted import START
 
 
-def test_an_outage_is_a_line_when_it_begins_one_a_minute_and_one_when_it_ends() -> None:
+def test_an_outage_is_logged_at_its_start_each_minute_and_at_its_end() -> None:
     clock = ManualClock()
     outage = Outage("EC2", clock)
     with capture_logs() as lines:
@@ -30,12 +30,16 @@ def test_an_outage_is_a_line_when_it_begins_one_a_minute_and_one_when_it_ends() 
         outage.answered()
         outage.answered()
     events = [line["event"] for line in lines]
-    assert events == ["not answering", *["still not answering"] * 4, "answering again"]
+    assert events == [
+        "endpoint not responding",
+        *["endpoint still not responding"] * 4,
+        "endpoint responding again",
+    ]
     assert lines[-1]["failures"] == 3000
     assert lines[-1]["seconds"] == 300
 
 
-def test_single_failures_among_many_answers_are_a_line_a_minute() -> None:
+def test_single_failures_are_logged_once_per_minute() -> None:
     clock = ManualClock()
     outage = Outage("EC2", clock)
     with capture_logs() as lines:
@@ -46,7 +50,7 @@ def test_single_failures_among_many_answers_are_a_line_a_minute() -> None:
     assert len(lines) <= 4
 
 
-def test_a_background_task_that_fails_unexpectedly_is_started_again() -> None:
+def test_a_failed_background_task_is_restarted() -> None:
     recorder = KeepingRecorder()
 
     async def program() -> int:
@@ -95,6 +99,6 @@ def test_tracebacks_show_no_local_values_and_credentials_no_secrets() -> None:
     text = out.getvalue()
     assert secret not in text
     first = json.loads(text.splitlines()[0])
-    assert first["event"] == "unexpected error"
+    assert first["message"] == "unexpected error"
     assert first["exception"][0]["frames"]
     assert len(text) < 5000

@@ -10,13 +10,13 @@ from holdfast.sim.time import VirtualClock
 from scripted import START
 
 
-def queue(most_keys: int = 1000) -> WorkQueue:
-    return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 60), most_keys=most_keys)
+def queue(max_keys: int = 1000) -> WorkQueue:
+    return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 60), max_keys=max_keys)
 
 
-def test_a_full_queue_refuses_new_keys_and_says_so() -> None:
+def test_a_full_queue_rejects_new_keys_and_sets_overflowed() -> None:
     async def program() -> None:
-        work = queue(most_keys=2)
+        work = queue(max_keys=2)
         work.add(("", "a"))
         work.add_after(("", "b"), 5)
         work.add(("", "a"))
@@ -31,7 +31,7 @@ def test_a_full_queue_refuses_new_keys_and_says_so() -> None:
     time.run(program())
 
 
-def test_a_key_that_is_woken_all_the_time_leaves_no_timers_behind() -> None:
+def test_a_key_added_again_and_again_leaves_no_timers() -> None:
     async def program() -> None:
         work = queue()
         for _ in range(10_000):
@@ -43,7 +43,7 @@ def test_a_key_that_is_woken_all_the_time_leaves_no_timers_behind() -> None:
     time.run(program())
 
 
-def test_an_earlier_key_wakes_whoever_waits_for_a_later_one() -> None:
+def test_an_earlier_key_ends_the_wait_for_a_later_one() -> None:
     async def program() -> None:
         work = queue()
         work.add_after(("", "late"), 100)
@@ -56,7 +56,7 @@ def test_an_earlier_key_wakes_whoever_waits_for_a_later_one() -> None:
     time.run(program())
 
 
-def test_failures_in_a_row_wait_longer_and_longer_up_to_a_cap() -> None:
+def test_backoff_grows_up_to_its_cap() -> None:
     ids = SeededIds(1)
     waits = [Backoff(1, 60).delay_s(failures, ids) for failures in range(1, 2000)]
     for failures, wait_s in enumerate(waits, start=1):

@@ -30,7 +30,7 @@ DECLARED = (
 )
 
 
-def test_metrics_are_what_was_counted() -> None:
+def test_metrics_have_the_recorded_values() -> None:
     metrics = Metrics(DECLARED, strict=True)
     metrics.count("test_pods_total", {"zone": "a"})
     metrics.count("test_pods_total", {"zone": "a"}, 2)
@@ -43,13 +43,13 @@ def test_metrics_are_what_was_counted() -> None:
     assert b'test_pods_total{zone="a"} 3.0' in metrics.text()
 
 
-def test_two_programs_in_one_process_share_no_numbers() -> None:
+def test_two_registries_in_one_process_share_nothing() -> None:
     one, two = Metrics(DECLARED, strict=True), Metrics(DECLARED, strict=True)
     one.gauge("test_free_slots", {}, 1)
     assert two.value("test_free_slots", {}) == 0
 
 
-def test_a_metric_nobody_declared_ends_a_simulation_and_not_a_program() -> None:
+def test_an_undeclared_metric_fails_only_in_strict_mode() -> None:
     for metric, labels in (
         ("unknown", {}),
         ("test_pods_total", {"region": "x"}),
@@ -81,7 +81,7 @@ class World:
 
 
 @pytest.mark.fact("E-5")
-def test_an_event_may_be_said_again_after_a_while() -> None:
+def test_an_equal_event_is_sent_again_after_two_minutes() -> None:
     async def program() -> None:
         world = World()
         node = objects.node("n")
@@ -96,7 +96,7 @@ def test_an_event_may_be_said_again_after_a_while() -> None:
 
 
 @pytest.mark.fact("E-5")
-def test_a_flood_of_events_is_cut_and_a_server_that_is_away_costs_only_events() -> None:
+def test_a_flood_of_events_and_an_unreachable_server_only_drop_events() -> None:
     async def program() -> None:
         world = World()
         world.faults.add(Refuse("InternalError"), lambda request: request.method == "POST", times=10)
@@ -131,8 +131,8 @@ def test_probes_and_metrics_are_served() -> None:
         metrics.gauge("test_free_slots", {}, 7)
         pages = health.probes(live={"controllers": lambda: stuck}, ready={"caches": lambda: trouble})
         async with (
-            health.served(pages, host="127.0.0.1", port=0) as probe_port,
-            health.served(health.metrics_page(metrics), host="127.0.0.1", port=0) as metrics_port,
+            health.serve(pages, host="127.0.0.1", port=0) as probe_port,
+            health.serve(health.metrics_page(metrics), host="127.0.0.1", port=0) as metrics_port,
             aiohttp.ClientSession() as session,
         ):
 
@@ -153,7 +153,7 @@ def test_probes_and_metrics_are_served() -> None:
     asyncio.run(program())
 
 
-def test_a_decision_is_the_same_wherever_it_is_made() -> None:
+def test_thread_and_inline_compute_return_the_same() -> None:
     async def program() -> tuple[int, int]:
         thread = ThreadCompute()
         try:
@@ -164,7 +164,7 @@ def test_a_decision_is_the_same_wherever_it_is_made() -> None:
     assert asyncio.run(program()) == (144, 144)
 
 
-def test_a_bug_in_a_decision_comes_back_to_whoever_asked() -> None:
+def test_an_error_in_a_decision_is_raised_to_the_caller() -> None:
     def decide(value: int) -> int:
         assert value < 0, "a bug"
         return value

@@ -56,7 +56,7 @@ class Watched:
         return sorted(name for _, name in self.cache.unreadable)
 
 
-def test_readers_see_the_last_version_that_could_be_read() -> None:
+def test_readers_see_the_last_readable_version() -> None:
     async def program() -> None:
         it = Watched()
         await it.listed(9, pod("a", 5), pod("b", 6))
@@ -71,7 +71,7 @@ def test_readers_see_the_last_version_that_could_be_read() -> None:
     time.run(program())
 
 
-def test_an_unreadable_object_that_is_deleted_is_gone() -> None:
+def test_a_deleted_unreadable_object_is_removed() -> None:
     async def program() -> None:
         it = Watched()
         await it.listed(9, bad("a", 5), bad("b", 6), bad("c", 7))
@@ -99,7 +99,7 @@ def test_each_version_is_reported_once_with_the_field() -> None:
     time.run(program())
 
 
-def test_an_object_without_a_name_is_set_aside_without_an_event() -> None:
+def test_an_unreadable_object_without_a_name_has_no_event() -> None:
     async def program() -> None:
         it = Watched()
         await it.listed(9, {"metadata": 5}, pod("a", 5))
@@ -112,7 +112,7 @@ def test_an_object_without_a_name_is_set_aside_without_an_event() -> None:
     time.run(program())
 
 
-def test_a_pod_that_cannot_be_read_counts_for_its_node_and_for_all_when_that_is_unknown() -> None:
+def test_an_unreadable_pod_counts_for_its_node_or_for_all_nodes() -> None:
     async def program() -> None:
         it = Watched()
         await it.listed(9, bad("bound", 5), bad("pending", 6, nodeName=""))
@@ -123,7 +123,7 @@ def test_a_pod_that_cannot_be_read_counts_for_its_node_and_for_all_when_that_is_
     time.run(program())
 
 
-def test_a_node_that_cannot_be_read_may_be_that_of_its_instance_only() -> None:
+def test_an_unreadable_node_may_only_belong_to_its_instance() -> None:
     async def program() -> None:
         it = Watched(Node)
         damaged = filled(Node) | {"status": 5, "spec": {"providerID": "aws:///z/i-1"}}
@@ -134,7 +134,7 @@ def test_a_node_that_cannot_be_read_may_be_that_of_its_instance_only() -> None:
     time.run(program())
 
 
-def test_an_older_version_that_cannot_be_read_is_ignored() -> None:
+def test_an_older_unreadable_version_is_ignored() -> None:
     async def program() -> None:
         it = Watched()
         await it.listed(9, pod("a", 5))

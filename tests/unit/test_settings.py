@@ -18,7 +18,7 @@ def read(environ: dict[str, str] | None = None, **flags: str) -> Program:
 
 
 @pytest.mark.fact("O-1")
-def test_gates_keep_their_defaults_unless_they_are_named() -> None:
+def test_gates_keep_their_defaults_unless_set() -> None:
     plain = {
         "ReservedCapacity": True,
         "SpotToSpotConsolidation": False,
@@ -36,19 +36,19 @@ def test_gates_keep_their_defaults_unless_they_are_named() -> None:
     ("gate", "nearest"),
     [("NodeRepar", "NodeRepair"), ("reservedcapacity", "ReservedCapacity"), ("NodeOverlays", "NodeOverlay")],
 )
-def test_a_gate_that_neither_has_is_refused_with_the_nearest_one(gate: str, nearest: str) -> None:
+def test_an_unknown_gate_is_rejected_with_the_nearest_name(gate: str, nearest: str) -> None:
     with pytest.raises(errors.InvalidInput, match=rf"^--feature-gates: .* did you mean {nearest}\?$"):
         read(feature_gates=f"NodeRepair=true,{gate}=true")
 
 
 @pytest.mark.fact("O-1")
-def test_gates_that_only_karpenter_acts_on_are_accepted_and_known_when_they_are_on() -> None:
+def test_karpenter_gates_without_effect_are_accepted_and_listed_when_on() -> None:
     found = read(feature_gates="NodeOverlay=true,StaticCapacity=false,NodeRepair=true")
-    assert found.not_acted_on == ("feature-gates NodeOverlay",)
+    assert found.without_effect == ("feature-gates NodeOverlay",)
     assert found.app.disruption.node_repair
 
 
-def test_gates_and_settings_of_disruption_reach_it() -> None:
+def test_disruption_gates_and_settings_are_passed_on() -> None:
     gates = (
         "SpotToSpotConsolidation=true,NodeRepair=true,TerminateFirstDrift=false,TerminateFirstRepair=false"
     )
@@ -60,7 +60,7 @@ def test_gates_and_settings_of_disruption_reach_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["ReservedCapacity", "CapacityReservations"])
-def test_the_gate_has_the_name_of_both_documents(name: str) -> None:
+def test_the_gate_has_both_documented_names(name: str) -> None:
     off, on = read(feature_gates=f"{name}=false").app, read(feature_gates=f"{name}=true").app
     assert (off.planning.reserved_capacity, off.capacity.reserved_capacity) == (False, False)
     assert (on.planning.reserved_capacity, on.capacity.reserved_capacity) == (True, True)
@@ -113,18 +113,18 @@ def test_the_scheduler_configuration_is_yaml_or_json(written: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["a: {", "profiles: []", "[]", "a: 1\n---\nb: 2", _MAYBE])
-def test_a_scheduler_configuration_that_is_not_understood_is_refused(written: str) -> None:
+def test_an_invalid_scheduler_configuration_is_rejected(written: str) -> None:
     with pytest.raises(errors.InvalidInput, match="SCHEDULER_CONFIG"):
         read({"CLUSTER_NAME": "blue", "SCHEDULER_CONFIG": written})
 
 
 @pytest.mark.fact("O-2")
-def test_a_flag_beats_its_variable() -> None:
+def test_a_flag_overrides_its_variable() -> None:
     environ = NAME | {"PACKING_CANDIDATES": "3"}
     assert read(environ, packing_candidates="5").app.planning.packing_candidates == 5
 
 
-def test_what_is_not_set_has_the_default_that_the_help_shows() -> None:
+def test_unset_settings_have_the_default_of_the_help() -> None:
     found = read()
     assert found == Program(app=found.app)
     assert found.app == settings.Settings(cluster_name="blue", election=found.app.election)
@@ -157,9 +157,7 @@ def test_what_is_not_set_has_the_default_that_the_help_shows() -> None:
         ("cluster-endpoint", "https://x:70000"),
     ],
 )
-def test_a_setting_that_cannot_be_read_stops_the_start_and_is_named_as_it_was_written(
-    name: str, value: str
-) -> None:
+def test_an_invalid_setting_is_rejected_with_its_written_name(name: str, value: str) -> None:
     with pytest.raises(errors.InvalidInput, match=f"^--{name}: '{value}' is"):
         settings.read({name: value}, NAME)
     variable = name.upper().replace("-", "_")
@@ -168,27 +166,27 @@ def test_a_setting_that_cannot_be_read_stops_the_start_and_is_named_as_it_was_wr
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2"])
-def test_an_endpoint_of_aws_that_is_no_address_stops_the_start(variable: str) -> None:
+def test_an_invalid_aws_endpoint_variable_is_rejected(variable: str) -> None:
     with pytest.raises(errors.InvalidInput, match=f"^{variable}: 'nonsense' is not an address"):
         settings.read({}, NAME | {variable: "nonsense"})
     assert settings.read({}, NAME | {variable: "http://127.0.0.1:4566"}).app.cluster_name == "blue"
 
 
-def test_a_long_value_is_not_repeated_whole() -> None:
+def test_a_long_value_is_truncated_in_the_error() -> None:
     with pytest.raises(errors.InvalidInput) as found:
         read(kube_client_qps="9" * 5000)
     assert len(str(found.value)) < 200
 
 
-def test_the_cluster_must_have_a_name() -> None:
+def test_cluster_name_is_required() -> None:
     with pytest.raises(errors.InvalidInput, match=r"^--cluster-name: required"):
         settings.read({}, {})
 
 
 @pytest.mark.fact("aws-10.2")
-def test_karpenters_settings_that_nothing_acts_on_are_accepted_and_known() -> None:
+def test_karpenter_settings_without_effect_are_accepted_and_listed() -> None:
     environ = NAME | {"LOG_OUTPUT_PATHS": "stdout", "KARPENTER_SERVICE": ""}
-    assert read(environ, memory_limit="-1").not_acted_on == ("log-output-paths", "memory-limit")
+    assert read(environ, memory_limit="-1").without_effect == ("log-output-paths", "memory-limit")
 
 
 KARPENTERS = {
@@ -230,13 +228,13 @@ ACCEPTED = {
 
 
 @pytest.mark.fact("aws-10.2")
-def test_variables_of_karpenter_are_known_with_its_defaults_unless_listed() -> None:
+def test_karpenter_variables_have_its_defaults_unless_listed() -> None:
     defaults = {setting.name.upper().replace("-", "_"): setting.default for setting in settings.TABLE}
     assert KARPENTERS.items() <= defaults.items()
     assert set(defaults) >= OTHER_DEFAULTS
-    assert {name.lower().replace("_", "-") for name in ACCEPTED} <= set(settings.NOT_ACTED_ON)
+    assert {name.lower().replace("_", "-") for name in ACCEPTED} <= set(settings.WITHOUT_EFFECT)
 
 
 def test_no_setting_is_in_the_table_twice() -> None:
-    names = [setting.name for setting in settings.TABLE] + list(settings.NOT_ACTED_ON)
+    names = [setting.name for setting in settings.TABLE] + list(settings.WITHOUT_EFFECT)
     assert sorted(names) == sorted(set(names))

@@ -40,7 +40,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 
 def test_a_field_that_is_missing_is_named() -> None:
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}}
-    assert objects.lines(pool) == [".spec.template: required, and not there"]
+    assert objects.lines(pool) == [".spec.template: Required value"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_null_means_unset() -> None:
     pool["spec"]["template"]["spec"]["taints"] = None
     assert objects.lines(pool) == []
     pool["spec"]["template"]["spec"]["nodeClassRef"] = None
-    assert objects.lines(pool) == [".spec.template.spec.nodeClassRef: required, and not there"]
+    assert objects.lines(pool) == [".spec.template.spec.nodeClassRef: Required value"]
 
 
 def test_null_in_a_list_is_refused() -> None:
@@ -256,7 +256,7 @@ def test_what_is_no_name_is_refused(name: object) -> None:
 
 def test_a_name_may_be_left_to_the_server() -> None:
     assert meta(name=None, generateName="web-") == []
-    assert meta(name=None) == [".metadata.name: required, and not there"]
+    assert meta(name=None) == [".metadata.name: Required value"]
 
 
 def test_kinds_of_the_whole_cluster_have_no_namespace() -> None:

@@ -133,7 +133,7 @@ def test_every_kind_of_fault_is_one_of_the_simulator_with_its_fields(kind: str) 
         (
             {"prices": [{"instanceType": "m5.large", "price": "1", "zone": "us-west-2a"}]},
             ".spec.prices[0]",
-            "zone goes with the capacityType spot alone",
+            "zone is only allowed with the capacityType spot",
         ),
         ({"reservations": [ODCR | {"total": 0}]}, ".spec.reservations[0].total", "minimum of 1"),
         ({"reservations": [ODCR | {"usedElsewhere": 3}]}, ".spec.reservations[0]", "more than total"),
@@ -153,7 +153,7 @@ def test_every_kind_of_fault_is_one_of_the_simulator_with_its_fields(kind: str) 
         (
             {"faults": [{"type": "Lost", "lag": "5s"}]},
             ".spec.faults[0]",
-            "lag goes with the type Stale alone",
+            "lag is only allowed with the type Stale",
         ),
     ],
 )

@@ -1,5 +1,5 @@
 """The wire: Kubernetes and Karpenter objects as msgspec Structs, the CRDs, and their validation.
 
-A wire type says what is on the wire and nothing more. The room knows nobody: `state` turns these
-into the values of `model`.
+Wire types only describe the wire format, and this package imports no `model`: `state` converts wire types to the values
+of `model`.
 """

@@ -1,7 +1,6 @@
-"""What an API server answers around the objects themselves: statuses, pages of a list, lines of a watch.
+"""Responses of an API server that are not objects: statuses, pages of a list, events of a watch.
 
-Callers: the Kubernetes client. An event of a watch is taken apart in two steps, so that a line is decoded as the
-kind it holds only once its type is known.
+An event of a watch is decoded in two steps: its object is decoded as its kind once the event type is known.
 """
 
 from typing import Generic, TypeVar
@@ -27,14 +26,14 @@ class Status(Wire, frozen=True, kw_only=True):
 
 
 class TypeMeta(Wire, frozen=True):
-    """Any answer, when only what it is matters."""
+    """Any response, when only its type matters."""
 
     kind: str = ""
     status: str = ""
 
 
 class Version(Wire, frozen=True):
-    """What `/version` says. The minor one may have a suffix, such as the plus of EKS."""
+    """The response of `/version`. The minor version may have a suffix, such as the plus of EKS."""
 
     major: str = ""
     minor: str = ""

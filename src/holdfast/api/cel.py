@@ -1,6 +1,6 @@
-"""CEL as the API server speaks it: the one module that knows which engine evaluates a rule.
+"""Evaluates CEL rules like the API server; the only module that imports the CEL engine.
 
-Callers: `validation`. Kubernetes adds functions to CEL; of those, the rules of our CRDs use `find`.
+Kubernetes adds functions to CEL; of those, the rules of our CRDs use `find`.
 """
 
 import re
@@ -14,7 +14,7 @@ from cel_expr_python.ext import ext_strings
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The rule has no verdict on this value. The API server then refuses the value, and so do we."""
+    """The rule cannot be evaluated on this value. The API server then rejects the value, and so do we."""
 
     why: str
 
@@ -34,7 +34,7 @@ class Program:
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"not a CEL rule: {rule}: {error}") from error
 
-    def verdict(self, value: Any, old: Any = None) -> bool | Failed:
+    def evaluate(self, value: Any, old: Any = None) -> bool | Failed:
         try:
             result = self._expression.eval(data={"self": value, "oldSelf": old})
         except (OverflowError, TypeError, ValueError, RuntimeError) as error:

@@ -1,7 +1,6 @@
 """The conditions of a NodeClaim, by their names on the wire.
 
-Written by controllers, read by whoever has to know how far a claim is. Those with a meaning of our own are said where
-they are written; the others mean what they mean in Karpenter.
+Karpenter's conditions have Karpenter's meaning; our own are described where controllers set them.
 """
 
 from typing import Final

@@ -22,12 +22,12 @@ ConditionType = Annotated[
 ConditionStatus = Annotated[str, about("Whether it holds.", enum=(TRUE, FALSE, UNKNOWN))]
 ConditionTime = Annotated[datetime, about("When the status last changed from one value to another.")]
 ConditionGeneration = Annotated[
-    int | None, about("The metadata.generation this verdict is about.", minimum=0, format="int64")
+    int | None, about("The metadata.generation that the condition is about.", minimum=0, format="int64")
 ]
 
 
 class Condition(Wire, frozen=True, kw_only=True):
-    """One verdict on an object. NodeClaims may lack a reason and a message; other kinds may not."""
+    """One condition. On NodeClaims the reason and the message may be missing; other kinds require them."""
 
     type: ConditionType
     status: ConditionStatus
@@ -45,7 +45,7 @@ class Condition(Wire, frozen=True, kw_only=True):
 
 
 class _StrictCondition(Condition, frozen=True, kw_only=True):
-    """What the CRDs of all other kinds say; never decoded into."""
+    """The schema of conditions in the CRDs of other kinds; never decoded into."""
 
     reason: Annotated[
         str,
@@ -59,7 +59,7 @@ class _StrictCondition(Condition, frozen=True, kw_only=True):
     message: Annotated[str, about("Why, as a sentence for people.", max_length=MESSAGE_MAX)]
 
 
-_LIST: Final = about("The verdicts on this object, one a type.", list_type="map", list_map_keys=("type",))
+_LIST: Final = about("The conditions of this object, one per type.", list_type="map", list_map_keys=("type",))
 LenientConditions = Annotated[tuple[Condition, ...], _LIST]
 Conditions = Annotated[
     tuple[Annotated[Condition, msgspec.Meta(extra_json_schema=structural(_StrictCondition))], ...], _LIST

@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions of our three kinds, as values.
 
 Written to charts/holdfast/crds by scripts/generate_crds.py, served by the embedded API server, and the
-source of every verdict in `validation`: one description of the API, used everywhere.
+source of `validation`: one description of the API, used everywhere.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,7 @@
-"""Manifests as people write them: YAML or JSON text, split into documents of plain JSON values.
+"""Parses YAML or JSON text into documents of plain JSON values.
 
-Callers: the commands that take `-f`. The text is not trusted: whatever is in it ends in documents or in a
-`Broken` with a line number, never in a traceback, a stack overflow or a machine out of memory. Scalars
-mean what they mean to kubectl (YAML 1.1 booleans, timestamps stay text), so a manifest reads the same here
-and there.
+The text is not trusted: any input becomes documents or a `Broken` with a line number, never a traceback, a stack overflow
+or an exhausted memory. Scalars have the same meaning as for kubectl (YAML 1.1 booleans, timestamps stay text).
 """
 
 import json

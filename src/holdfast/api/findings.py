@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to mend in one object. The message says what to do, for whoever wrote the object."""
+    """One mistake in one object. The message tells the author of the object what to do."""
 
     path: Path
     message: str
@@ -26,7 +26,7 @@ def text_of(path: Path) -> str:
 
 
 def of_decoding_error(text: str, above: Path = ()) -> Finding:
-    """What msgspec says about a value it cannot decode; `above` is where that value stands."""
+    """The finding for a msgspec decoding error; `above` is the path of the value."""
     match = _DECODING_ERROR.fullmatch(text)
     assert match is not None
     steps = _STEP.finditer(match["path"] or "")
@@ -35,7 +35,7 @@ def of_decoding_error(text: str, above: Path = ()) -> Finding:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON, cut off where nobody would read on. A huge one is never written out."""
+    """A value as JSON, truncated. A huge value is not encoded as a whole."""
     text = ""
     for chunk in json.JSONEncoder().iterencode(value):
         text += chunk[: _SHOWN_CHARACTERS + 1]

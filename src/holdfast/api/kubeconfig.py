@@ -1,7 +1,6 @@
-"""The file kubectl is configured by, as far as we read it.
+"""The wire types of a kubeconfig file.
 
-Callers: `kube.kubeconfig`, which resolves a context of it and says what is wrong in words. Fields we refuse are
-here too: what is silently ignored would connect as somebody else.
+They include fields that `kube.kubeconfig` rejects: ignoring them silently would connect as another user.
 """
 
 from typing import Any

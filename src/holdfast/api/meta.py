@@ -1,4 +1,4 @@
-"""What every Kubernetes object has: metadata, conditions, selectors; and how an object goes on the wire.
+"""Base types of Kubernetes objects: metadata, selectors, and encoding.
 
 Wire types are frozen: an object that was read is never changed, a write is a patch or a new object.
 """

@@ -1,6 +1,6 @@
-"""What the API server says about the metadata of any object: names, labels, annotations.
+"""Validates the metadata of any object like the API server: names, labels, annotations.
 
-CRDs may not describe metadata, so `validation` asks here.
+CRDs cannot describe metadata, so `validation` uses this module.
 """
 
 import re
@@ -57,7 +57,7 @@ def _is_label_key(key: str) -> bool:
 def _name(metadata: dict[str, Any]) -> Iterator[Finding]:
     name = metadata.get("name")
     if not name and not metadata.get("generateName"):
-        yield Finding(("metadata", "name"), "required, and not there")
+        yield Finding(("metadata", "name"), "Required value")
     elif name and not (isinstance(name, str) and len(name) <= _MAX_NAME and _DNS_SUBDOMAIN.fullmatch(name)):
         yield Finding(
             ("metadata", "name"), "a name is lower-case letters, digits, '-' and '.', at most 253 characters"
@@ -72,7 +72,7 @@ def _namespace(metadata: dict[str, Any], *, namespaced: bool) -> Iterator[Findin
 
 
 def _types(metadata: dict[str, Any]) -> Iterator[Finding]:
-    """Whether the rest, which nobody writes by hand, can be decoded."""
+    """Whether the rest, which users rarely write, can be decoded."""
     given = {name: value for name, value in metadata.items() if value is not None}
     try:
         msgspec.convert(given, ObjectMeta)

@@ -93,7 +93,7 @@ REQUIREMENT_RULES: Final = (
 
 
 def requirements_about(*more: Rule) -> msgspec.Meta:
-    """What both kinds say about their requirements, and the rules one of them adds."""
+    """The schema of requirements of both kinds, and rules that one of them adds."""
     return about(
         "Which nodes will do: every requirement must hold for the labels of the node.",
         max_items=100,
@@ -128,7 +128,7 @@ StartupTaints = Annotated[
 TerminationGracePeriod = Annotated[
     str | None,
     about(
-        "How long a drain may take before pods are deleted whatever their disruption budgets say. Unset: as long as it takes.",
+        "How long a drain may take before pods are deleted regardless of their PodDisruptionBudgets. Unset: no limit.",
         pattern=patterns.DURATION,
     ),
 ]
@@ -162,7 +162,7 @@ class NodeClassReference(Wire, frozen=True, kw_only=True):
     ]
 
 
-NodeClassRef = Annotated[NodeClassReference, about("The node class that says how instances are made.")]
+NodeClassRef = Annotated[NodeClassReference, about("The node class of the instances.")]
 
 
 class ResourceRequirements(Wire, frozen=True):
@@ -188,7 +188,7 @@ class NodeClaimStatus(Wire, frozen=True, kw_only=True):
     provider_id: Annotated[str | None, about("The instance, as the cloud names it.")] = msgspec.field(
         default=None, name="providerID"
     )
-    image_id: Annotated[str | None, about("The machine image it was started from.")] = msgspec.field(
+    image_id: Annotated[str | None, about("The image (AMI) of the instance.")] = msgspec.field(
         default=None, name="imageID"
     )
     capacity: Annotated[dict[str, Quantity], about("What the node will have in total, estimated.")] = {}

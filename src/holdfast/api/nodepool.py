@@ -47,7 +47,7 @@ class TemplateSpec(Wire, frozen=True, kw_only=True):
     node_class_ref: Annotated[
         NodeClassReference,
         about(
-            "The node class that says how instances are made. Its name may change, its kind may not.",
+            "The node class of the instances. Its name may change, its kind may not.",
             rules=(
                 Rule(
                     "self.group == oldSelf.group", "nodeClassRef.group cannot change; create another NodePool"
@@ -147,7 +147,7 @@ class NodePoolSpec(Wire, frozen=True, kw_only=True):
     replicas: Annotated[
         int | None,
         about(
-            "A fixed number of nodes, whatever the pods need. Accepted for compatibility and not acted on yet.",
+            "A fixed number of nodes, whatever the pods need. Accepted for compatibility; has no effect yet.",
             minimum=0,
             format="int64",
         ),

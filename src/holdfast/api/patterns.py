@@ -1,6 +1,6 @@
-"""The patterns of the CRDs, each with the words that explain it.
+"""The patterns of the CRDs, each with an explanation.
 
-`validation` shows the words: nobody should have to read a regular expression to mend a manifest.
+`validation` shows the explanation instead of the regular expression.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""v1 Pod and what goes with it: every field that planning, draining and status need, and no other."""
+"""v1 Pod with the fields that planning, draining and status need."""
 
 from datetime import datetime
 from typing import ClassVar

@@ -28,9 +28,9 @@ def of(claim: NodeClaim) -> tuple[int, ...]:
     not requested: the process exited between the two writes."""
     written = claim.metadata.annotations.get(names.REBOOTS, "")
     found = tuple(int(one) for one in written.split(",") if one.isdecimal() and len(one) <= _DIGITS_MAX)
-    said = conditions.find(claim.status.conditions, REBOOTING)
-    begun = found and said is not None and _epoch_s(said.last_transition_time) >= found[-1]
-    return found if begun else found[:-1]
+    condition = conditions.find(claim.status.conditions, REBOOTING)
+    has_begun = found and condition is not None and _epoch_s(condition.last_transition_time) >= found[-1]
+    return found if has_begun else found[:-1]
 
 
 def and_one(claim: NodeClaim, at_s: int) -> str:

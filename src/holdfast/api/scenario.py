@@ -1,8 +1,7 @@
-"""holdfast.dev/v1alpha1 Catalog: what could be bought and what is reserved, written down in a file.
+"""holdfast.dev/v1alpha1 Catalog: instance types, offerings and reservations in a file.
 
-Read by `holdfast plan` and `holdfast validate` from manifests; it is never an object of a cluster. The rule:
-these types are the one description of the format; `scenario_schema` makes its schema of them. What a schema cannot
-say, `state.catalog` does.
+`holdfast plan` and `holdfast validate` read it from manifests; it is never an object of a cluster. `scenario_schema`
+generates the schema from these types. `state.catalog` checks what a schema cannot.
 """
 
 from datetime import datetime
@@ -114,7 +113,7 @@ class Slots(Wire, frozen=True, kw_only=True):
     ] = None
     start: Annotated[datetime | None, about("When it can be used; unset: since ever.")] = None
     end: Annotated[datetime | None, about("When it ends; unset: it does not.")] = None
-    state: Annotated[str, about("What the cloud says of it.", enum=RESERVATION_STATES)] = "active"
+    state: Annotated[str, about("Its state in the cloud.", enum=RESERVATION_STATES)] = "active"
 
 
 class Reservation(Slots, frozen=True, kw_only=True):
@@ -126,7 +125,7 @@ class Reservation(Slots, frozen=True, kw_only=True):
 class Offering(Wire, frozen=True, kw_only=True):
     zone: Zone
     zone_id: ZoneId = field(default=None, name="zoneID")
-    capacity_type: Annotated[str, about("How it is bought.", enum=CAPACITY_TYPES)]
+    capacity_type: Annotated[str, about("The capacity type.", enum=CAPACITY_TYPES)]
     price: Annotated[
         str | int | None,
         about(
@@ -175,7 +174,7 @@ class CatalogSpec(Wire, frozen=True, kw_only=True):
         str | None,
         about("A region whose instance types and prices are shipped, beside or instead of instanceTypes."),
     ] = None
-    instance_types: Annotated[tuple[InstanceType, ...], about("What could be bought.")] = ()
+    instance_types: Annotated[tuple[InstanceType, ...], about("Instance types and their offerings.")] = ()
     reservations: Annotated[
         tuple[Reservation, ...],
         about(
@@ -190,6 +189,6 @@ class Catalog(Object, frozen=True, kw_only=True):
     plural: ClassVar[str] = "catalogs"
     namespaced: ClassVar[bool] = False
 
-    spec: Annotated[CatalogSpec, about("What could be bought, what is reserved, and how to plan.")] = (
+    spec: Annotated[CatalogSpec, about("Instance types, reservations and settings of the planner.")] = (
         CatalogSpec()
     )

@@ -1,7 +1,7 @@
-"""The schema of the kinds that only files hold, and what is wrong with a document by it.
+"""The JSON schema of the kinds that exist only in files, and the validation against it.
 
-Read by the commands through `findings`; docs/scenario.schema.json is `schema_text`. The rule: there is one schema,
-made from the wire types, so an editor and the program say the same.
+The schema is generated from the wire types, so an editor and the commands report the same. `schema_text` is
+docs/scenario.schema.json.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""SCHEDULER_CONFIG: what our planner has to know of how kube-scheduler is set up.
+"""SCHEDULER_CONFIG: the parts of kube-scheduler's configuration that the planner needs.
 
-Read once, when the program starts, and by `holdfast plan` as part of a Catalog. The rule: what is not understood is refused, since a plan that spreads pods
-otherwise than kube-scheduler does would open nodes on which they never run.
+`holdfast run` reads it at the start, `holdfast plan` from a Catalog. Unknown fields are rejected: a plan that spreads pods
+differently than kube-scheduler would launch nodes on which the pods never run.
 """
 
 from typing import Annotated, Any, Final
@@ -26,7 +26,9 @@ class DefaultConstraint(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
     topology_key: Annotated[
         str, msgspec.Meta(min_length=1), about("The label that makes nodes a domain.", min_length=1)
     ]
-    when_unsatisfiable: Annotated[str, about("Whether it is required or a wish.", enum=_WHEN_UNSATISFIABLE)]
+    when_unsatisfiable: Annotated[
+        str, about("Whether it is required or preferred.", enum=_WHEN_UNSATISFIABLE)
+    ]
     min_domains: Annotated[
         int | None, about("With fewer domains than this, the emptiest counts as empty.", minimum=1)
     ] = None

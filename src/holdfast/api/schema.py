@@ -1,8 +1,8 @@
 """From wire types to the structural schemas of their CRDs.
 
-A field says what the CRD should say about it with `about(...)`; `structural(...)` reads types and remarks
-and gives OpenAPI v3 as Kubernetes wants it. Bounds and rules live in the schema alone: the API server
-has already judged what we decode, and a wire type that judged again could refuse an object that exists.
+`about(...)` annotates a field for the CRD; `structural(...)` turns types and annotations into OpenAPI v3 for Kubernetes.
+Bounds and rules are only in the schema: the API server has already validated what we decode, and a wire type that
+validates again could reject an existing object.
 
 Conventions: a field without a default is required; a string, number or
 flag as default is the CRD's default too; `X | None` is an optional X.
@@ -43,7 +43,7 @@ class Rule:
 
 
 def about(description: str, *, rules: Sequence[Rule] = (), **keywords: Any) -> msgspec.Meta:
-    """What the CRD says about a field: a sentence for `kubectl explain`, bounds, and CEL rules."""
+    """The description of a field for `kubectl explain`, its bounds, and CEL rules."""
     fragment: dict[str, Any] = {"description": description} if description else {}
     fragment |= {_KEYWORDS[name]: _plain(value) for name, value in keywords.items()}
     if rules:

@@ -1,4 +1,4 @@
-"""Volumes: what a pod's claims say about where it can run, and what holds up the end of a node."""
+"""Volumes: PersistentVolumeClaims restrict where a pod can run, VolumeAttachments delay the termination of a node."""
 
 from typing import ClassVar
 

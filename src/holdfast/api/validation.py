@@ -1,7 +1,7 @@
-"""What the API server would say about an object of one of our kinds: the CRD's schema, then its CEL rules.
+"""Validates objects of our kinds like the API server: the CRD's schema, then its CEL rules.
 
-Callers: `holdfast validate`, the other commands that read manifests, and the embedded API server. There is
-one source, the CRDs; nothing here knows a field by name.
+Used by the commands that read manifests and by the embedded API server. Everything comes from the CRDs; no field is named
+here.
 """
 
 import difflib
@@ -30,7 +30,7 @@ _TYPES: Final = {
 
 
 class Validator:
-    """The verdicts of one CRD."""
+    """Validates objects of one CRD."""
 
     def __init__(self, crd: dict[str, Any]) -> None:
         self._root: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -49,7 +49,7 @@ class Validator:
         refused = {f.path[:n] for f in schema for n in range(len(f.path) + 1)}
         rules = _rule_findings(value, old and with_defaults(old, self._root), self._root, (), refused)
         meta = metadata.findings(obj, namespaced=self._namespaced)
-        schema = [f for f in schema if f.path != ("metadata",)]  # `metadata` has said it better
+        schema = [f for f in schema if f.path != ("metadata",)]  # the findings of `metadata` are clearer
         return sorted({*unknown, *meta, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
 
     def _unknown(self, value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def with_defaults(value: Any, schema: Schema) -> Any:
 
 
 def _rule_findings(value: Any, old: Any, schema: Schema, path: Path, refused: set[Path]) -> Iterator[Finding]:
-    """The verdicts of every CEL rule at and below this value, where the schema had nothing to say."""
+    """Findings of every CEL rule at and below this value, for values that match the schema."""
     if path not in refused:
         for rule in schema.get("x-kubernetes-validations", ()):
             yield from _judge(rule, value, old, path)
@@ -119,7 +119,7 @@ def _rule_findings(value: Any, old: Any, schema: Schema, path: Path, refused: se
                 child, old_child, properties.get(name, fallback), (*path, name), refused
             )
     elif isinstance(value, list):
-        # Items of atomic lists have no older self: nothing says which item of the old list they were.
+        # Items of atomic lists have no old value: they cannot be matched with items of the old list.
         for index, item in enumerate(value):
             yield from _rule_findings(item, None, schema.get("items", {}), (*path, index), refused)
 
@@ -127,7 +127,7 @@ def _rule_findings(value: Any, old: Any, schema: Schema, path: Path, refused: se
 def _judge(rule: dict[str, str], value: Any, old: Any, path: Path) -> Iterator[Finding]:
     if "oldSelf" in rule["rule"] and old is None:
         return
-    match cel.program(rule["rule"]).verdict(value, old):
+    match cel.program(rule["rule"]).evaluate(value, old):
         case True:
             return
         case False:
@@ -143,7 +143,7 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
     kind = jsonschema_rs.ValidationErrorKind
     match error.kind:
         case kind.Required(property=name):
-            return Finding((*path, str(name)), "required, and not there")
+            return Finding((*path, str(name)), "Required value")
         case kind.Type(types=types):
             wanted = _one_of([_TYPES[t] for t in types])
             quotes = "string" in types and not isinstance(error.instance, dict | list)

@@ -58,7 +58,7 @@ class Reservation(Wire, frozen=True, kw_only=True):
     zone: ZoneName
     total: Annotated[int, about("How many instances it holds.", minimum=1, maximum=COUNT_MAX)]
     used_elsewhere: Annotated[
-        int, about("How many of them somebody uses who is not simulated.", minimum=0, maximum=COUNT_MAX)
+        int, about("How many slots are in use outside of the simulation.", minimum=0, maximum=COUNT_MAX)
     ] = 0
     owner_id: Annotated[
         str | None, about("The account that owns it; unset: our own.", pattern=patterns.ACCOUNT)
@@ -87,13 +87,13 @@ class Reservation(Wire, frozen=True, kw_only=True):
 class Capacity(Wire, frozen=True, kw_only=True):
     instance_type: InstanceTypeName
     zone: ZoneName
-    capacity_type: Annotated[str, about("How it is bought.", enum=("on-demand", "spot"))] = "on-demand"
+    capacity_type: Annotated[str, about("The capacity type.", enum=("on-demand", "spot"))] = "on-demand"
     left: Annotated[int, about("How many can still be launched there.", minimum=0, maximum=COUNT_MAX)]
 
 
 class Price(Wire, frozen=True, kw_only=True):
     instance_type: InstanceTypeName
-    capacity_type: Annotated[str, about("How it is bought.", enum=("on-demand", "spot"))] = "on-demand"
+    capacity_type: Annotated[str, about("The capacity type.", enum=("on-demand", "spot"))] = "on-demand"
     zone: Annotated[str | None, about("Of spot: the zone it holds in; unset: in every zone.")] = None
     price: Annotated[str, about("USD an hour, in quotes.", pattern=patterns.PRICE)]
 
@@ -117,10 +117,10 @@ class Timings(Wire, frozen=True, kw_only=True):
 
 
 class Fault(Wire, frozen=True, kw_only=True):
-    type: Annotated[str, about("What goes wrong.", enum=tuple(FAULT_FIELDS))]
-    from_: Annotated[str | None, _duration("When it begins, after the world does; unset: at once.")] = field(
-        default=None, name="from"
-    )
+    type: Annotated[str, about("The kind of fault.", enum=tuple(FAULT_FIELDS))]
+    from_: Annotated[
+        str | None, _duration("When the fault starts, after the simulation; unset: at once.")
+    ] = field(default=None, name="from")
     until: Annotated[str | None, _duration("When it is over; unset: never.")] = None
     chance_percent: Annotated[int, about("How often it strikes where it can.", minimum=1, maximum=100)] = 100
     times: Annotated[int | None, about("How often it strikes at most.", minimum=1, maximum=COUNT_MAX)] = None
@@ -133,7 +133,7 @@ class Fault(Wire, frozen=True, kw_only=True):
     capacity_type: Annotated[
         str | None,
         about(
-            "How it cannot be bought; unset: on demand and spot, while what is reserved is there.",
+            "The unavailable capacity type; unset: on-demand and spot, not reserved.",
             enum=("on-demand", "spot", "reserved"),
         ),
     ] = None
@@ -142,7 +142,7 @@ class Fault(Wire, frozen=True, kw_only=True):
     ] = None
     reservation: Annotated[
         str | None,
-        about("Whose slots somebody takes just before a launch.", pattern=patterns.RESERVATION_ID),
+        about("The reservation whose slots are taken just before a launch.", pattern=patterns.RESERVATION_ID),
     ] = None
     count: Annotated[int | None, about("How many slots; unset: one.", minimum=1, maximum=COUNT_MAX)] = None
     at_most: Annotated[
@@ -154,7 +154,7 @@ class Fault(Wire, frozen=True, kw_only=True):
 _FAULT_RULES: Final = tuple(
     Rule(
         f"!has(self.{name}) || self.type in {[kind for kind, names in FAULT_FIELDS.items() if name in names]}",
-        f"{name} goes with the type {' or '.join(k for k, names in FAULT_FIELDS.items() if name in names)} alone",
+        f"{name} is only allowed with the type {' or '.join(k for k, names in FAULT_FIELDS.items() if name in names)}",
     )
     for name in sorted({name for names in FAULT_FIELDS.values() for name in names})
 ) + tuple(
@@ -182,12 +182,12 @@ _LENT_RULES: Final = (
     ),
 )
 _PRICE_RULES: Final = (
-    Rule("!has(self.zone) || self.capacityType == 'spot'", "zone goes with the capacityType spot alone"),
+    Rule("!has(self.zone) || self.capacityType == 'spot'", "zone is only allowed with the capacityType spot"),
 )
 
 
 class WorldSpec(Wire, frozen=True, kw_only=True):
-    start: Annotated[datetime | None, about("When the world begins; unset: the current time.")] = None
+    start: Annotated[datetime | None, about("Start time of the simulation; unset: the current time.")] = None
     region: Annotated[str, about("A region whose instance types and prices are shipped.")] = "us-west-2"
     cluster: Annotated[
         str, about("The name of the cluster, of its queue, and in the tags of its subnets.", min_length=1)
@@ -225,9 +225,7 @@ class WorldSpec(Wire, frozen=True, kw_only=True):
         about("Prices that take the place of the shipped ones."),
     ] = ()
     timings: Annotated[Timings, about("How long things take.")] = Timings()
-    faults: Annotated[
-        tuple[Annotated[Fault, about("", rules=_FAULT_RULES)], ...], about("What goes wrong.")
-    ] = ()
+    faults: Annotated[tuple[Annotated[Fault, about("", rules=_FAULT_RULES)], ...], about("Faults.")] = ()
 
 
 class World(Object, frozen=True, kw_only=True):
@@ -236,6 +234,4 @@ class World(Object, frozen=True, kw_only=True):
     plural: ClassVar[str] = "worlds"
     namespaced: ClassVar[bool] = False
 
-    spec: Annotated[WorldSpec, about("What a simulated AWS begins with, and what goes wrong in it.")] = (
-        WorldSpec()
-    )
+    spec: Annotated[WorldSpec, about("The initial state of the simulated AWS, and its faults.")] = WorldSpec()

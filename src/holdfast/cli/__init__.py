@@ -1,6 +1,6 @@
-"""The command line: a file per command; each parses, calls, prints.
+"""The command line, one module per command.
 
-A command's module is imported when the command runs, so that `holdfast --help` is as quick as it can be.
+A command's module is imported when the command runs, so that `holdfast --help` is fast.
 """
 
 import importlib
@@ -10,11 +10,11 @@ import click
 
 # What --help shows, without importing the commands.
 COMMANDS: Final = {
-    "demo": "Watch it at work: a cluster, an EC2 with reservations and the real controllers, all in one process.",
-    "plan": "Say what would be launched for a scenario, where its pods would go, and why not elsewhere.",
-    "run": "Run the controllers, on the cluster and the account that the environment names.",
-    "sandbox": "Run a simulated cluster and a simulated AWS, for whatever autoscaler you bring.",
-    "validate": "Check manifests as the API server would, and whether they can work together.",
+    "demo": "Run the controllers on a simulated cluster and EC2, in one process.",
+    "plan": "Show which nodes would be launched for a scenario, and why.",
+    "run": "Run the controllers on a cluster and an AWS account.",
+    "sandbox": "Run a simulated cluster and a simulated AWS for any autoscaler.",
+    "validate": "Check manifests like the API server, and against each other.",
 }
 
 
@@ -37,4 +37,4 @@ class _LazyGroup(click.Group):
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="holdfast")
 def main() -> None:
-    """A node autoscaler for Kubernetes that uses every slot paid for in advance before it buys anything."""
+    """A node autoscaler for Kubernetes that fills reserved capacity first."""

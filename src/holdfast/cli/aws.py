@@ -1,6 +1,6 @@
-"""What AWS calls things and what of it is shipped, for commands that read scenarios.
+"""AWS labels, reservation types and the shipped instance types, for `holdfast plan`.
 
-`state` knows no cloud; a command that plans hands these to it.
+`state` is independent of the cloud, so the command passes these in.
 """
 
 import functools
@@ -51,7 +51,7 @@ TERMS: Final = CloudTerms(
 
 
 def regions() -> dict[str, RegionTypes]:
-    """The regions whose instance types and prices are shipped. Reads them: ask only when one is wanted."""
+    """The regions whose instance types and prices are shipped. Slow: decodes the data file."""
     return {name: functools.partial(_types, name) for name in ec2.region_names()}
 
 

@@ -1,7 +1,6 @@
-"""Reads the manifests a command was given: files, folders or standard input.
+"""Reads manifests from files, folders or standard input.
 
-Shared by every command that takes `-f`. A wrong file, document or object becomes a line that says where and
-what to do; the others are still read.
+A mistake in a file, a document or an object becomes a `Located` finding with file and line; the rest is still read.
 """
 
 import sys
@@ -18,16 +17,16 @@ from holdfast.api.meta import Object
 
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 _SUCCESSORS: Final = {
-    "Provisioner": "a NodePool (karpenter.sh/v1) took its place",
-    "AWSNodeTemplate": "an EC2NodeClass (karpenter.k8s.aws/v1) took its place",
-    "NodeOverlay": "it is not acted on",
-    "CapacityBuffer": "it is not acted on",
+    "Provisioner": "use a NodePool (karpenter.sh/v1)",
+    "AWSNodeTemplate": "use an EC2NodeClass (karpenter.k8s.aws/v1)",
+    "NodeOverlay": "it is not supported",
+    "CapacityBuffer": "it is not supported",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A finding with its place, as one line for a person or an editor."""
+    """A finding with its file and line, in the format that editors understand."""
 
     file: str
     line: int
@@ -74,7 +73,7 @@ def read(paths: Sequence[str], *, ignore_unknown_kinds: bool = False) -> Manifes
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """An object as it is written, of whatever kind: for who lets an API server judge it."""
+    """An object of any kind as written, not validated: the API server of the sandbox does that."""
 
     file: str
     document: documents.Document
@@ -88,7 +87,7 @@ class Raw:
 
 
 def read_raw(paths: Sequence[str]) -> tuple[tuple[Raw, ...], tuple[Located, ...]]:
-    """Every object under the paths, and what is no object at all."""
+    """Every object under the paths, and a finding for each document that is not an object."""
     objects: list[Raw] = []
     findings: list[Located] = []
     for path in paths:
@@ -107,7 +106,7 @@ def read_raw(paths: Sequence[str]) -> tuple[tuple[Raw, ...], tuple[Located, ...]
 
 
 def load(raw: Raw, kind: type[Object]) -> Loaded | tuple[Located, ...]:
-    """The object, if it is a valid one of that kind."""
+    """The object, or what is wrong with it as one of that kind."""
     problems = _problems(raw.document.value, kind)
     if problems:
         return tuple(raw.located(problem) for problem in problems)
@@ -115,7 +114,7 @@ def load(raw: Raw, kind: type[Object]) -> Loaded | tuple[Located, ...]:
 
 
 def parse(file: str, data: bytes) -> Manifests:
-    """Everything in one text, which findings call `file`."""
+    """The objects in one text; `file` is its name in findings."""
     return _collected(_read(file, data, ignore_unknown_kinds=False))
 
 
@@ -136,12 +135,12 @@ def _read(file: str, data: bytes | str, *, ignore_unknown_kinds: bool) -> Iterat
 
 
 def _files(path: str) -> Iterator[tuple[str, bytes | str]]:
-    """Each file with its bytes, or with the reason why it has none."""
+    """Each file with its bytes, or with the reason why it cannot be read."""
     if path == "-":
         yield "<stdin>", sys.stdin.buffer.read(documents.MAX_BYTES + 1)
         return
     root = Path(path)
-    if not path:  # an unset variable of a shell, most likely; it does not mean the current folder
+    if not path:  # most likely an unset shell variable; it must not mean the current folder
         yield "''", "no file name was given"
     elif root.is_dir():
         found = sorted(file for file in root.rglob("*") if file.suffix in _ENDINGS and file.is_file())
@@ -196,7 +195,7 @@ def _problems(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
 
 
 def _unknown(value: Any) -> Finding:
-    """Why this is not an object of a kind we know. A path of `kind` alone means: well-formed, but not ours."""
+    """Why this is not an object of a known kind. With the path `kind` the object is well-formed, of an unknown kind."""
     if not isinstance(value, dict):
         return Finding(
             (), "not a Kubernetes object: a mapping with apiVersion, kind and metadata is expected"
@@ -204,7 +203,7 @@ def _unknown(value: Any) -> Finding:
     version, kind = _gvk(value)
     missing = [name for name, given in (("apiVersion", version), ("kind", kind)) if not given]
     if missing:
-        return Finding((missing[0],), "required, and not there")
+        return Finding((missing[0],), "Required value")
     if kind in _SUCCESSORS:
         return Finding(("apiVersion",), f"{kind} is not a kind that Holdfast reads: {_SUCCESSORS[kind]}")
     same_kind = sorted(api_version for api_version, name in kinds.IN_FILES if name == kind)

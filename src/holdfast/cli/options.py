@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,11 +11,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def manifests(function: F) -> F:
-    """`-f` and what goes with it: the manifests that a command reads."""
+    """Adds `-f` and `--ignore-unknown-kinds` to a command."""
     unknown = click.option(
         "--ignore-unknown-kinds",
         is_flag=True,
-        help="Pass over objects of kinds that Holdfast does not read instead of reporting them.",
+        help="Skip objects of kinds that Holdfast does not read.",
     )
     paths = click.option(
         "-f",
@@ -24,13 +24,13 @@ def manifests(function: F) -> F:
         multiple=True,
         required=True,
         metavar="FILE",
-        help="A file or a folder of YAML or JSON manifests, or - for standard input. May be given several times.",
+        help="File or folder with YAML or JSON manifests; - is standard input. Repeatable.",
     )
     return paths(unknown(function))
 
 
 def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """A callback for durations."""
+    """Click callback: a duration in seconds."""
     if value is None:
         return None
     found = times.duration_s(value)

@@ -1,4 +1,4 @@
-"""`holdfast plan`: what would be launched for a scenario, where its pods would go, and why not elsewhere."""
+"""`holdfast plan`: shows which nodes would be launched for a scenario, and why."""
 
 import dataclasses
 import enum
@@ -50,42 +50,59 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
     "--now",
     callback=_moment,
     metavar="TIME",
-    help="When the plan is made, instead of the Catalog's time or the clock's.",
-)
-@click.option("--packing", type=_words(Packing), help="How nodes are filled.")
-@click.option("--packing-candidates", type=click.IntRange(0, 1000), help="How many other packings are tried.")
-@click.option(
-    "--node-cost", callback=_price, metavar="USD", help="What each node costs an hour beside its instance."
+    help="Time of the plan.  [default: the Catalog's time, else now]",
 )
 @click.option(
-    "--reserved-capacity/--no-reserved-capacity", default=None, help="Whether reservations are used."
+    "--packing", type=_words(Packing), help="Keep the cheapest of several packings, or first fit alone."
 )
+@click.option("--packing-candidates", type=click.IntRange(0, 1000), help="Alternative packings to try.")
+@click.option(
+    "--node-cost",
+    callback=_price,
+    metavar="USD",
+    help="Cost of a node per hour, in addition to its instance.",
+)
+@click.option("--reserved-capacity/--no-reserved-capacity", default=None, help="Use capacity reservations.")
 @click.option(
     "--reserved-before-weight/--no-reserved-before-weight",
     default=None,
-    help="Whether a free slot comes before a NodePool with more weight.",
+    help="Prefer a free reserved slot to a NodePool with more weight.",
 )
 @click.option(
     "--reserved-mode",
     type=_words(ReservedMode),
-    help="Whether a pod without a slot buys or waits.",
+    help="Whether a pod without a free slot falls back to other capacity or waits.",
 )
 @click.option(
-    "--reservation-wait", callback=_duration, metavar="DURATION", help="How long a pod waits for a slot."
+    "--reservation-wait",
+    callback=_duration,
+    metavar="DURATION",
+    help="How long a pod waits for a slot to become free.",
 )
-@click.option("--preference-policy", type=_words(PreferencePolicy), help="What wishes of pods count.")
-@click.option("--min-values-policy", type=_words(MinValuesPolicy), help="Whether minValues is kept.")
-@click.option("--max-instance-types", type=click.IntRange(1, 10000), help="How many types one claim lists.")
 @click.option(
-    "--ledger-lag", callback=_duration, metavar="DURATION", help="How long a count may not show a launch."
+    "--preference-policy", type=_words(PreferencePolicy), help="Respect or ignore preferred constraints."
+)
+@click.option(
+    "--min-values-policy",
+    type=_words(MinValuesPolicy),
+    help="Enforce minValues, or treat them as best effort.",
+)
+@click.option(
+    "--max-instance-types", type=click.IntRange(1, 10000), help="Most instance types in one NodeClaim."
+)
+@click.option(
+    "--ledger-lag",
+    callback=_duration,
+    metavar="DURATION",
+    help="How long EC2's reservation counts may lag behind a launch.",
 )
 def command(
     paths: tuple[str, ...], output: str, now: int | None, *, ignore_unknown_kinds: bool, **flags: Any
 ) -> None:
-    """Plan a scenario: manifests and a Catalog of what could be bought and what is reserved.
+    """Show which nodes would be launched for a scenario: manifests, and a Catalog of offerings and reservations.
 
-    Nothing is launched and no cluster is asked. Settings that are not given as flags come from the Catalog.
-    Mistakes are one line each on standard error, and the exit code is 1.
+    Launches nothing and calls no API. Flags override the settings of the Catalog. Mistakes in the files are printed
+    to standard error, one per line, and the exit code is 1.
     """
     read = scenarios.read(
         paths, now_s=now, clock=time.time, flags=flags, ignore_unknown_kinds=ignore_unknown_kinds
@@ -105,14 +122,14 @@ def command(
 
 
 def plan_documents(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The plan for a scenario of plain documents: what the command prints with `-o json`, without files."""
+    """The plan for a scenario of plain documents, as `-o json` prints it."""
     read = scenarios.of_documents(documents)
     assert not isinstance(read, scenarios.Broken), [str(finding) for finding in read.findings]
     return _plan(read)
 
 
 def _plan(scenario: Scenario) -> dict[str, Any]:
-    # Imported here: the planner is heavy, and a scenario with a mistake should be told so at once.
+    # Imported here: the planner is slow to import, and a mistake in the scenario should be reported first.
     from holdfast.core.scheduling.solve import solve  # noqa: PLC0415
 
     plan = solve(dataclasses.replace(scenario.request, explain_slots=True))

@@ -1,7 +1,4 @@
-"""A plan for people: a few tables of plain text.
-
-Called by `holdfast plan`, with the document that -o json would print, so that both say the same.
-"""
+"""Prints a plan as tables of plain text, from the document that `-o json` prints."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -66,7 +63,7 @@ def _pods(names: Sequence[str]) -> str:
 
 
 def _why(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """A row a reason: pods with many causes get a line for each of them."""
+    """One row per reason."""
     for entry in entries:
         pods = _pods(entry["pods"])
         for reason in entry["reasons"] or [None]:

@@ -1,4 +1,4 @@
-"""`holdfast run`: the controllers on the cluster and the account that the environment names."""
+"""`holdfast run`: runs the controllers on a cluster and an AWS account."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def _option(setting: Setting) -> click.Option:
         is_flag=False,
         flag_value="true" if setting.is_switch else None,
         metavar="[true|false]" if setting.is_switch else "VALUE",
-        help=f"{setting.about}  {note}",
+        help=f"{setting.help}  {note}",
     )
 
 
@@ -48,7 +48,7 @@ def _run(**written: str | None) -> None:
     code = asyncio.run(_main(program))
     sys.stdout.flush()
     sys.stderr.flush()
-    # Python would take the interpreter down first, in competition with a thread that still plans.
+    # A normal exit would destroy the interpreter while the planner's thread still runs in it.
     os._exit(code)
 
 
@@ -56,21 +56,19 @@ async def _main(program: Program) -> int:
     stop, loop, log = asyncio.Event(), asyncio.get_running_loop(), structlog.get_logger()
     loop.set_default_executor(DaemonExecutor(_THREADS, "asyncio"))  # a DNS lookup does not hold up the exit
 
-    def told(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         log.info("stopping", signal=number.name)
         stop.set()
-        loop.remove_signal_handler(number)  # the second one ends it as if nobody listened
+        loop.remove_signal_handler(number)  # a second signal ends the process at once
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, on_signal, number)
     log.info("starting", version=metadata.version("holdfast"), cluster=program.app.cluster_name)
     try:
         await production.run(program, environ=os.environ, stop=stop)
     except errors.HoldfastError as error:
-        log.critical("ended", error=str(error), kind=type(error).__name__)
-        if isinstance(
-            error, errors.InvalidInput
-        ):  # only its use shows it: a kubeconfig, a port, an AWS profile
+        log.critical("exiting on an error", error=str(error), kind=type(error).__name__)
+        if isinstance(error, errors.InvalidInput):  # a kubeconfig, a port or an AWS profile
             return _WRONG_SETTINGS
         return _KARPENTER_LEADS if isinstance(error, production.KarpenterLeadsError) else _FAILED
     return 0
@@ -83,11 +81,11 @@ command: Final = click.Command(
         *(_option(setting) for setting in settings.TABLE),
         *(
             click.Option([f"--{name}"], hidden=True, is_flag=False, flag_value="true")
-            for name in settings.NOT_ACTED_ON
+            for name in settings.WITHOUT_EFFECT
         ),
     ],
-    help="""Run the controllers, until SIGTERM.
+    help="""Run the controllers until SIGTERM.
 
-    Every setting is a flag and an environment variable; a flag beats its variable. Exits with 0 after SIGTERM,
-    with 2 when a setting is wrong, with 3 when Karpenter leads in the cluster, else with 1.""",
+    Every setting is a flag and an environment variable; a flag takes precedence. Exit codes: 0 after SIGTERM, 2 for a
+    wrong setting, 3 if Karpenter runs in the cluster, 1 for other errors.""",
 )

@@ -1,4 +1,4 @@
-"""`holdfast sandbox`: a simulated cluster and a simulated AWS, and no autoscaler. Bring your own."""
+"""`holdfast sandbox`: a simulated cluster and a simulated AWS, without an autoscaler."""
 
 import asyncio
 import contextlib
@@ -17,18 +17,18 @@ from holdfast import errors, sandbox
 from holdfast.api.findings import Finding
 from holdfast.api.scenario import Catalog
 from holdfast.api.world import World
-from holdfast.cli import ending, manifests
+from holdfast.cli import manifests, signals
 from holdfast.cli.manifests import Loaded, Located, Raw
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sandbox import ControlPlane, Plan
+from holdfast.sandbox import ControlPlane, Plan, Sandbox
 from holdfast.sim import world_reading
 from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.sim.cluster.timings import Timings
 
 _WORLD: Final = (World.api_version, World.kind)
 _CATALOG: Final = (Catalog.api_version, Catalog.kind)
-_FIRST: Final = {"CustomResourceDefinition": 0, "Namespace": 1}  # what others may need; all else in its order
+_FIRST: Final = {"CustomResourceDefinition": 0, "Namespace": 1}  # other objects may need these
 _CHECK_S: Final = 1.0
 
 
@@ -39,23 +39,33 @@ _CHECK_S: Final = 1.0
     type=click.Choice([each.value for each in ControlPlane]),
     default=ControlPlane.EMBEDDED.value,
     show_default=True,
-    help="What of it is Kubernetes' own: nothing, scheduler and controllers, or all of it.",
+    help="Parts that are real Kubernetes programs: none, scheduler and controller manager, or all.",
 )
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the kubeconfig and the rest go; it must be empty or not be there.  [default: a new one]",
+    help="Folder for the kubeconfig and the logs; must be empty or absent.  [default: a new folder]",
 )
-@click.option("--kube-port", type=click.IntRange(0, 65535), default=0, help="Port of the API server.")
-@click.option("--aws-port", type=click.IntRange(0, 65535), default=0, help="Port of the AWS endpoint.")
+@click.option(
+    "--kube-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the API server; 0 is any free port.",
+)
+@click.option(
+    "--aws-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the AWS endpoint; 0 is any free port.",
+)
 def command(
     paths: tuple[str, ...], control_plane: str, folder: Path | None, kube_port: int, aws_port: int
 ) -> None:
-    """Run a simulated cluster and a simulated AWS on this machine, until Ctrl-C.
+    """Run a simulated cluster and a simulated AWS on this computer, until Ctrl-C.
 
-    FILEs hold a World (what is reserved, what it costs, what goes wrong) and any Kubernetes objects, which are made in
-    the order they stand. Nothing scales the cluster: that is for the autoscaler you bring. Time is real, everything
-    listens on loopback alone, and nothing is left behind.
+    FILEs hold a World (reservations, prices, faults) and Kubernetes objects, which are created in their order. The
+    sandbox has no autoscaler: start your own. It uses real time, listens on loopback only, and removes its files when
+    it stops.
     """
     read = _read(paths)
     if isinstance(read, tuple):
@@ -70,14 +80,14 @@ def command(
                 kube_port=kube_port,
                 aws_port=aws_port,
             )
-            asyncio.run(_until_told(_serve(plan, read.objects)))
-    except _Refused as refused:
-        _fail(*refused.args)
+            asyncio.run(_run_until_stopped(_serve(plan, read.objects)))
+    except _Rejected as rejected:
+        _fail(*rejected.args)
     except (errors.HoldfastError, OSError) as error:
         _fail(error)
 
 
-# --- What was asked for -----------------------------------------------------------------------------
+# --- Files and folder -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,7 @@ def _read(paths: Sequence[str]) -> _Scenario | tuple[Located, ...]:
         return findings
     worlds = [raw for raw in objects if raw.gvk == _WORLD]
     if len(worlds) > 1:
-        return (worlds[1].located(Finding(("kind",), "there is a World already, and there can be one")),)
+        return (worlds[1].located(Finding(("kind",), "there is more than one World; remove one")),)
     rest = [raw for raw in objects if raw.gvk not in (_WORLD, _CATALOG)]
     rest.sort(key=lambda raw: _FIRST.get(raw.gvk[1], len(_FIRST)))
     if not worlds:
@@ -115,7 +125,7 @@ def _of_world(loaded: Loaded, rest: tuple[Raw, ...]) -> _Scenario | tuple[Locate
 
 @contextlib.contextmanager
 def _folder(asked: Path | None) -> Iterator[Path]:
-    """A folder for the time being. It is kept when something goes wrong: the logs are in it."""
+    """A folder that is removed at the end, unless a program did not start: the error names its log."""
     if asked is None:
         made = Path(tempfile.mkdtemp(prefix="holdfast-sandbox-"))
     else:
@@ -126,7 +136,7 @@ def _folder(asked: Path | None) -> Iterator[Path]:
     keep = False
     try:
         yield made
-    except errors.NotReady:  # its message names a log
+    except errors.NotReady:
         keep = True
         raise
     finally:
@@ -134,65 +144,65 @@ def _folder(asked: Path | None) -> Iterator[Path]:
             shutil.rmtree(made)
 
 
-# --- While it runs ----------------------------------------------------------------------------------
+# --- Running ----------------------------------------------------------------------------------------
 
 
-class _Refused(Exception):
-    """The API server did not take objects of the files; which ones, and why."""
+class _Rejected(Exception):
+    """The API server rejected objects of the files; the arguments are its findings."""
 
 
-async def _until_told(work: Coroutine[Any, Any, None]) -> None:
-    """Until it is told to end; only the first time counts: what is being cleaned up is cleaned up."""
+async def _run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Cancels the work on the first signal. Ignores later ones, which would interrupt the cleanup."""
     task = asyncio.ensure_future(work)
-    told = False
+    stopped = False
 
     def stop() -> None:
-        nonlocal told
-        if not told:
-            told = True
+        nonlocal stopped
+        if not stopped:
+            stopped = True
             task.cancel()
 
-    ending.when_told(stop)
+    signals.on_stop(stop)
     try:
         await task
     except asyncio.CancelledError:
-        if not told:
+        if not stopped:
             raise
 
 
 async def _serve(plan: Plan, objects: Sequence[Raw]) -> None:
     clock = RealClock()
-    async with sandbox.running(plan, clock=clock, ids=RealIds()) as world:
-        refused = [finding async for finding in _make(world, objects)]
-        if refused:
-            raise _Refused(*refused)
-        environ = world.environment()
+    async with sandbox.running(plan, clock=clock, ids=RealIds()) as started:
+        rejected = [finding async for finding in _create(started, objects)]
+        if rejected:
+            raise _Rejected(*rejected)
+        environ = started.environment()
         env = plan.folder / "env"
         env.write_text("".join(f"export {line}\n" for line in _lines(environ)), encoding="utf-8")
-        click.echo(_told(world, env, len(objects)))
+        click.echo(_usage(started, env, len(objects)))
         while True:
             await clock.sleep(_CHECK_S)
-            world.check()
+            started.check()
 
 
-async def _make(world: sandbox.World, objects: Sequence[Raw]) -> AsyncIterator[Located]:
+async def _create(started: Sandbox, objects: Sequence[Raw]) -> AsyncIterator[Located]:
     for raw in objects:
         try:
-            await world.create(raw.document.value)
+            await started.create(raw.document.value)
         except errors.HoldfastError as error:
             yield raw.located(Finding((), str(error)))
 
 
-def _told(world: sandbox.World, env: Path, objects: int) -> str:
-    about = world.cloud.about
+def _usage(started: Sandbox, env: Path, objects: int) -> str:
+    about = started.cloud.about
     return f"""\
-A simulated cluster and a simulated AWS are running, and nothing scales them. Ctrl-C ends both.
+A simulated cluster and a simulated AWS are running, without an autoscaler. Press Ctrl-C to stop.
 
-  kubeconfig    {world.kubeconfig}
-  API server    {world.address.url}, Kubernetes {about.kubernetes}, with {objects} objects of yours
-  AWS endpoint  {world.aws_url}
+  kubeconfig    {started.kubeconfig}
+  API server    {started.address.url}, Kubernetes {about.kubernetes}, {objects} objects created
+  AWS endpoint  {started.aws_url}
                 region {about.region}, account {about.account}; signatures are not checked
-  cluster       {about.cluster}: so are its queue, and the tag karpenter.sh/discovery of subnets and groups
+  cluster       {about.cluster}; also the name of the queue and the tag karpenter.sh/discovery of subnets and groups
   roles         {", ".join(about.roles)}
 
 In another terminal:
@@ -200,7 +210,7 @@ In another terminal:
   source {shlex.quote(str(env))}
   kubectl get nodes,nodepools,nodeclaims,pods
   aws ec2 describe-capacity-reservations
-  karpenter-aws     # or whatever is to be tried; what it reads from the environment is set
+  karpenter-aws     # or another autoscaler; its environment variables are set
 """
 
 

@@ -1,8 +1,4 @@
-"""Reads a scenario from the files a command was given, or says everything that is wrong with it.
-
-Shared by the commands that plan. A finding names file and line, object and field; nothing is planned when
-there is one.
-"""
+"""Reads the scenario for `holdfast plan` from files, or returns all mistakes with file, line, object and field."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +16,7 @@ from holdfast.state.scenario_checks import Wrong
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What is to be mended first, one line each, in the order of the files."""
+    """Mistakes in the scenario, in the order of the files."""
 
     findings: tuple[Located, ...]
 
@@ -33,14 +29,14 @@ def read(
     flags: Mapping[str, Any],
     ignore_unknown_kinds: bool = False,
 ) -> Scenario | Broken:
-    """The scenario under the paths. `now_s` goes before the Catalog's time, and that before the clock's."""
+    """The scenario under the paths, at `now_s`, else at the Catalog's time, else now."""
     loaded = manifests.read(paths, ignore_unknown_kinds=ignore_unknown_kinds)
     return _built(loaded, paths, now_s=now_s, clock=clock, flags=flags)
 
 
 def of_documents(documents: Iterable[dict[str, Any]]) -> Scenario | Broken:
-    """The scenario that plain documents make; the Catalog must name its time."""
-    # One list is read as JSON; a document after another would be read as YAML, which takes ten times as long.
+    """The scenario of plain documents, at the Catalog's time."""
+    # One List is read as JSON; several documents would be read as YAML, which takes ten times as long.
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": list(documents)})
     return _built(manifests.parse("documents", text), ["documents"], now_s=None, clock=lambda: 0.0, flags={})
 

@@ -1,4 +1,4 @@
-"""`holdfast validate`: is this what the API server accepts, and can it ever work?"""
+"""`holdfast validate`: checks manifests like the API server, and against each other."""
 
 import importlib
 import sys
@@ -20,10 +20,9 @@ from holdfast.state import nodepools
 @click.command
 @options.manifests
 def command(paths: tuple[str, ...], *, ignore_unknown_kinds: bool) -> None:
-    """Check manifests as the API server would, and whether they can work together.
+    """Check manifests like the API server, and against each other.
 
-    One line a finding on standard output: file and line, object, field, and what to do. Exits with 1 when
-    there is any.
+    Prints one line per finding: file, line, object, field, and what to do. The exit code is 1 if there are any.
     """
     read = manifests.read(paths, ignore_unknown_kinds=ignore_unknown_kinds)
     findings = [*read.findings, *_findings_together(read.objects)]
@@ -36,7 +35,7 @@ def command(paths: tuple[str, ...], *, ignore_unknown_kinds: bool) -> None:
 
 
 def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
-    """What shows only when an object is read with its meaning, or beside the others."""
+    """Findings that need more than the schema of one object."""
     classes = _node_classes(objects)
     for item in objects:
         match item.obj:
@@ -61,23 +60,23 @@ def _pool_findings(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> list[
 
 
 def _world_findings(world: World) -> list[Finding]:
-    """The simulator is imported for a World alone: it takes as long as all the rest."""
+    """Imports the simulator only for a World: the import is slow."""
     return list(importlib.import_module("holdfast.sim.world_reading").problems(world))
 
 
 def _notes(objects: Sequence[Loaded]) -> Iterator[str]:
-    """What is worth knowing and no mistake."""
+    """Remarks that are not mistakes."""
     classes = _node_classes(objects)
     for item in objects:
         match item.obj:
             case NodePool() as pool:
                 if pool.spec.replicas is not None:
-                    yield f"{item.name}: spec.replicas is accepted and not acted on"
+                    yield f"{item.name}: spec.replicas is accepted but has no effect"
                 name = pool.spec.template.spec.node_class_ref.name
                 if name not in classes and not list(preflight.reference_problems(pool)):
-                    yield f"{item.name}: no valid EC2NodeClass/{name} is among the files, so how they fit was not checked"
+                    yield f"{item.name}: the files have no valid EC2NodeClass/{name}, so the two were not checked together"
             case Pod() as pod if pod.spec.resource_claims:
-                yield f"{item.name}: spec.resourceClaims is accepted and not acted on"
+                yield f"{item.name}: spec.resourceClaims is accepted but has no effect"
 
 
 def _node_classes(objects: Sequence[Loaded]) -> dict[str, EC2NodeClass]:

@@ -1,11 +1,8 @@
-"""EC2 as far as it is shipped: instance types, the zones that offer them and list prices of a few regions.
+"""The shipped EC2 data of a few regions: instance types, the zones that offer them, and list prices.
 
-Read by `cloud.aws`, by the simulated EC2 and by `holdfast plan`; written by `scripts/generate_data.py`,
-never by hand. The rules: the file holds what EC2 says in EC2's own words and units, nothing that we compute
-from it, and every part has the date it was true. What a real account says takes its place where there is
-one.
-
-The types are msgspec Structs, as on every wire that is read at a door; nothing here may import `model`.
+Used by `cloud.aws`, the simulated EC2 and `holdfast plan`. `scripts/generate_data.py` writes the file. It holds EC2's
+values in EC2's names and units, nothing computed, and each part has a date. With a real account, the responses of EC2
+replace it. This package must not import `model`.
 """
 
 import functools
@@ -25,7 +22,7 @@ FILE: Final = Path(__file__).with_name("ec2.json.gz")
 class Gpu(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     manufacturer: str
-    count: int  # whole ones: a type with a part of one says 0
+    count: int  # whole GPUs: 0 for a type with a fraction of one
     memory_mib: int  # of each
 
 
@@ -44,16 +41,16 @@ class NeuronDevice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InstanceTypeInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What DescribeInstanceTypes says of one type, as far as anything here depends on it."""
+    """The fields of DescribeInstanceTypes that Holdfast uses, of one type."""
 
     name: str
     vcpus: int
     memory_mib: int
     architectures: tuple[str, ...] = ("x86_64",)
     usage_classes: tuple[str, ...] = ("on-demand", "spot")
-    hypervisor: str = ""  # empty: there is none
+    hypervisor: str = ""  # empty: none
     manufacturer: str = ""  # of the processor
-    clock_mhz: int = 0  # sustained; 0: not known
+    clock_mhz: int = 0  # sustained; 0: unknown
     bare_metal: bool = False
     burstable: bool = False
     current_generation: bool = False
@@ -61,12 +58,12 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
     nested_virtualization: bool = False
     encryption_in_transit: bool = False
     ena: bool = True
-    enis_per_card: tuple[int, ...]  # how many interfaces each network card takes
+    enis_per_card: tuple[int, ...]  # network interfaces per network card
     default_card: int = 0
     ipv4_per_eni: int
-    branch_enis: int = 0  # not in DescribeInstanceTypes; 0 where nobody filled it in
+    branch_enis: int = 0  # not in DescribeInstanceTypes; 0: unknown
     efas: int = 0
-    network_mbps: int = 0  # baseline of all cards together; 0: not known
+    network_mbps: int = 0  # baseline of all cards together; 0: unknown
     network_performance: str = ""
     ebs_mbps: int = 0  # at most; 0 unless EBS-optimised by default
     storage_gb: int = 0  # local disks together
@@ -77,14 +74,14 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
 
 
 class Zone(msgspec.Struct, frozen=True):
-    name: str  # as one account knows it: accounts differ in which name means which zone
-    id: str | None  # the same for all accounts
+    name: str  # of one account: in another account the name may mean another zone
+    id: str | None  # the same in all accounts
 
 
 class ShippedRegion(msgspec.Struct, frozen=True):
     zones: tuple[Zone, ...]
-    offered: dict[str, str]  # by instance type, the last letters of its zones' names
-    prices_of: str  # the region whose list prices are used here
+    offered: dict[str, str]  # instance type: last letters of the names of its zones
+    prices_of: str  # the region whose list prices are used
 
 
 class Shipped(msgspec.Struct, frozen=True):
@@ -93,32 +90,32 @@ class Shipped(msgspec.Struct, frozen=True):
     types_as_of: str
     prices_as_of: str
     types: tuple[InstanceTypeInfo, ...]  # sorted by name
-    on_demand_nano_usd: dict[str, int]  # an hour, by instance type; one that is missing has no known price
+    on_demand_nano_usd: dict[str, int]  # per hour, by instance type; missing: unknown
     regions: dict[str, ShippedRegion]
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One region, complete. Its mappings are to read."""
+    """One region. Do not change its mappings."""
 
     name: str
-    types: tuple[InstanceTypeInfo, ...]  # those offered here, sorted by name
+    types: tuple[InstanceTypeInfo, ...]  # offered in this region, sorted by name
     zones: tuple[Zone, ...]
     zones_by_type: Mapping[str, tuple[str, ...]]
     on_demand_nano_usd: Mapping[str, int]
     types_as_of: str
     prices_as_of: str
-    prices_of: str  # another region's name where this one's prices are not shipped
+    prices_of: str  # the region whose prices are used
 
 
 def region_names() -> tuple[str, ...]:
-    """The regions that are shipped, sorted."""
+    """The shipped regions, sorted."""
     return tuple(sorted(_shipped().regions))
 
 
 @functools.cache
 def region(name: str) -> Region:
-    """A region that is shipped; InvalidInput for any other."""
+    """A shipped region; InvalidInput for any other."""
     shipped = _shipped()
     found = shipped.regions.get(name)
     if found is None:

@@ -1,6 +1,5 @@
-"""`holdfast demo`: the whole thing in one process, with a story that makes it move.
+"""`holdfast demo`: a sandbox and the real controllers in one process, with workloads that scale up and down.
 
-`stage` builds the world and lets the real controllers loose in it; `story` is what users do to it; `picture` is what
-there is at one moment; `view` draws pictures; `telling` says what changed between two of them. Only `stage` and `story`
-touch the world.
+`environment` starts the sandbox and the controllers; `story` scales the workloads; `status` reads the state at one
+moment; `view` draws it; `changes` describes the difference of two. Only `environment` and `story` write to the sandbox.
 """

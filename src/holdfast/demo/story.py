@@ -1,6 +1,6 @@
-"""The story: what users of the cluster do, act by act, in the demo's own time.
+"""The story: scales workloads step by step and interrupts a spot instance, in the demo's time.
 
-Played by `holdfast demo`. Nobody ends nodes here: those that nothing runs on any more are ended by the program itself.
+It deletes no nodes: Holdfast consolidates the empty ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from holdfast.api import conditions
 from holdfast.api.nodepool import NodePool
-from holdfast.demo.stage import TAG, Stage
+from holdfast.demo.environment import TAG, Environment
 from holdfast.sim.cluster.kinds import Deployment
 from holdfast.sim.ec2 import control, setup
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK
 
-BLOCK_S: Final = 52 * 60  # it is drained 40 minutes before its end, and EC2 takes it back 10 minutes later
+BLOCK_S: Final = 52 * 60  # drained 40 minutes before its end; EC2 terminates its instances 10 minutes later
 SPOT: Final = "spot"
 
 _DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": setup.CLUSTER}}]
@@ -23,77 +23,78 @@ _GPU: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Step:
     at_s: float
-    says: str
+    message: str
     replicas: Mapping[str, int]
-    interrupts: str = ""  # the lifecycle of an instance that EC2 takes back
+    interrupts: str = ""  # the lifecycle of an instance that EC2 interrupts
 
 
-ACTS: Final = (
-    Act(1, "web wants 3 pods; three m5.xlarge slots are paid for", {"web": 3}),
-    Act(75, "api wants 2 pods of 6 processors; two c5.2xlarge slots are paid for", {"api": 2}),
-    Act(140, "a training job wants 8 GPUs; a capacity block has them, but not for long", {"train": 1}),
-    Act(220, "a busy hour: web wants 5 pods, two more than there are slots", {"web": 5}),
-    Act(285, "EC2 takes a spot instance back in two minutes: its pods run elsewhere before", {}, SPOT),
-    Act(330, "a quiet hour: web wants 1 pod; nodes that fall empty are ended", {"web": 1}),
-    Act(520, "busy again: web wants 4 pods; the free slots come first", {"web": 4}),
-    Act(640, "quiet: web wants 2 pods", {"web": 2}),
+STEPS: Final = (
+    Step(1, "scale web to 3 pods; three m5.xlarge slots are reserved", {"web": 3}),
+    Step(75, "scale api to 2 pods of 6 vCPUs; two c5.2xlarge slots are reserved", {"api": 2}),
+    Step(140, "scale train to 1 pod of 8 GPUs; a capacity block has them until it ends", {"train": 1}),
+    Step(220, "peak: scale web to 5 pods, two more than there are slots", {"web": 5}),
+    Step(285, "EC2 interrupts a spot instance in two minutes; its node is drained first", {}, SPOT),
+    Step(330, "off-peak: scale web to 1 pod; empty nodes are consolidated", {"web": 1}),
+    Step(520, "peak: scale web to 4 pods; free slots are used first", {"web": 4}),
+    Step(640, "off-peak: scale web to 2 pods", {"web": 2}),
 )
-EVERY_S: Final = 300  # after the last act: busy and quiet hours in turn
-BUSY: Final = {"web": 5}
-QUIET: Final = {"web": 2}
+EVERY_S: Final = 300  # after the last step: peak and off-peak alternate
+PEAK: Final = {"web": 5}
+OFF_PEAK: Final = {"web": 2}
 
 
 class Story:
-    def __init__(self, stage: Stage, say: Callable[[str], None]) -> None:
-        self._stage = stage
-        self._say = say
-        self._played = 0
-        self._turns = 0
+    def __init__(self, env: Environment, report: Callable[[str], None]) -> None:
+        self._env = env
+        self._report = report
+        self._done = 0  # steps
+        self._repeats = 0
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
+        """Creates the NodePools and the workloads, with no replicas yet."""
         for document in (_node_class(), _general(), _training()):
-            await self._stage.world.create(document)
+            await self._env.sandbox.create(document)
         for name, pod in _WORKLOADS.items():
-            await self._stage.world.create(_deployment(name, pod))
-        self._say("EC2 is being asked for instance types, prices and images")
+            await self._env.sandbox.create(_deployment(name, pod))
+        self._report("Loading instance types, prices and images from EC2")
 
     @property
-    def can_go_on(self) -> bool:
-        """Whether nodes can be launched yet."""
-        return sum(_is_ready(pool) for pool in self._stage.app.caches.of(NodePool)) == _POOLS
+    def is_ready(self) -> bool:
+        """Whether all NodePools are Ready, so that nodes can be launched."""
+        return sum(_is_ready(pool) for pool in self._env.app.caches.of(NodePool)) == _POOLS
 
-    async def go_on(self, elapsed_s: float) -> None:
-        """Plays what is due."""
-        if not self._played:
-            self._date_the_block()
-        while self._played < len(ACTS) and ACTS[self._played].at_s <= elapsed_s:
-            if not self._interrupt(ACTS[self._played].interrupts):
+    async def advance(self, elapsed_s: float) -> None:
+        """Runs the steps that are due."""
+        if not self._done:
+            self._set_block_end()
+        while self._done < len(STEPS) and STEPS[self._done].at_s <= elapsed_s:
+            if not self._interrupt(STEPS[self._done].interrupts):
                 break  # until there is such an instance
-            await self._play(ACTS[self._played])
-            self._played += 1
-        if self._played == len(ACTS) and elapsed_s > ACTS[-1].at_s + EVERY_S * (self._turns + 1):
-            self._turns += 1
-            is_busy = self._turns % 2 == 1
-            says = "busy: web wants 5 pods" if is_busy else "quiet: web wants 2 pods"
-            await self._play(Act(elapsed_s, says, BUSY if is_busy else QUIET))
+            await self._run(STEPS[self._done])
+            self._done += 1
+        if self._done == len(STEPS) and elapsed_s > STEPS[-1].at_s + EVERY_S * (self._repeats + 1):
+            self._repeats += 1
+            is_peak = self._repeats % 2 == 1
+            message = "peak: scale web to 5 pods" if is_peak else "off-peak: scale web to 2 pods"
+            await self._run(Step(elapsed_s, message, PEAK if is_peak else OFF_PEAK))
 
-    async def _play(self, act: Act) -> None:
-        self._say(act.says)
-        for name, replicas in act.replicas.items():
-            deployment = await self._stage.world.kube.get(Deployment, name, "default")
-            await self._stage.world.kube.patch(deployment, {"spec": {"replicas": replicas}})
+    async def _run(self, step: Step) -> None:
+        self._report(step.message)
+        for name, replicas in step.replicas.items():
+            deployment = await self._env.sandbox.kube.get(Deployment, name, "default")
+            await self._env.sandbox.kube.patch(deployment, {"spec": {"replicas": replicas}})
 
-    def _date_the_block(self) -> None:
-        """It is to end while somebody watches, however long the start took."""
-        ec2 = self._stage.world.cloud.ec2.world
+    def _set_block_end(self) -> None:
+        """Counts the block's end from the first step, however long the start took."""
+        ec2 = self._env.sandbox.cloud.ec2.world
         block = next(one for one in ec2.reservations if one.kind == CAPACITY_BLOCK)
-        control.set_end(ec2, block.id, self._stage.clock.now_s() + BLOCK_S)
+        control.set_end(ec2, block.id, self._env.clock.now_s() + BLOCK_S)
 
     def _interrupt(self, lifecycle: str) -> bool:
-        """Whether there was an instance to take back, where one is to be."""
-        ec2 = self._stage.world.cloud.ec2.world
+        """Interrupts an instance of the lifecycle. False: there is none yet."""
+        ec2 = self._env.sandbox.cloud.ec2.world
         found = next((one for one in control.running(ec2) if one.lifecycle == lifecycle), None)
         if lifecycle and found is not None:
             control.interrupt_spot(ec2, found.id)
@@ -105,7 +106,7 @@ def _is_ready(pool: NodePool) -> bool:
     return ready is not None and ready.status == "True"
 
 
-# --- What is written to the cluster -------------------------------------------------------------------
+# --- Manifests ----------------------------------------------------------------------------------------
 
 
 def _node_class() -> dict[str, Any]:

@@ -1,21 +1,21 @@
-"""Draws a picture as lines of text, as wide as the terminal. Called by `holdfast demo`; nothing is read or decided here."""
+"""Draws the demo's status as lines of text, as wide as the terminal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.demo.picture import Machine, Money, Picture, Slots
+from holdfast.demo.status import HourlyCost, NodeStatus, ReservationStatus, Status
 
 _NANO: Final = 1_000_000_000
-_SHOWN_MACHINES: Final = 12
-_SHOWN_WAITING: Final = 3
+_SHOWN_NODES: Final = 12
+_SHOWN_PENDING: Final = 3
 _FULL, _FREE = "\u25a0", "\u25a1"
 _COLORS: Final = {"reserved": "32", "spot": "33", "on-demand": "35", "bold": "1", "dim": "2"}
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is around the picture, and does not change much."""
+    """The title, addresses and tips around the status."""
 
     title: str
     addresses: tuple[tuple[str, str], ...]
@@ -24,26 +24,26 @@ class Frame:
     color: bool
 
 
-def draw(picture: Picture, said: Sequence[str], frame: Frame) -> list[str]:
+def draw(status: Status, log: Sequence[str], frame: Frame) -> list[str]:
     paint = _Paint(color=frame.color)
-    lines = [f"{paint('bold', frame.title)}   {clock(picture.elapsed_s)}   Ctrl-C ends it", ""]
+    lines = [f"{paint('bold', frame.title)}   {clock(status.elapsed_s)}   Ctrl-C to stop", ""]
     lines += [f"  {name:<12}{value}" for name, value in frame.addresses]
-    lines += ["", paint("bold", "Paid for"), *(_reservation(one, paint) for one in picture.slots)]
-    lines += ["", paint("bold", "Nodes"), *_machines(picture.machines, paint)]
-    lines += ["", paint("bold", "Pods"), *_pods(picture)]
-    lines += ["", paint("bold", "An hour costs"), *_costs(picture.money)]
-    lines += ["", paint("bold", "What happened"), *(f"  {line}" for line in said)]
+    lines += ["", paint("bold", "Reservations"), *(_reservation(one, paint) for one in status.reservations)]
+    lines += ["", paint("bold", "Nodes"), *_nodes(status.nodes, paint)]
+    lines += ["", paint("bold", "Pods"), *_pods(status)]
+    lines += ["", paint("bold", "Cost per hour"), *_costs(status.cost)]
+    lines += ["", paint("bold", "Log"), *(f"  {line}" for line in log)]
     lines += ["", paint("bold", "Try"), *(f"  {tip}" for tip in frame.tips)]
     return [_cut(line, frame.width) for line in lines]
 
 
-def summary(picture: Picture) -> str:
-    """One line, where nothing can be drawn."""
-    used, total = sum(one.used for one in picture.slots), sum(one.total for one in picture.slots)
-    running, wanted = sum(picture.running.values()), sum(picture.wanted.values())
+def summary(status: Status) -> str:
+    """One line, for output that is not a terminal."""
+    used, total = sum(one.used for one in status.reservations), sum(one.total for one in status.reservations)
+    running, replicas = sum(status.running.values()), sum(status.replicas.values())
     return (
-        f"{running} of {wanted} pods run on {len(picture.machines)} nodes; {used} of {total} paid slots in use; "
-        f"{usd(picture.money.bought)} an hour on top"
+        f"{running} of {replicas} pods run on {len(status.nodes)} nodes; {used} of {total} reserved slots in use; "
+        f"{usd(status.cost.unreserved)} per hour for unreserved instances"
     )
 
 
@@ -56,7 +56,7 @@ def usd(nano: int) -> str:
     return f"${nano / _NANO:.2f}"
 
 
-def _reservation(one: Slots, paint: "_Paint") -> str:
+def _reservation(one: ReservationStatus, paint: "_Paint") -> str:
     boxes = paint("reserved", _FULL * one.used) + _FREE * (one.total - one.used)
     ends = ""
     if one.state != "active":
@@ -70,50 +70,50 @@ def _reservation(one: Slots, paint: "_Paint") -> str:
     )
 
 
-def _machines(machines: Sequence[Machine], paint: "_Paint") -> Iterator[str]:
-    if not machines:
+def _nodes(nodes: Sequence[NodeStatus], paint: "_Paint") -> Iterator[str]:
+    if not nodes:
         yield "  none"
-    for one in machines[:_SHOWN_MACHINES]:
+    for one in nodes[:_SHOWN_NODES]:
         capacity = paint(one.capacity, f"{one.capacity:<10}") if one.capacity else f"{'':<10}"
-        price = "paid" if one.reservation_id else usd(one.nano_usd) if one.nano_usd else "-"
-        carries = ", ".join(one.pods) or "-"
+        price = "-" if one.reservation_id or not one.nano_usd else usd(one.nano_usd)
+        pods = ", ".join(one.pods) or "-"
         yield (
-            f"  {one.claim:<18} {one.instance_type:<13} {one.zone:<11} {capacity} {price:>6}  {one.state:<10}"
-            f"{carries}   {paint('dim', one.why)}"
+            f"  {one.claim:<18} {one.instance_type:<13} {one.zone:<11} {capacity} {price:>6}  {one.state:<12}"
+            f"{pods}   {paint('dim', one.reason)}"
         )
-    if len(machines) > _SHOWN_MACHINES:
-        yield f"  and {len(machines) - _SHOWN_MACHINES} more"
+    if len(nodes) > _SHOWN_NODES:
+        yield f"  and {len(nodes) - _SHOWN_NODES} more"
 
 
-def _pods(picture: Picture) -> Iterator[str]:
-    for name in sorted(picture.wanted):
-        yield f"  {name:<8}{picture.running.get(name, 0)} of {picture.wanted[name]} run"
-    if not picture.wanted:
+def _pods(status: Status) -> Iterator[str]:
+    for name in sorted(status.replicas):
+        yield f"  {name:<8}{status.running.get(name, 0)} of {status.replicas[name]} run"
+    if not status.replicas:
         yield "  none"
-    for name, why in list(picture.waiting.items())[:_SHOWN_WAITING]:
-        yield f"  {name} waits{': ' + why if why else ''}"
+    for name, message in list(status.pending.items())[:_SHOWN_PENDING]:
+        yield f"  {name} is pending{': ' + message if message else ''}"
 
 
-def _costs(money: Money) -> Iterator[str]:
-    part = round(100 * money.used / money.slots) if money.slots else 0
-    yield f"  {usd(money.slots)} for reservations, used or not; {part} % of it is in use"
-    yield f"  {usd(money.bought)} on top, for what runs outside of them"
-    saved = money.on_demand - money.bought
-    yield f"  {usd(saved)} less than if everything that runs were bought on demand"
+def _costs(cost: HourlyCost) -> Iterator[str]:
+    part = round(100 * cost.used / cost.reservations) if cost.reservations else 0
+    yield f"  {usd(cost.reservations)} for reservations; {part} % of it is in use"
+    yield f"  {usd(cost.unreserved)} for spot and on-demand instances"
+    saved = cost.all_on_demand - cost.unreserved
+    yield f"  {usd(saved)} less than the on-demand price of all instances, without the reservations"
 
 
 def _cut(line: str, width: int) -> str:
-    """No longer than the terminal is wide; what colors it takes no room."""
-    shown, kept, in_code = 0, [], False
+    """The line, no longer than the terminal is wide; color codes do not count."""
+    shown, result, in_code = 0, [], False
     for character in line:
         in_code = in_code or character == "\x1b"
         if in_code:
-            kept.append(character)
+            result.append(character)
             in_code = character != "m"
         elif shown < width:
-            kept.append(character)
+            result.append(character)
             shown += 1
-    return "".join(kept)
+    return "".join(result)
 
 
 class _Paint:

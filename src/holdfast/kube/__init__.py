@@ -1,6 +1,6 @@
-"""The Kubernetes client behind the Kube door.
+"""The Kubernetes client: the adapter of the Kube port.
 
-`client.Client` builds requests, decodes answers, retries and maps errors. It stands on a `transport.Transport`,
-which has one call: `http` puts it on a socket, and the embedded API server answers it in process, so that both
-worlds run the same client. `kubeconfig` and `incluster` find out where the server is and who we are.
+`client.Client` builds requests, decodes responses, retries and maps errors. It sends them through a
+`transport.Transport`: `http` uses a socket, the embedded API server responds in process, so production and simulation
+run the same client. `kubeconfig` and `incluster` read the server's address and the credentials.
 """

@@ -1,10 +1,9 @@
-"""The Kube door over a transport: requests built, answers decoded, errors mapped, retries made.
+"""The Kube port over a transport: builds requests, decodes responses, maps errors and retries.
 
-Callers: `app` makes one for the controllers and one with a rate limit of its own for the leader's Lease, which must
-not wait behind a thousand evictions. The rules: a read is tried again until its attempts are used up; a write is
-tried again only when the server said that it did not look at it (429); everything else is the caller's to decide,
-who knows whether doing it twice does it once. A write passes the fence right before it is sent, after all waiting for
-rate limits, retries and connections: a replica whose Lease ran out meanwhile sends nothing.
+A read is retried up to `attempts` times. A write is retried only when the server rejected it unprocessed (429): after
+any other error it may have taken effect, and only the caller knows whether it is idempotent. The fence is checked right
+before a write is sent, after all waits for rate limits, retries and connections: a replica whose Lease expired meanwhile
+sends nothing.
 """
 
 import asyncio
@@ -31,9 +30,9 @@ K = TypeVar("K", bound=Object)
 
 _JSON: Final = "application/json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
-_APPLY_PATCH: Final = "application/apply-patch+yaml"  # of which JSON is a part
+_APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is valid YAML
 _BACKOFF: Final = Backoff(base_s=0.25, cap_s=10)
-_NO_SERVER: Final = (502, 503, 504)  # what a load balancer answers when it has no API server
+_NO_SERVER: Final = (502, 503, 504)  # statuses of a load balancer without an API server
 _PAGES_MAX: Final = 20_000  # of 500 objects
 _SERVER_OWNED: Final = (
     "uid",
@@ -47,18 +46,18 @@ _SERVER_OWNED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    per_second: float = 1000  # against a loop of ours; what the server can bear it says itself
+    per_second: float = 1000  # limits a defect of ours; the server protects itself with 429
     burst: int = 1000
-    at_once: int = 32  # requests that wait for an answer, watches apart: each has a connection
+    at_once: int = 32  # concurrent requests without watches; each has a connection
     page_size: int = 500
     attempts: int = 5
-    longest_wait_s: float = 60  # a server that asks for more than this between attempts is an error at once
-    watch_s: int = 300  # how long a server should keep a watch open, plus up to as much again by chance
+    longest_wait_s: float = 60  # a longer Retry-After is an error at once
+    watch_s: int = 300  # timeoutSeconds of a watch, plus a random part of up to as much
     field_manager: str = "holdfast"
 
 
 class Client:
-    """The Kube door."""
+    """The Kube port."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class Client:
         self._clock = clock
         self._ids = ids
         self._settings = settings
-        self._room = asyncio.Semaphore(settings.at_once)
+        self._concurrency = asyncio.Semaphore(settings.at_once)
         self._limit = RateLimit(clock=clock, per_second=settings.per_second, burst=settings.burst)
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
@@ -92,7 +91,7 @@ class Client:
         return Listing(tuple(items), version)
 
     async def version(self) -> str:
-        """Of the API server, without the patch: 1.34."""
+        """Major and minor version of the API server, such as 1.34."""
         return decoding.version(await self._read("/version", {}))
 
     async def pages(
@@ -106,7 +105,7 @@ class Client:
         version = ""
         for _ in range(_PAGES_MAX):
             page = decoding.page(kind, await self._read(paths.all_of(kind), query))
-            # Later pages are of the first one's moment, whatever version a server puts on them.
+            # All pages are of the same moment: use the first one's version, whatever later pages have.
             version = version or page.metadata.resource_version
             yield Listing(page.items or (), version)
             if not page.metadata.continue_token:
@@ -114,7 +113,7 @@ class Client:
             if page.metadata.continue_token == query.get("continue"):
                 break
             query["continue"] = page.metadata.continue_token
-        raise errors.Unreachable(f"list of {kind.plural}: there is no last page")
+        raise errors.Unreachable(f"list of {kind.plural}: the list has no last page")
 
     async def watch(self, kind: type[K], resource_version: str) -> AsyncIterator[Change[K | Unreadable]]:
         seconds = self._settings.watch_s + int(self._ids.jitter(self._settings.watch_s))
@@ -139,7 +138,7 @@ class Client:
     async def create(self, obj: K, *, dry_run: bool = False) -> K:
         query = self._owned() | ({"dryRun": "All"} if dry_run else {})
         body = await self._write("POST", paths.to_create(obj), _JSON, to_wire(obj), query)
-        return decoding.created(obj, body, on_another=paths.is_on_another(type(obj)))
+        return decoding.created(obj, body, is_subresource=paths.is_subresource(type(obj)))
 
     async def patch(
         self, obj: K, change: Mapping[str, Any], *, status: bool = False, only_if_unchanged: bool = False
@@ -147,7 +146,7 @@ class Client:
         assert only_if_unchanged or not _touches_a_list(change), f"lists are replaced whole: {change}"
         if only_if_unchanged:
             version = obj.metadata.resource_version
-            assert version, "an object that was never read cannot be unchanged"
+            assert version, "only_if_unchanged needs a resourceVersion"
             change = {**change, "metadata": {**change.get("metadata", {}), "resourceVersion": version}}
         body = await self._write("PATCH", paths.of(obj, status=status), _MERGE_PATCH, change, self._owned())
         return decoding.one(type(obj), body, obj.metadata.name)
@@ -167,7 +166,7 @@ class Client:
 
     async def delete(self, obj: K, *, only_this: bool = True, grace_period_s: int | None = None) -> None:
         uid = obj.metadata.uid if only_this else ""
-        assert uid or not only_this, "an object that was never read cannot be this very one"
+        assert uid or not only_this, "only_this needs a uid"
         options = DeleteOptions(
             grace_period_seconds=grace_period_s,
             preconditions=Preconditions(uid=uid) if uid else None,
@@ -186,7 +185,7 @@ class Client:
             delete_options=DeleteOptions(preconditions=Preconditions(uid=uid)),
         )
         path = paths.to_create(eviction)
-        # One attempt: a budget that forbids it for now is an answer, and the caller's to wait for.
+        # One attempt: the caller waits for a PodDisruptionBudget that does not allow the eviction yet.
         answer = await self._ask("POST", path, {}, _JSON, msgspec.json.encode(to_wire(eviction)))
         assert isinstance(answer.body, bytes)
         if _is_success(answer):
@@ -194,17 +193,19 @@ class Client:
         error = statuses.error_of(answer.status, answer.headers, answer.body, f"POST {path}")
         if isinstance(error, errors.Conflict):
             await self._raise_if_another(Pod, meta, error)
-        if "more than one PodDisruptionBudget" in str(error):  # a 500 that no retry will cure
+        if "more than one PodDisruptionBudget" in str(error):  # a 500 that no retry fixes
             raise errors.Rejected(str(error)) from error
         raise error
 
     async def _raise_if_another(
         self, kind: type[Object], meta: ObjectMeta, error: errors.Conflict
     ) -> NoReturn:
-        """A conflict over a uid means that the object is gone and another has its name."""
+        """Raises NotFound if another object has the name now, which the server reports as a Conflict over the uid."""
         found = await self.get(kind, meta.name, meta.namespace)
         if found.metadata.uid != meta.uid:
-            raise errors.NotFound(f"{meta.name} of uid {meta.uid} is gone; another has its name") from error
+            raise errors.NotFound(
+                f"{meta.name} with uid {meta.uid} is deleted; another object has its name"
+            ) from error
         raise error
 
     def _owned(self) -> dict[str, str]:
@@ -228,7 +229,7 @@ class Client:
         body: bytes,
         again_on: tuple[type[errors.Retryable], ...],
     ) -> bytes:
-        """The body of a successful answer, after as many attempts as the settings allow."""
+        """The body of a successful response, after up to `attempts` attempts."""
         failures = 0
         while True:
             try:
@@ -247,7 +248,7 @@ class Client:
     async def _ask(
         self, method: str, path: str, query: Mapping[str, str], content_type: str = "", body: bytes = b""
     ) -> Answer:
-        async with self._room:
+        async with self._concurrency:
             return await self._send(method, path, query, content_type, body)
 
     async def _send(
@@ -256,7 +257,7 @@ class Client:
         await self._limit.take()
         headers = {"accept": _JSON} | ({"content-type": content_type} if content_type else {})
         try:
-            with fence.guarding(fence.always if method == "GET" else self._may_write):
+            with fence.guard(fence.always if method == "GET" else self._may_write):
                 answer = await self._transport.request(method, path, query, headers, body)
         except OSError as error:
             self._outage.failed(error)
@@ -269,7 +270,7 @@ class Client:
 
 
 def _whole(items: Iterable[K | Unreadable]) -> tuple[K, ...]:
-    """The objects; Unreachable if one cannot be read: callers of `list` do not know what to do without it."""
+    """The objects; raises Unreachable if one cannot be decoded: callers of `list` need all of them."""
     found = []
     for item in items:
         if isinstance(item, Unreadable):
@@ -279,7 +280,7 @@ def _whole(items: Iterable[K | Unreadable]) -> tuple[K, ...]:
 
 
 def _is_success(answer: Answer) -> bool:
-    return 200 <= answer.status < 300  # noqa: PLR2004 - a redirection is none: nobody follows it
+    return 200 <= answer.status < 300  # noqa: PLR2004 - redirects are not followed, so they are not a success
 
 
 def _touches_a_list(value: Any) -> bool:

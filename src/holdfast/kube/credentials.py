@@ -1,7 +1,6 @@
-"""Who we are to an API server: tokens and certificates that are read again before they are too old.
+"""Credentials for an API server: tokens and certificates, renewed before they expire.
 
-Callers: `http` before each request, `kubeconfig` and `incluster` to choose one. What cannot be had is an error that
-says which file or program it was about.
+An error names the file or the program that has no credential.
 """
 
 import asyncio
@@ -19,8 +18,8 @@ from holdfast import errors
 from holdfast.api.kubeconfig import ExecCredential
 from holdfast.ports import Clock
 
-_FILE_IS_FRESH_S: Final = 60  # kubelet writes a new token long before the old one ends
-_RENEW_BEFORE_S: Final = 60  # an answer must not arrive after the token it was asked with has ended
+_FILE_IS_FRESH_S: Final = 60  # the kubelet writes a new token long before the old one expires
+_RENEW_BEFORE_S: Final = 60  # the token must be valid when the request arrives
 _PLUGIN_TIMEOUT_S: Final = 60
 _MOST_OUTPUT: Final = 1024 * 1024
 _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -28,7 +27,7 @@ _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authenticati
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What goes with a request. Empty: nothing does."""
+    """A token or a client certificate; empty: anonymous."""
 
     token: str = field(default="", repr=False)
     certificate_pem: str = field(default="", repr=False)
@@ -38,10 +37,10 @@ class Credential:
 
 class Credentials(Protocol):
     async def current(self) -> Credential:
-        """A credential that holds now; Unauthorized or Unreachable when there is none to be had."""
+        """A valid credential; raises Unauthorized or Unreachable if there is none."""
 
     def refused(self) -> None:
-        """The server did not take the last one: do not serve it from memory again."""
+        """The server rejected the last credential: drop it from the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +55,32 @@ class Fixed:
 
 
 class Renewed:
-    """A credential that some source makes, kept until shortly before it ends."""
+    """Caches the credential of a source until shortly before it expires."""
 
     def __init__(self, source: Callable[[], Awaitable[Credential]], *, clock: Clock) -> None:
         self._source = source
         self._clock = clock
-        self._kept: Credential | None = None
+        self._cached: Credential | None = None
         self._one_at_a_time = asyncio.Lock()
 
     async def current(self) -> Credential:
         async with self._one_at_a_time:
-            kept = self._kept
-            if kept is None or self._ends_soon(kept):
-                kept = self._kept = await self._source()
-            return kept
+            credential = self._cached
+            if credential is None or self._expires_soon(credential):
+                credential = self._cached = await self._source()
+            return credential
 
     def refused(self) -> None:
-        self._kept = None
+        self._cached = None
 
-    def _ends_soon(self, credential: Credential) -> bool:
-        # Ends are dates of the outside, so this is the clock on the wall, jumps and all.
+    def _expires_soon(self, credential: Credential) -> bool:
+        # expires_s is wall-clock time of another system, so this must be the wall clock, not the monotonic one.
         ends_s = credential.expires_s
         return ends_s is not None and self._clock.now_s() >= ends_s - _RENEW_BEFORE_S
 
 
 def token_file(path: Path, *, clock: Clock, certificate: Credential = Credential()) -> Renewed:  # noqa: B008 - frozen
-    """A token that somebody else keeps fresh in a file; read again every minute."""
+    """A token in a file that the kubelet renews; read again every minute."""
 
     async def read() -> Credential:
         return read_now()
@@ -101,7 +100,7 @@ def token_file(path: Path, *, clock: Clock, certificate: Credential = Credential
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A program that prints a credential."""
+    """An exec credential plugin of a kubeconfig."""
 
     command: str
     args: tuple[str, ...]
@@ -128,8 +127,8 @@ async def _run(program: Plugin, environ: Mapping[str, str]) -> bytes:
     spec: dict[str, object] = {"interactive": False}
     if program.cluster_info is not None:
         spec["cluster"] = program.cluster_info
-    asked = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
-    environment = {**environ, **program.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    exec_info = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
+    environment = {**environ, **program.env, "KUBERNETES_EXEC_INFO": json.dumps(exec_info)}
     try:
         process = await asyncio.create_subprocess_exec(
             program.command,
@@ -152,8 +151,8 @@ async def _run(program: Plugin, environ: Mapping[str, str]) -> bytes:
             process.kill()
             await process.wait()
     if process.returncode:
-        said = err.decode(errors="replace").strip()[-1000:]
-        raise errors.Unauthorized(f"{program.command} ended with {process.returncode}: {said}")
+        message = err.decode(errors="replace").strip()[-1000:]
+        raise errors.Unauthorized(f"{program.command} ended with {process.returncode}: {message}")
     if len(out) > _MOST_OUTPUT:
         raise errors.Unauthorized(f"{program.command} printed {len(out):,} bytes, which is no credential")
     return out
@@ -178,5 +177,5 @@ def _read_credential(program: Plugin, out: bytes) -> Credential:
 
 
 def resolve(command: str, folder: Path) -> str:
-    """A plugin named with a slash is relative to the file that names it; others are looked for in PATH."""
+    """Makes a command with a slash relative to the kubeconfig; others are looked up in PATH."""
     return str(folder / command) if os.sep in command else command

@@ -1,9 +1,9 @@
-"""Answers of an API server as wire types. The only place where their content is doubted.
+"""Decodes and checks responses of an API server.
 
-Callers: `client`. The fast way decodes bytes straight into Structs; a server that writes null where it means "unset" is read
-again the slow way. The rules: whatever is wrong with an answer is `errors.Unreachable`, never another exception; an
-object of a list or a watch that is no such kind becomes an `Unreadable` in its place, so that one object does not stop a
-cache; an object without a name, a uid or a numeric resourceVersion is none.
+Bytes are decoded directly into Structs; if that fails, for example on a null that means "unset", a slower way without
+nulls follows. Anything wrong with a response is `errors.Unreachable`, never another exception. An object of a list or a
+watch that cannot be decoded becomes an `Unreadable`, so that one object does not stop a cache. An object needs a name, a
+uid and a numeric resourceVersion.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from holdfast.ports import Change
 K = TypeVar("K", bound=Object)
 T = TypeVar("T")
 
-LONGEST_LINE: Final = 64 * 1024 * 1024  # no object is that large: etcd stores a few MiB
+LONGEST_LINE: Final = 64 * 1024 * 1024  # far larger than any object: etcd stores a few MiB
 _VERSION_DIGITS: Final = 20  # of 64 bits
 _PROBLEM_MAX: Final = 300  # characters
 _CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
@@ -42,7 +42,7 @@ _BOOKMARKS: Final = msgspec.json.Decoder(MetadataOnly)
 _RAW_PAGES: Final = msgspec.json.Decoder(RawPage)
 _STATUS: Final = "Status"
 
-# What Python and msgspec raise for content of another form. ValueError is also msgspec's, and that of bad UTF-8.
+# What Python and msgspec raise for malformed content; msgspec's errors and bad UTF-8 are ValueErrors.
 _MALFORMED: Final = (
     ValueError,
     TypeError,
@@ -58,22 +58,22 @@ def _reading(about: str) -> Iterator[None]:
     try:
         yield
     except _MALFORMED as error:
-        raise errors.Unreachable(f"half an answer about {about}: {_words(error)}") from error
+        raise errors.Unreachable(f"malformed response for {about}: {_words(error)}") from error
 
 
 def one(kind: type[K], body: bytes, name: str = "") -> K:
-    """The object of an answer, which must have that name, if one is given."""
+    """The object of a response; it must have that name, if one is given."""
     with _reading(kind.plural):
         found = _object(kind, body)
         if name and found.metadata.name != name:
-            raise ValueError(f"{found.metadata.name!r} was answered where {name!r} was asked for")
+            raise ValueError(f"{found.metadata.name!r} returned instead of {name!r}")
         return found
 
 
-def created(obj: K, body: bytes, *, on_another: bool) -> K:
-    """The object of an answer to a create. What is created on another object is answered with a mere "Success"."""
+def created(obj: K, body: bytes, *, is_subresource: bool) -> K:
+    """The object of a response to a create. For subresources such as evictions the response is only a Status."""
     with _reading(obj.plural):
-        if not on_another:
+        if not is_subresource:
             return one(type(obj), body, obj.metadata.name)
         answer = msgspec.json.decode(body, type=TypeMeta)
         if answer.kind == _STATUS and answer.status != "Success":
@@ -89,16 +89,16 @@ def page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
 
 
 def version(body: bytes) -> str:
-    """Of the API server, without the patch: 1.34."""
+    """Major and minor version of the API server, such as 1.34."""
     with _reading("the version"):
-        said = msgspec.json.decode(body, type=Version)
-        return f"{int(said.major)}.{int(said.minor.rstrip('+'))}"
+        found = msgspec.json.decode(body, type=Version)
+        return f"{int(found.major)}.{int(found.minor.rstrip('+'))}"
 
 
 async def changes(
     kind: type[K], chunks: AsyncGenerator[bytes, None]
 ) -> AsyncIterator[Change[K | Unreadable]]:
-    """The events of a watch. A stream that ends in the middle of a line is Unreachable; an ERROR is its error."""
+    """The events of a watch. A stream that ends inside a line raises Unreachable; an ERROR event raises its error."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk if rest else chunk).split(b"\n")
@@ -108,7 +108,7 @@ async def changes(
         if len(rest) > LONGEST_LINE:
             raise errors.Unreachable(f"watch of {kind.plural}: a line of more than {LONGEST_LINE:,} bytes")
     if rest.strip():
-        raise errors.Unreachable(f"watch of {kind.plural}: it ended in the middle of an event")
+        raise errors.Unreachable(f"watch of {kind.plural}: the stream ended inside an event")
 
 
 def _change(kind: type[K], line: bytes) -> Change[K | Unreadable]:
@@ -116,19 +116,19 @@ def _change(kind: type[K], line: bytes) -> Change[K | Unreadable]:
         event = _EVENTS.decode(line)
         if event.type == "BOOKMARK":
             at = check_version(_BOOKMARKS.decode(event.object).metadata.resource_version)
-            # Of a bookmark only the version means anything, and not every kind can be made of nothing.
+            # Only the version of a bookmark is meaningful, and not every kind can be decoded without its other fields.
             return Change("BOOKMARK", cast("K", Object(metadata=ObjectMeta(resource_version=at))))
         if event.type in _CHANGES:
             return Change(event.type, _item(kind, event.object))
         if event.type != "ERROR":
-            raise ValueError(f"{event.type!r} is no type of an event")
+            raise ValueError(f"{event.type!r} is not an event type")
     raise statuses.error_of(500, {}, bytes(event.object), f"watch of {kind.plural}")
 
 
 def check_version(resource_version: str) -> str:
-    """ValueError when it is no number: to order versions is what caches are built on."""
+    """Raises ValueError if it is not a number: caches compare versions."""
     if not (resource_version.isdecimal() and len(resource_version) <= _VERSION_DIGITS):
-        raise ValueError(f"resourceVersion {resource_version[:_PROBLEM_MAX]!r} is no number")
+        raise ValueError(f"resourceVersion {resource_version[:_PROBLEM_MAX]!r} is not a number")
     return resource_version
 
 
@@ -165,11 +165,11 @@ def _item(kind: type[K], body: msgspec.Raw) -> K | Unreadable:
     try:
         return _object(kind, body)
     except _MALFORMED as error:
-        return _set_aside(kind, body, _words(error))
+        return _as_unreadable(kind, body, _words(error))
 
 
-def _set_aside(kind: type[K], body: msgspec.Raw, problem: str) -> Unreadable:
-    """What can be read without the types of the kind."""
+def _as_unreadable(kind: type[K], body: msgspec.Raw, problem: str) -> Unreadable:
+    """The fields that can be read without decoding the kind."""
     plain = msgspec.json.decode(body)
     meta = _below(plain, "metadata")
     read = {name: _text(meta, name) or "" for name in ("name", "namespace", "uid", "resourceVersion")}
@@ -191,12 +191,12 @@ def _unreadable(kind: type[K], plain: Any, problem: str, read: dict[str, str], a
 
 
 def _below(plain: Any, key: str) -> Any:
-    """An object of an object, which may be left out; None: it is something else."""
+    """A nested object, empty if it is missing; None if it is not an object."""
     return (plain.get(key) or {}) if isinstance(plain, dict) else None
 
 
 def _text(plain: Any, key: str) -> str | None:
-    """None: it cannot be read. A text that is left out is empty."""
+    """A string, empty if it is missing; None if it is not a string."""
     found = plain.get(key, "") if isinstance(plain, dict) else None
     return found if isinstance(found, str) else None
 
@@ -213,7 +213,7 @@ def _page_decoder(kind: type[K]) -> msgspec.json.Decoder[Any]:
 
 @cache
 def _kind_of_unreadable(kind: type[Object]) -> type[Unreadable]:
-    """With the names of the kind, which events and messages need."""
+    """A subclass with the apiVersion and kind, which events and messages need."""
     named = {
         "api_version": kind.api_version,
         "kind": kind.kind,

@@ -1,7 +1,7 @@
-"""Tokens for EKS, made here: a presigned question to STS, which the cluster asks on our behalf.
+"""Creates EKS tokens: presigned STS requests, as `aws eks get-token` and `aws-iam-authenticator token` do.
 
-Callers: `kubeconfig`, in place of the `aws eks get-token` and `aws-iam-authenticator token` that EKS writes into a
-kubeconfig, so that an image needs no AWS CLI. Reading credentials may ask the network, so it leaves the loop.
+With them a container image needs no AWS CLI for the kubeconfig of an EKS cluster. Reading AWS credentials may block on
+the network, so tokens are created in a thread.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from holdfast.kube.credentials import Credential, Plugin, Renewed
 from holdfast.ports import Clock
 
 _PREFIX: Final = "k8s-aws-v1."
-_URL_IS_GOOD_S: Final = 60  # what the cluster accepts, counted from its own clock at the first use
-_TOKEN_IS_GOOD_S: Final = 14 * 60  # the cluster remembers a token for 15 minutes
+_URL_EXPIRES_S: Final = 60  # the validity that EKS accepts, counted by its own clock from the first use
+_TOKEN_EXPIRES_S: Final = 14 * 60  # EKS caches a token for 15 minutes
 _CLUSTER_FLAGS: Final = ("--cluster-name", "--cluster-id", "-i")
 _ROLE_FLAGS: Final = ("--role-arn", "--role", "-r")
 
@@ -34,8 +34,8 @@ class EksCluster:
     profile: str = ""
 
 
-def asked_for(program: Plugin, environ: Mapping[str, str]) -> EksCluster | None:
-    """The cluster a plugin would make a token for, when it is one of the two that we can stand in for."""
+def cluster_of(program: Plugin, environ: Mapping[str, str]) -> EksCluster | None:
+    """The cluster of a plugin that this module replaces; None for other plugins."""
     command, args = PurePath(program.command).name, program.args
     env = {**environ, **program.env}
     known = (command == "aws" and "eks" in args and "get-token" in args) or (
@@ -57,7 +57,7 @@ def tokens(cluster: EksCluster, *, clock: Clock) -> Renewed:
             raise errors.Unauthorized(f"no EKS token for {cluster.name}: {error}") from error
         except botocore.exceptions.ClientError as error:
             raise errors.Unauthorized(f"no EKS token for {cluster.name}: {error}") from error
-        return Credential(token=token, expires_s=clock.now_s() + _TOKEN_IS_GOOD_S)
+        return Credential(token=token, expires_s=clock.now_s() + _TOKEN_EXPIRES_S)
 
     return Renewed(make, clock=clock)
 
@@ -86,7 +86,7 @@ def _token(cluster: EksCluster) -> str:
         "context": {},
     }
     url = signer.generate_presigned_url(
-        request, operation_name="", region_name=region, expires_in=_URL_IS_GOOD_S
+        request, operation_name="", region_name=region, expires_in=_URL_EXPIRES_S
     )
     return _PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 

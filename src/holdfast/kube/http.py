@@ -1,8 +1,7 @@
-"""The transport over a socket.
+"""The HTTP transport.
 
-Callers: `app` makes one per API server, and closes it. Answers are not compressed: to unpack a page of pods stops the
-loop for as long as to decode it. A peer that went away without a word is found by keep-alive probes of the kernel,
-since a watch has nothing to say for minutes.
+Responses are not compressed: decompressing a page of pods would block the event loop as long as decoding it. TCP
+keep-alive detects a peer that disappeared, because a watch may have no data for minutes.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from holdfast import errors, fence
 from holdfast.kube.connection import Connection, Server
 from holdfast.kube.credentials import Credential
 
-_CONNECTIONS: Final = 256  # a watch of each kind holds one
+_CONNECTIONS: Final = 256  # each watch holds one
 _CONNECT_S: Final = 10
 _ANSWER_S: Final = 60
 _CLOSING_S: Final = 0.1
@@ -30,7 +29,7 @@ _CHUNK: Final = 256 * 1024
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _BODY_MAX: Final = 256 * 1024 * 1024
-# What aiohttp raises for an answer that is not HTTP, or breaks off: not all of it is a ClientError.
+# What aiohttp raises for malformed or incomplete responses: not all of it is a ClientError.
 _BROKEN: Final = (
     aiohttp.ClientError,
     http_exceptions.HttpProcessingError,
@@ -48,7 +47,7 @@ class HttpAnswer:
 
 
 class _FencedConnector(aiohttp.TCPConnector):
-    """Checks the fence once a request has its connection: nothing is awaited between that and the first byte."""
+    """Checks the fence when a request has its connection: nothing is awaited between the check and the first byte."""
 
     async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
         connection = await super().connect(*args, **kwargs)
@@ -81,13 +80,13 @@ class HttpTransport:
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
-            await asyncio.sleep(_CLOSING_S)  # TLS connections end in the loop, after they were told to
+            await asyncio.sleep(_CLOSING_S)  # aiohttp closes TLS connections in the background
 
     async def _once(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> HttpAnswer:
-        who = await self._credentials.current() if self._secure else Credential()
-        sent = {**headers, **self._identity(who)}
+        credential = await self._credentials.current() if self._secure else Credential()
+        sent = {**headers, **self._identity(credential)}
         is_watch = query.get("watch") == "true"
         timeout = aiohttp.ClientTimeout(
             total=float(query.get("timeoutSeconds", "0")) + _ANSWER_S, sock_connect=_CONNECT_S
@@ -100,10 +99,10 @@ class HttpTransport:
                 headers=sent,
                 data=body or None,
                 timeout=timeout,
-                ssl=self._context(who),
+                ssl=self._context(credential),
                 server_hostname=self._server.tls_server_name or None,
                 proxy=self._server.proxy_url or None,
-                allow_redirects=False,  # a token must not follow one to another place
+                allow_redirects=False,  # a redirect would send the token to another server
             )
             answered = {name.lower(): value for name, value in response.headers.items()}
             if is_watch and response.status == _OK:
@@ -113,8 +112,8 @@ class HttpTransport:
         except _BROKEN as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
-    def _identity(self, who: Credential) -> dict[str, str]:
-        sent = {"authorization": f"Bearer {who.token}"} if who.token else {}
+    def _identity(self, credential: Credential) -> dict[str, str]:
+        sent = {"authorization": f"Bearer {credential.token}"} if credential.token else {}
         if self._server.impersonate:
             sent["impersonate-user"] = self._server.impersonate
         return sent
@@ -127,34 +126,34 @@ class HttpTransport:
                 headers={"user-agent": "holdfast", "accept-encoding": "identity"},
                 read_bufsize=_CHUNK,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # nothing compressed was asked for, and a small answer could unpack to gigabytes
+                auto_decompress=False,  # not requested, and a small response could decompress to gigabytes
             )
         return self._session
 
-    def _context(self, who: Credential) -> ssl.SSLContext | bool:
-        """The TLS context for these certificates; a new one only when a plugin made new ones."""
+    def _context(self, credential: Credential) -> ssl.SSLContext | bool:
+        """The TLS context for the client certificate; a new one only for a new certificate."""
         if not self._secure:
             return True
-        if self._tls is None or self._tls[0].certificate_pem != who.certificate_pem:
-            self._tls = (who, tls_context(self._server, who))
+        if self._tls is None or self._tls[0].certificate_pem != credential.certificate_pem:
+            self._tls = (credential, tls_context(self._server, credential))
         return self._tls[1]
 
 
-def tls_context(server: Server, who: Credential) -> ssl.SSLContext:
+def tls_context(server: Server, credential: Credential) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=server.ca_pem or None)
     except ssl.SSLError as error:
         raise errors.InvalidInput(
             f"the certificate authority of {server.url} cannot be used: {error}"
         ) from error
-    # Many a cluster's own authority lacks what Python 3.13 newly insists on, and kubectl does not.
+    # The CAs of many clusters fail the strict checks that Python 3.13 added; kubectl does not make them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if server.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if who.certificate_pem:
+    if credential.certificate_pem:
         try:
-            _load(context, f"{who.certificate_pem}\n{who.key_pem}")
+            _load(context, f"{credential.certificate_pem}\n{credential.key_pem}")
         except ssl.SSLError as error:
             raise errors.InvalidInput(
                 f"the client certificate for {server.url} cannot be used: {error}"
@@ -163,7 +162,7 @@ def tls_context(server: Server, who: Credential) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, pem: str) -> None:
-    """Python's ssl reads certificates from files alone; one in memory needs no folder that can be written to."""
+    """Python's ssl reads certificates only from files; a memory file works on a read-only filesystem."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("holdfast"), "w", encoding="ascii") as memory:
             memory.write(pem)
@@ -191,12 +190,12 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         found += chunk
         if len(found) > _BODY_MAX:
-            raise ConnectionError(f"an answer of more than {_BODY_MAX:,} bytes")
+            raise ConnectionError(f"a response of more than {_BODY_MAX:,} bytes")
     return bytes(found)
 
 
 def _with_keep_alive(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A connection that the kernel gives up half a minute after its peer fell silent."""
+    """A socket that the kernel closes half a minute after the peer stops responding."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,6 +1,6 @@
-"""The connection of a pod to the API server of its own cluster, from what kubelet puts into it.
+"""The connection of a pod to its API server, from the mounted service account.
 
-Callers: `app` when no kubeconfig is named. The token is read again every minute: kubelet renews it in place.
+The token is read again every minute, because the kubelet renews it.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from holdfast.ports import Clock
 _FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def is_inside(environ: Mapping[str, str]) -> bool:
+def is_in_pod(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("KUBERNETES_SERVICE_HOST"))
 
 
 def load(*, environ: Mapping[str, str], clock: Clock, folder: Path = _FOLDER) -> Connection:
-    """InvalidInput when this is no pod, or one whose service account is not mounted."""
+    """Raises InvalidInput outside of a pod, or if the service account is not mounted."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise errors.InvalidInput("this is no pod: KUBERNETES_SERVICE_HOST is not set")
+        raise errors.InvalidInput("not running in a pod: KUBERNETES_SERVICE_HOST is not set")
     url = checked_url(f"https://{f'[{host}]' if ':' in host else host}:{port}", "KUBERNETES_SERVICE_HOST")
     try:
         ca_pem = (folder / "ca.crt").read_text(encoding="ascii")

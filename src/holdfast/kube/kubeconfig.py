@@ -1,8 +1,7 @@
-"""Reads the file kubectl is configured by, and says in words what is wrong with it.
+"""Reads kubeconfig files.
 
-Callers: `app`, with what the flags and the environment say. Several files are merged as kubectl does: the first that
-names a thing wins, and paths are relative to the file they stand in. What we cannot honour is refused, since ignoring
-it would connect to another place or as somebody else.
+Several files are merged as kubectl does: the first entry of a name wins, and paths are relative to their file.
+Unsupported fields are rejected: ignoring them would connect to another server or as another user.
 """
 
 import base64
@@ -42,7 +41,7 @@ class _File:
 
 
 def files(environ: Mapping[str, str], explicit: str = "") -> tuple[Path, ...]:
-    """Where to look: the file that was named, else those of KUBECONFIG, else the one in the home."""
+    """The explicit file, else those of KUBECONFIG, else ~/.kube/config."""
     if explicit:
         return (Path(explicit),)
     listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(":") if name]
@@ -52,13 +51,15 @@ def files(environ: Mapping[str, str], explicit: str = "") -> tuple[Path, ...]:
 
 
 def load(paths: Sequence[Path], *, environ: Mapping[str, str], clock: Clock, context: str = "") -> Connection:
-    """The connection of a context, the current one unless named. InvalidInput says where the file is wrong."""
-    read = [_read(path) for path in paths if len(paths) == 1 or path.exists()]  # as kubectl, of several
+    """The connection of a context, by default the current one. Raises InvalidInput with the location of a mistake."""
+    read = [
+        _read(path) for path in paths if len(paths) == 1 or path.exists()
+    ]  # kubectl skips missing files of several
     if not read:
-        raise errors.InvalidInput("no kubeconfig was found; name one with KUBECONFIG or --kubeconfig")
+        raise errors.InvalidInput("no kubeconfig found; set KUBECONFIG or --kubeconfig")
     name = context or next((f.content.current_context for f in read if f.content.current_context), "")
     if not name:
-        raise errors.InvalidInput(f"{read[0].path} has no current-context; name one with --context")
+        raise errors.InvalidInput(f"{read[0].path} has no current-context; set --context")
     _, chosen = _find(name, "context", ((f, f.content.contexts or ()) for f in read))
     link = chosen.context
     cluster_file, cluster = _find(link.cluster, "cluster", ((f, f.content.clusters or ()) for f in read))
@@ -97,7 +98,7 @@ def _find(name: str, what: str, entries: Iterable[tuple[_File, Iterable[N]]]) ->
 
 
 def _user(link: ContextEntry, read: Sequence[_File]) -> tuple[_File, NamedUser]:
-    if not link.user:  # a server may let anybody in
+    if not link.user:  # anonymous
         return read[0], NamedUser("")
     return _find(link.user, "user", ((f, f.content.users or ()) for f in read))
 
@@ -136,8 +137,8 @@ class _Identity:
     server: Server
 
     def credentials(self, environ: Mapping[str, str], clock: Clock) -> Credentials:
-        """By the precedence of kubectl: a token, then its file, then a plugin; certificates go beside them."""
-        self._refuse_what_we_cannot()
+        """By kubectl's precedence: token, token file, plugin. A client certificate is used in addition."""
+        self._reject_unsupported()
         user = self.user
         certificate = self._certificate()
         if user.token:
@@ -149,7 +150,7 @@ class _Identity:
             return self._plugin(environ, clock)
         return credentials.Fixed(certificate)
 
-    def _refuse_what_we_cannot(self) -> None:
+    def _reject_unsupported(self) -> None:
         for field, value in (
             ("auth-provider", self.user.auth_provider),
             ("username", self.user.username),
@@ -193,7 +194,7 @@ class _Identity:
             install_hint=entry.install_hint,
             cluster_info=cluster_info if entry.provide_cluster_info else None,
         )
-        cluster = eks.asked_for(program, environ)
+        cluster = eks.cluster_of(program, environ)
         if cluster is not None:
             return eks.tokens(cluster, clock=clock)
         return credentials.plugin(program, environ=environ, clock=clock)
@@ -203,7 +204,7 @@ class _Identity:
 
 
 def _pem(path: Path, where: str, data: str, file: str, field: str) -> str:
-    """A certificate or key that stands in the file, in base64, or in a file of its own. Inline wins, as in kubectl."""
+    """A certificate or key, inline in base64 or in its own file. Inline takes precedence, as in kubectl."""
     try:
         raw = (
             base64.b64decode(data, validate=True)

@@ -1,7 +1,6 @@
-"""How often we ask: a bucket of tokens that refills with time.
+"""A token bucket that limits requests to the API server, so that a defect of ours does not overload it.
 
-Callers: `client` before each request. Whoever waits is served in order. A server has limits of its own and says so
-with 429; this one keeps a mistake of ours from being everybody's.
+Waiting requests are served in order.
 """
 
 from holdfast.ports import Clock
@@ -18,7 +17,7 @@ class RateLimit:
         self._filled_s = clock.monotonic_s()
 
     async def take(self) -> None:
-        """One token; returns when it was due. Each caller owes its own wait, so the order is that of asking."""
+        """Takes one token and waits until it is available. The count may be negative: each caller waits for its own token."""
         now_s = self._clock.monotonic_s()
         self._tokens = min(self._burst, self._tokens + (now_s - self._filled_s) * self._per_second)
         self._filled_s = now_s

@@ -1,7 +1,4 @@
-"""Where on an API server a kind, an object and its subresources are.
-
-Callers: `client`. Names are checked, since a slash in one would name something else.
-"""
+"""URL paths of kinds, objects and subresources. Names are checked: a slash in one would address another object."""
 
 from typing import Final
 
@@ -10,27 +7,27 @@ from holdfast.api.cluster import Eviction
 from holdfast.api.meta import Object
 from holdfast.api.pods import Binding
 
-# Kinds that are created on an object of another kind, under the same name.
-_ON_ANOTHER: Final[dict[type[Object], tuple[str, str]]] = {
+# Kinds that are created as a subresource of another kind, under the same name.
+_SUBRESOURCES: Final[dict[type[Object], tuple[str, str]]] = {
     Binding: ("/api/v1", "pods/{name}/binding"),
     Eviction: ("/api/v1", "pods/{name}/eviction"),
 }
 
 
 def all_of(kind: type[Object]) -> str:
-    """Every object of the kind, in all namespaces."""
+    """The collection of a kind in all namespaces."""
     return f"{_group(kind)}/{kind.plural}"
 
 
-def is_on_another(kind: type[Object]) -> bool:
-    """Whether it is created on an object of another kind, and the answer is not the object."""
-    return kind in _ON_ANOTHER
+def is_subresource(kind: type[Object]) -> bool:
+    """Whether the kind is created as a subresource; the response is then not the object."""
+    return kind in _SUBRESOURCES
 
 
 def to_create(obj: Object) -> str:
     kind, meta = type(obj), obj.metadata
-    if kind in _ON_ANOTHER:
-        group, subresource = _ON_ANOTHER[kind]
+    if kind in _SUBRESOURCES:
+        group, subresource = _SUBRESOURCES[kind]
         return f"{group}{_namespace(kind, meta.namespace)}/{subresource.format(name=_segment(meta.name))}"
     return f"{_group(kind)}{_namespace(kind, meta.namespace)}/{kind.plural}"
 

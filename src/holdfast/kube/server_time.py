@@ -1,7 +1,7 @@
-"""Reads the API server's clock: an Event that is created with `dryRun=All` comes back with its creationTimestamp.
+"""Reads the API server's clock from the creationTimestamp of an Event that is created with `dryRun=All`.
 
-Built and run by `app`. The creationTimestamp is set by exactly the clock that the ages of objects are counted from; the
-`Date` header may be a proxy's. Nothing is stored, and no right is needed beyond the one to create Events.
+The creationTimestamp comes from the clock that the ages of objects count from; the `Date` header may be a proxy's.
+Nothing is stored, and no permission is needed beyond creating Events.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from holdfast.kube.client import Client
 from holdfast.runtime.clock import ProgramClock
 
 EVERY_S: Final = 60.0
-AGAIN_S: Final = 5.0  # after no answer, or one that contradicts the time we count by
+AGAIN_S: Final = 5.0  # after no response, or one that contradicts the current offset
 _ANSWER_S: Final = 5.0
 _PROBE: Final = Event(
     metadata=ObjectMeta(name="holdfast-clock", namespace="default"),
@@ -34,14 +34,14 @@ class ServerTime:
         self._warned = False
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Reads the clock every minute until cancelled."""
         wait_s = AGAIN_S
         while True:
             await self._clock.sleep(wait_s)
             wait_s = await self.read()
 
     async def read(self) -> float:
-        """Reads the API server's clock once. When to read it again."""
+        """Reads the API server's clock once, and returns the seconds until the next reading."""
         began_s = self._clock.monotonic_s()
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -51,7 +51,7 @@ class ServerTime:
         except errors.HoldfastError as error:
             if not self._warned:
                 structlog.get_logger().warning(
-                    "cannot read the clock of the API server; ages are counted by this process's clock",
+                    "failed to read the API server's clock; using the local clock",
                     error=str(error),
                 )
             self._warned = True

@@ -1,7 +1,6 @@
-"""The one table from what an API server answers to the errors of `holdfast.errors`.
+"""Maps responses of an API server to the errors of `holdfast.errors`.
 
-Callers: `client`. The reason of a Status decides where it is known, the HTTP code where it is not: a proxy on the
-way answers with codes alone.
+A known reason of the Status decides; otherwise the HTTP code does, because proxies respond without a Status.
 """
 
 from collections.abc import Mapping
@@ -41,11 +40,11 @@ _DIGITS: Final = 9  # of a number of seconds
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -> errors.HoldfastError:
-    """The error a failed request stands for; `doing` says which request it was."""
+    """The error for a failed request; `doing` names the request in the message."""
     answer = _status(body)
     kind = _BY_REASON.get(answer.reason) or _by_code(answer.code or status)
     if kind is errors.NotFound and answer.reason != "NotFound":
-        # Only an API server knows whether an object exists; a proxy or another server answers 404 for its own reasons.
+        # Only the API server can tell that an object does not exist; a 404 of a proxy must not count as one.
         kind = errors.Unreachable
     message = f"{doing}: {(answer.message or f'HTTP {status}')[:_LONGEST_MESSAGE]}"
     if issubclass(kind, errors.Retryable):
@@ -63,7 +62,7 @@ def _by_code(code: int) -> type[errors.HoldfastError]:
 def _status(body: bytes) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
-    except (ValueError, RecursionError):  # a proxy on the way answers in words of its own
+    except (ValueError, RecursionError):  # the text of a proxy
         text = body.decode(errors="replace").strip()
         return Status(message=text)
 

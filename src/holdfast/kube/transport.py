@@ -1,8 +1,7 @@
-"""The seam between the client and whatever carries its requests: one call.
+"""The interface between the client and the connection: one call.
 
-Callers: `client`. `http` carries requests over a socket; the embedded API server answers them in process. Nothing
-but this differs between the two worlds: requests are built, answers decoded, errors mapped and retries made by the
-same code.
+`http` sends requests over a socket; the embedded API server of simulations responds in process. Everything else is the
+same code in both.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -10,10 +9,10 @@ from typing import Protocol
 
 
 class Answer(Protocol):
-    """One answer. Names of headers are lower case.
+    """One response. Header names are lower case.
 
-    A body that is bytes is complete. One that is a generator is a watch: chunks as they arrive, whole lines or not,
-    which whoever stops reading closes with `aclose`.
+    A body of bytes is complete. A generator is a watch: it yields chunks as they arrive, not split at lines. The reader
+    must close it with `aclose`.
     """
 
     @property
@@ -30,9 +29,8 @@ class Transport(Protocol):
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Answer:
-        """The answer to one request, whatever its status. Names of headers are lower case.
+        """The response to one request, of any status. Header names are lower case.
 
-        A connection that cannot be made, breaks or takes too long is an OSError (so is TimeoutError), here and from
-        the generator of a watch; the call may have taken effect. Credentials that cannot be had are an error of
-        `holdfast.errors`.
+        A connection that fails, breaks or times out raises OSError (TimeoutError is one), here and in the generator of a
+        watch; the call may have taken effect. Missing credentials raise an error of `holdfast.errors`.
         """

@@ -1,5 +1,4 @@
-"""The engine controllers run on: watch caches, work queues, the leader's lease, metrics, events, health.
+"""The controller runtime: watch caches, work queues, leader election, metrics, events and health probes.
 
-`manager.Manager` puts them together. Nothing here knows what a NodeClaim is for: kinds come in as types, decisions
-are the reconcilers'.
+Like controller-runtime, it is generic: `manager.Manager` runs any reconcilers on any kinds.
 """

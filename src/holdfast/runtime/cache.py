@@ -1,12 +1,12 @@
-"""A watch cache: every object of a kind as last seen, with indexes. One resident form: the wire object itself.
+"""A watch cache: the newest known version of every object of a kind, with indexes.
 
-Callers: `reflector` keeps it current, `writes` tells it what we wrote, controllers and `state` read it. The rule: an
-object only ever moves forward, and a reader never sees one older than our own last write of it. So an answer to a
-write goes in at once, and whatever the watch still has to say about earlier versions is ignored. This stands on
-resourceVersions being numbers that grow, as Kubernetes promises since 1.35 and always kept.
+`reflector` fills it from lists and watches, `writes` adds the responses to this process's writes. The version of an
+object never goes backwards, and readers never see a version older than this process's last write: the response to a
+write is stored at once, and later events of older versions are ignored. This relies on resourceVersions being growing
+numbers, which Kubernetes guarantees since 1.35.
 
-An object that cannot be decoded is set aside in `unreadable`; readers go on seeing its last version that could be. A
-controller that would delete or terminate something because an object is missing asks `unreadable` first.
+An object that cannot be decoded is listed in `unreadable`, and readers see its last readable version. A controller must
+check `unreadable` before it deletes or terminates something because an object is missing.
 """
 
 import asyncio
@@ -25,13 +25,11 @@ from holdfast.runtime.results import Key
 
 K = TypeVar("K", bound=Object)
 
-Handler = Callable[[K | None, K | None], None]  # before and after; None where there was or is none
+Handler = Callable[[K | None, K | None], None]  # the object before and after; None: it did or does not exist
 
-_SLICE: Final = 500  # objects that a relist takes out before others have their turn
-SILENT_S: Final = (
-    150.0  # an API server sends a bookmark a minute: after two missing ones a watch counts as dead
-)
-_BELIEVED_S: Final = 60.0  # how long the end of an object is taken for granted before the watch has said so
+_SLICE: Final = 500  # objects that a relist removes before it yields to other tasks
+SILENT_S: Final = 150.0  # an API server sends a bookmark every minute: after two missing ones a watch is dead
+_ASSUMED_DELETING_S: Final = 60.0  # how long an accepted deletion is shown before the watch confirms it
 
 
 def key_of(obj: Object) -> Key:
@@ -41,20 +39,20 @@ def key_of(obj: Object) -> Key:
 def version_of(version: str) -> int:
     if not version.isdecimal():
         raise errors.InvalidInput(
-            f"resourceVersion {version!r} is no number: this is no Kubernetes API server"
+            f"resourceVersion {version!r} is not a number: this is not a Kubernetes API server"
         )
     return int(version)
 
 
 class Index(Generic[K]):
-    """The objects of a cache by some value of theirs. Its order is that in which they came."""
+    """The objects of a cache by a value of theirs, in the order of their arrival."""
 
     def __init__(self, values_of: Callable[[K], Iterable[str]]) -> None:
         self.values_of = values_of
         self._by_value: dict[str, dict[Key, K]] = {}
 
     def get(self, value: str) -> Iterable[K]:
-        """Do not wait while you go through it: it changes."""
+        """Do not await while iterating: the index changes."""
         return self._by_value.get(value, {}).values()
 
     def change(self, key: Key, before: K | None, after: K | None) -> None:
@@ -62,9 +60,9 @@ class Index(Generic[K]):
         new = tuple(self.values_of(after)) if after is not None else ()
         for value in old:
             if value not in new:
-                there = self._by_value[value]
-                del there[key]
-                if not there:
+                objects = self._by_value[value]
+                del objects[key]
+                if not objects:
                     del self._by_value[value]
         if after is not None:
             for value in new:
@@ -78,15 +76,13 @@ class Cache(Generic[K]):
         self._objects: dict[Key, K] = {}
         self._indexes: list[Index[K]] = []
         self._handlers: list[Handler[K]] = []
-        self._seen = 0  # the version up to which the watch has told everything
-        self._unlisted: set[Key] | None = None  # while a list is read: what it has not shown yet
+        self._watched_version = 0  # the watch has delivered all events up to this version
+        self._unlisted: set[Key] | None = None  # keys that the list in progress has not returned yet
         self._unreadable: dict[Key, Unreadable] = {}
         self._on_unreadable: list[Callable[[Unreadable | None], None]] = []
-        self._ending: dict[
-            str, tuple[datetime, float]
-        ] = {}  # uid -> since when, and until when we believe it
+        self._deleting: dict[str, tuple[datetime, float]] = {}  # by uid: since when, and assumed until when
         self._synced = asyncio.Event()
-        self._heard_s = 0.0  # when a list, an event or a bookmark last arrived
+        self._received_s = 0.0  # when a list, an event or a bookmark last arrived
 
     # --- Readers ------------------------------------------------------------------------------------
 
@@ -97,7 +93,7 @@ class Cache(Generic[K]):
         return len(self._objects)
 
     def __iter__(self) -> Iterator[K]:
-        """Do not wait while you go through it: it changes."""
+        """Do not await while iterating: the index changes."""
         return iter(self._objects.values())
 
     @property
@@ -106,12 +102,12 @@ class Cache(Generic[K]):
         return self._unreadable
 
     def subscribe_unreadable(self, handler: Callable[[Unreadable | None], None]) -> None:
-        """Calls the handler with each version that is set aside, and with None when one is there no more."""
+        """Calls the handler with each version that cannot be decoded, and with None when an object becomes readable."""
         self._on_unreadable.append(handler)
 
     @property
     def synced(self) -> bool:
-        """Whether it has held everything once."""
+        """Whether the first list is complete."""
         return self._synced.is_set()
 
     async def until_synced(self) -> None:
@@ -119,91 +115,91 @@ class Cache(Generic[K]):
 
     @property
     def silent_s(self) -> float:
-        """How long neither a list, an event nor a bookmark has arrived; 0 before the first list."""
-        return self._clock.monotonic_s() - self._heard_s if self.synced else 0.0
+        """Seconds since the last list, event or bookmark; 0 before the first list."""
+        return self._clock.monotonic_s() - self._received_s if self.synced else 0.0
 
     def index(self, values_of: Callable[[K], Iterable[str]]) -> Index[K]:
-        """An index, kept from now on; for objects that are there already too. One, whoever asks for it."""
-        for known in self._indexes:
-            if known.values_of is values_of:
-                return known
-        made = Index(values_of)
+        """An index over all objects. Callers that pass the same function share one index."""
+        for index in self._indexes:
+            if index.values_of is values_of:
+                return index
+        index = Index(values_of)
         for key, obj in self._objects.items():
-            made.change(key, None, obj)
-        self._indexes.append(made)
-        return made
+            index.change(key, None, obj)
+        self._indexes.append(index)
+        return index
 
     def subscribe(self, handler: Handler[K]) -> None:
-        """Calls the handler on every change from now on. It must not wait, and must not raise."""
+        """Calls the handler on every change from now on. It must not block or raise."""
         self._handlers.append(handler)
 
     # --- The reflector ------------------------------------------------------------------------------
 
     async def replace(self, pages: AsyncIterator[Listing[K | Unreadable]]) -> str:
-        """Takes in everything there is, and answers the version to watch from. Page by page, so that it is never
-        held twice, with others running in between: each object moves forward by itself. Pages that break off
-        have brought what they brought, and end nothing."""
+        """Stores a complete list and returns the version to watch from. It works page by page, so that the objects are
+        not in memory twice, and yields in between. If the pages break off, the objects read so far are stored and
+        none is removed."""
         self._unlisted = set(self._objects)
         try:
-            version = await self._take_in(pages, self._unlisted)
+            version = await self._store(pages, self._unlisted)
         finally:
             self._unlisted = None
-        self._seen = version_of(version)
-        self._heard_s = self._clock.monotonic_s()
+        self._watched_version = version_of(version)
+        self._received_s = self._clock.monotonic_s()
         self._synced.set()
         return version
 
     def apply(self, change: Change[K | Unreadable]) -> None:
         """One event of the watch."""
-        self._heard_s = self._clock.monotonic_s()
+        self._received_s = self._clock.monotonic_s()
         obj = change.object
         version = _version(obj)
         if change.kind == "DELETED":
             self._remove(key_of(obj), version)
         elif isinstance(obj, Unreadable):
-            self._set_aside(obj)
-        elif change.kind != "BOOKMARK" and not self._is_over(obj):
+            self._put_unreadable(obj)
+        elif change.kind != "BOOKMARK" and not self._is_deleted(obj):
             self._put(obj)
-        self._seen = max(self._seen, version)
+        self._watched_version = max(self._watched_version, version)
 
     # --- Our own writes -----------------------------------------------------------------------------
 
     def written(self, obj: K) -> None:
-        """What the server answered to a write of ours."""
-        if self._is_over(obj):
+        """Stores the API server's response to a write of this process."""
+        if self._is_deleted(obj):
             return
         if self._unlisted is not None and key_of(obj) not in self._objects:
-            self._unlisted.add(key_of(obj))  # so may the list be that is being read
+            self._unlisted.add(key_of(obj))  # the list in progress may be older than the object
         self._put(obj)
 
     def ends(self, key: Key, uid: str) -> None:
-        """The server accepted the end of that very object: it is shown as being deleted from now on, until the
-        watch shows what became of it."""
+        """The API server accepted the deletion of the object with this uid: readers see a deletionTimestamp until the
+        watch delivers the actual state."""
         now_s = self._clock.monotonic_s()
-        for old in [old for old, (_, until_s) in self._ending.items() if until_s <= now_s]:
-            del self._ending[old]
-        self._ending[uid] = (datetime.fromtimestamp(self._clock.now_s(), UTC), now_s + _BELIEVED_S)
+        for expired in [old for old, (_, until_s) in self._deleting.items() if until_s <= now_s]:
+            del self._deleting[expired]
+        self._deleting[uid] = (datetime.fromtimestamp(self._clock.now_s(), UTC), now_s + _ASSUMED_DELETING_S)
         current = self._objects.get(key)
         if current is not None and current.metadata.uid == uid:
-            self._show(key, current, self._as_it_ends(current))
+            self._show(key, current, self._with_deletion(current))
 
     # --- Inside -------------------------------------------------------------------------------------
 
-    async def _take_in(self, pages: AsyncIterator[Listing[K | Unreadable]], unlisted: set[Key]) -> str:
+    async def _store(self, pages: AsyncIterator[Listing[K | Unreadable]], unlisted: set[Key]) -> str:
         version = ""
         were_unreadable = set(self._unreadable)
         async for page in pages:
-            await self._clock.sleep(0)  # to decode a page took its time already
+            await self._clock.sleep(0)  # decoding the page already took long
             version = page.resource_version
             for obj in page.items:
                 unlisted.discard(key_of(obj))
                 if isinstance(obj, Unreadable):
                     were_unreadable.discard(key_of(obj))
-                    self._set_aside(obj)
+                    self._put_unreadable(obj)
                 else:
                     self._put(obj)
-            # A page is thousands of new tuples of what the collector need not look at. Seen once while they are
-            # young, they are left out of every later collection; seen all at once, they stop the loop.
+            # A page is thousands of tuples that hold nothing for the garbage collector. A collection right now untracks
+            # them; otherwise one later collection would visit all of them at once and stop the event loop.
             gc.collect(0)
             await self._clock.sleep(0)
         for number, key in enumerate(sorted(unlisted), start=1):
@@ -211,10 +207,10 @@ class Cache(Generic[K]):
             if number % _SLICE == 0:
                 await self._clock.sleep(0)
         for key in were_unreadable:
-            self._is_readable(key)
+            self._drop_unreadable(key)
         return version
 
-    def _set_aside(self, obj: Unreadable) -> None:
+    def _put_unreadable(self, obj: Unreadable) -> None:
         key = key_of(obj)
         current, known = self._objects.get(key), self._unreadable.get(key)
         version = _version(obj)
@@ -225,29 +221,29 @@ class Cache(Generic[K]):
             for handler in self._on_unreadable:
                 handler(obj)
 
-    def _is_readable(self, key: Key) -> None:
-        """Or it is gone."""
+    def _drop_unreadable(self, key: Key) -> None:
+        """The object is readable again, or deleted."""
         if self._unreadable.pop(key, None) is not None:
             for handler in self._on_unreadable:
                 handler(None)
 
-    def _is_over(self, obj: K) -> bool:
-        """Whether what was seen is past it: the object has ended since."""
-        return _version(obj) <= self._seen and key_of(obj) not in self._objects
+    def _is_deleted(self, obj: K) -> bool:
+        """Whether the watch is past this version and the object does not exist any more."""
+        return _version(obj) <= self._watched_version and key_of(obj) not in self._objects
 
     def _put(self, obj: K) -> None:
         key = key_of(obj)
         current = self._objects.get(key)
         if current is None or _version(obj) > _version(current):
             if key in self._unreadable and _version(obj) >= _version(self._unreadable[key]):
-                self._is_readable(key)
-            self._show(key, current, self._as_it_ends(obj))
+                self._drop_unreadable(key)
+            self._show(key, current, self._with_deletion(obj))
 
     def _remove(self, key: Key, version: int) -> None:
         current = self._objects.get(key)
-        self._is_readable(key)
+        self._drop_unreadable(key)
         if current is not None and _version(current) <= version:
-            self._ending.pop(current.metadata.uid, None)
+            self._deleting.pop(current.metadata.uid, None)
             self._show(key, current, None)
 
     def _show(self, key: Key, before: K | None, after: K | None) -> None:
@@ -266,22 +262,22 @@ class Cache(Generic[K]):
             except Exception as error:  # noqa: BLE001 - raised below, after the other handlers
                 failed = error
         if failed is not None:
-            raise failed  # after every other handler heard of the change: they would wait for it in vain
+            raise failed  # not earlier: the other handlers would miss the change
 
-    def _as_it_ends(self, obj: K) -> K:
+    def _with_deletion(self, obj: K) -> K:
         meta = obj.metadata
-        if not self._ending or meta.uid not in self._ending:
+        if not self._deleting or meta.uid not in self._deleting:
             return obj
-        since, until_s = self._ending[meta.uid]
+        since, until_s = self._deleting[meta.uid]
         if meta.deletion_timestamp is not None or self._clock.monotonic_s() >= until_s:
-            del self._ending[meta.uid]
+            del self._deleting[meta.uid]
             return obj
-        ending = msgspec.structs.replace(meta, deletion_timestamp=since)
-        return msgspec.structs.replace(obj, metadata=ending)
+        deleting = msgspec.structs.replace(meta, deletion_timestamp=since)
+        return msgspec.structs.replace(obj, metadata=deleting)
 
 
 class Caches:
-    """One cache a kind."""
+    """One cache per kind."""
 
     def __init__(self, kinds: Iterable[type[Object]], *, clock: Clock) -> None:
         self._by_kind: Mapping[type[Object], Cache[Any]] = {kind: Cache(kind, clock=clock) for kind in kinds}
@@ -296,22 +292,22 @@ class Caches:
         return iter(self._by_kind.values())
 
     def check_fresh(self) -> None:
-        """NotReady when a watch has been silent for too long: what is decided on its cache must not be carried out."""
+        """Raises NotReady if a watch has been silent for too long: its cache may be stale, so no decision may use it."""
         silent = [cache for cache in self if cache.silent_s >= SILENT_S]
         if silent:
             longest = max(silent, key=lambda cache: cache.silent_s)
             raise errors.NotReady(
-                f"the watch of {longest.kind.plural} has brought no event and no bookmark for "
-                f"{longest.silent_s:.0f} s, so nothing is decided on its cache"
+                f"the watch of {longest.kind.plural} has had no event and no bookmark for "
+                f"{longest.silent_s:.0f} s, so its cache may be stale"
             )
 
     def unsynced(self) -> list[str]:
-        """The kinds that have not been seen whole yet, by their plural."""
+        """The kinds whose first list is not complete, by their plural."""
         return [cache.kind.plural for cache in self if not cache.synced]
 
 
 def _version(obj: Object) -> int:
-    """0 of an object whose version cannot be read."""
+    """The version as a number; 0 if it cannot be read."""
     if isinstance(obj, Unreadable) and not obj.metadata.resource_version:
         return 0
     return version_of(obj.metadata.resource_version)

@@ -1,8 +1,7 @@
-"""The Clock port: this process's clock, a faster one for demonstrations, and the program's time.
+"""The Clock port: this process's clock, a faster one for the demo, and the clock of the controllers.
 
-Callers: `production` and `demo` make the first two; `app` makes one `ProgramClock` and passes it to every controller.
-The rule: the ages of API objects count on the API server's clock, so the program's time is the API server's time. No
-other server's clock moves it (docs/adr/0036).
+`app` creates one `ProgramClock` for all controllers. It follows the API server's clock, because the ages of API objects
+count from it. No other server's clock changes it (docs/adr/0036).
 """
 
 import asyncio
@@ -13,9 +12,9 @@ import structlog
 
 from holdfast.ports import Clock
 
-IGNORED_S: Final = 2  # times are reported in whole seconds and need some time to arrive
+IGNORED_S: Final = 2  # servers report whole seconds, and responses take time to arrive
 WARN_FROM_S: Final = 30
-_LONGEST_ANSWER_S: Final = 2.0  # an answer that took longer does not tell the time well enough
+_LONGEST_ANSWER_S: Final = 2.0  # the time in a slower response is too inexact
 _CONFIRMED_BY: Final = 3
 _CONFIRMED_OVER_S: Final = 10.0
 
@@ -25,7 +24,7 @@ class RealClock:
         return int(time.time())
 
     def monotonic_s(self) -> float:
-        # Goes on while the machine sleeps: a leader that was suspended must not believe that no time has passed.
+        # Counts suspended time too: a leader that was suspended must not assume that its Lease is still valid.
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
@@ -33,7 +32,7 @@ class RealClock:
 
 
 class ScaledClock:
-    """Real time from now on, so many times as fast. It never jumps: whoever waits for a socket misses nothing."""
+    """Real time, `speed` times as fast. It never jumps, so waits for sockets work as usual."""
 
     def __init__(self, real: Clock, speed: float) -> None:
         assert speed > 0, speed
@@ -53,7 +52,7 @@ class ScaledClock:
 
 
 class SteadyClock:
-    """A process's wall clock without its steps: NTP or an administrator may set it, and no age changes by that."""
+    """The process's wall clock without its steps: setting the clock must not change the ages of objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -75,10 +74,10 @@ class SteadyClock:
 
 
 class ServerOffset:
-    """How far the clock of one server is ahead of ours, by the times that the server reports.
+    """How far a server's clock is ahead of this process's, by the times in its responses.
 
-    A difference of up to `IGNORED_S` is none. A new offset is adopted when several answers in a row agree on it over
-    some seconds, so that one wrong answer changes nothing.
+    Differences of up to `IGNORED_S` are ignored. A new offset is adopted when several responses in a row agree on it
+    over some seconds, so that one wrong response changes nothing.
     """
 
     def __init__(
@@ -89,21 +88,23 @@ class ServerOffset:
         over_s: float = _CONFIRMED_OVER_S,
         adopts_first: bool = False,
     ) -> None:
-        """`adopts_first`: the first answer is adopted at once, because nothing is known before it."""
+        """`adopts_first`: adopt the offset of the first response at once."""
         self._clock = clock
         self._answers = answers
         self._over_s = over_s
         self._adopts_first = adopts_first
-        self._unconfirmed: list[tuple[float, int]] = []  # when, and the offset; they agree with each other
+        self._unconfirmed: list[
+            tuple[float, int]
+        ] = []  # (time, offset) of responses that agree with each other
         self.adopted_s: int | None = None  # None: not known yet
-        self.reported_s = 0  # by the last answer, adopted or not
+        self.reported_s = 0  # offset of the last response, adopted or not
 
     @property
     def is_in_doubt(self) -> bool:
         return bool(self._unconfirmed)
 
     def observe(self, reported_s: int, took_s: float) -> bool:
-        """The server reported its time in an answer that took so long. Whether a new offset is adopted."""
+        """Records the time in a response that took `took_s`. Returns whether a new offset is adopted."""
         if took_s > _LONGEST_ANSWER_S:
             return False
         at_s, offset_s = self._clock.monotonic_s(), reported_s - self._clock.now_s()
@@ -126,8 +127,8 @@ class ServerOffset:
 
 
 class ProgramClock:
-    """The API server's time. Between two answers of the API server this process's monotonic clock continues it; before
-    the first answer it is this process's wall clock."""
+    """The API server's time, continued by this process's monotonic clock between two readings. Before the first reading
+    it is this process's wall clock."""
 
     def __init__(self, wall: Clock) -> None:
         self.wall = wall
@@ -136,7 +137,7 @@ class ProgramClock:
 
     @property
     def offset_s(self) -> int:
-        """What the program's time is ahead of this process's steady clock by."""
+        """Seconds this clock is ahead of the process's steady clock."""
         adopted_s = self.api_server.adopted_s
         return self.steady.steps_s if adopted_s is None else adopted_s
 
@@ -151,9 +152,9 @@ class ProgramClock:
         await self.wall.sleep(seconds)
 
     def observe(self, created_s: int, took_s: float) -> None:
-        """The API server stamped an object with that time, in an answer that took so long."""
+        """Records the creationTimestamp in a response that took `took_s`."""
         if self.api_server.observe(created_s, took_s) and abs(self.offset_s) > WARN_FROM_S:
             structlog.get_logger().warning(
-                "the clock of this process differs from the API server's; ages are counted by the API server's",
+                "local clock differs from the API server's; using the API server's",
                 ahead_s=-self.offset_s,
             )

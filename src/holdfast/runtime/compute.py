@@ -1,6 +1,6 @@
-"""The Compute door: a worker thread, so that the loop goes on while a plan is made; or inline, so that a run replays.
+"""The Compute port: a worker thread, so that planning does not block the event loop; or inline, for simulations.
 
-Callers: `app`. One thread: decisions are made one after the other, and each may use all the memory there is.
+There is one thread: two plans at a time could need twice the memory.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ from holdfast.runtime.threads import DaemonExecutor
 A = TypeVar("A")
 R = TypeVar("R")
 
-_SWITCH_S: Final = 0.001  # how long the thread may keep the loop from the interpreter; Python's own is 5 ms
+_SWITCH_S: Final = (
+    0.001  # how long the thread may hold the GIL while the event loop waits; Python's default is 5 ms
+)
 
 
 class ThreadCompute:
@@ -34,5 +36,5 @@ class ThreadCompute:
 
 class InlineCompute:
     async def run(self, decide: Callable[[A], R], value: A) -> R:
-        await asyncio.sleep(0)  # others may run between observing and deciding, as they may with a thread
+        await asyncio.sleep(0)  # let other tasks run before the decision, as with a thread
         return decide(value)

@@ -1,9 +1,8 @@
-"""Runs one reconciler: keys from its queue, a few at a time, each result counted, said once and acted on.
+"""Runs one reconciler: takes keys from its queue, reconciles a few at a time, counts, logs and requeues.
 
-Callers: `app` makes one per reconciler, `manager` runs it. An error that no code expected costs the key that it happened
-on, and no other: the key is tried again, ever more slowly up to a few minutes, and soon after its object changed. No key
-is given up. A controller that completes no reconcile for ten minutes, although it has work, is `stuck`, which fails the
-liveness probe. In simulation and CI (`strict`) an unexpected error ends the run.
+An unexpected error affects only the key that it happened on: the key is retried with backoff up to a few minutes, and
+soon after its object changes. No key is dropped. A controller that has work and completes no reconcile for ten minutes is
+`stuck`, which fails the liveness probe. In simulation and CI (`strict`) an unexpected error ends the run.
 """
 
 import asyncio
@@ -23,19 +22,15 @@ from holdfast.runtime.supervision import Unexpected
 K = TypeVar("K", bound=Object)
 
 _TERMINAL_S: Final = (
-    600.0  # what only a user can mend is looked at again this seldom: permissions are not watched
+    600.0  # retry of terminal errors: a granted permission, for example, causes no watch event
 )
-_LONGEST_WAIT_S: Final = 300.0  # whatever another program asks for in a Retry-After
-_CHANGED_S: Final = (
-    5.0  # a key that failed unexpectedly is tried again so soon after its object changed: our own
-)
-# writes change it, too
-_SHORTEST_WAIT_S: Final = (
-    0.01  # what is left of a difference of two times may be less than any clock advances by
-)
-_QUIET: Final = (errors.Conflict, errors.Unreachable, errors.Throttled)
-_LONGEST_TEXT: Final = 500
-_STUCK_S: Final = 600.0  # far more than any plan or call takes
+_LONGEST_WAIT_S: Final = 300.0  # limit for a Retry-After
+# Delay of a failing key after its object changed. Not 0: the controller's own writes change the object, too.
+_CHANGED_S: Final = 5.0
+_SHORTEST_WAIT_S: Final = 0.01  # a rounding error of two times may be too short for any clock to advance
+_LOGGED_ELSEWHERE: Final = (errors.Conflict, errors.Unreachable, errors.Throttled)
+_MAX_ERROR_CHARS: Final = 500
+_STUCK_S: Final = 600.0  # far longer than any plan or call
 
 
 class Controller:
@@ -60,14 +55,16 @@ class Controller:
         self._bug: BaseException | None = None  # in strict mode
         self._bug_found = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self._said: dict[Key, str] = {}
+        self._logged_errors: dict[Key, str] = {}
         self._backlog: list[Key] = []
         self._name = {"controller": reconciler.name}
         self._log = structlog.get_logger().bind(controller=reconciler.name)
         self._unexpected = Unexpected(clock=clock, recorder=recorder)
         self._completed_s = clock.monotonic_s()  # when a reconcile last ended without an unexpected error
         self._working_since_s: dict[Key, float] = {}
-        self.queue = queue if queue is not None else WorkQueue(clock=clock, ids=ids)  # an empty one is false
+        self.queue = (
+            queue if queue is not None else WorkQueue(clock=clock, ids=ids)
+        )  # `or` would replace an empty queue
         self.failing: dict[Key, str] = {}  # keys whose last reconcile raised an unexpected error
 
     @property
@@ -75,7 +72,7 @@ class Controller:
         return self._reconciler.name
 
     def watch(self, cache: Cache[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
-        """Wakes the keys that an object concerns, as it was and as it is, whenever it changes."""
+        """Adds the keys of an object, before and after, on each of its changes."""
 
         def changed(before: K | None, after: K | None) -> None:
             for obj in (before, after):
@@ -96,7 +93,7 @@ class Controller:
             self.queue.add(key)
 
     def stuck(self) -> str:
-        """Why this controller makes no progress; empty when it does, or has nothing to do."""
+        """Why this controller makes no progress; empty if it does, or has no work."""
         now_s = self._clock.monotonic_s()
         for key, since_s in self._working_since_s.items():
             if now_s - since_s >= _STUCK_S:
@@ -109,23 +106,23 @@ class Controller:
         return f"keys wait, and no reconcile has completed for {silent_s:.0f} s" if self.queue.is_due else ""
 
     async def run(self) -> None:
-        """Until it is cancelled; reconciles that are running then are left to `stop`. In strict mode a bug ends it."""
+        """Runs until cancelled; `stop` ends the reconciles in progress. In strict mode an unexpected error ends it."""
         self._completed_s = self._clock.monotonic_s()
-        dispatching = asyncio.create_task(self._dispatch())
-        looking = asyncio.create_task(self._bug_found.wait())
+        dispatcher = asyncio.create_task(self._dispatch())
+        bug_waiter = asyncio.create_task(self._bug_found.wait())
         try:
-            await asyncio.wait({dispatching, looking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({dispatcher, bug_waiter}, return_when=asyncio.FIRST_COMPLETED)
             if self._bug is not None:
                 raise self._bug
-            dispatching.result()
+            dispatcher.result()
         finally:
-            dispatching.cancel()
-            looking.cancel()
-            await asyncio.gather(dispatching, looking, return_exceptions=True)
+            dispatcher.cancel()
+            bug_waiter.cancel()
+            await asyncio.gather(dispatcher, bug_waiter, return_exceptions=True)
 
     async def stop(self, *, grace_s: float) -> bool:
-        """Lets what is running come to its end, for so long. Whether all did; the rest is cancelled, and a write that is
-        on its way may still arrive."""
+        """Waits `grace_s` for the reconciles in progress, then cancels them. Returns whether none was cancelled: a write
+        of a cancelled one may still reach its server."""
         if not self._running:
             return True
         _, late = await asyncio.wait(self._running, timeout=grace_s)
@@ -135,26 +132,26 @@ class Controller:
         return not late
 
     async def _dispatch(self) -> None:
-        room = asyncio.Semaphore(self._concurrency)
+        workers = asyncio.Semaphore(self._concurrency)
         while True:
-            await room.acquire()
+            await workers.acquire()
             self._fill_after_overflow()
             key = await self.queue.get()
             task = asyncio.create_task(self._one(key))
             self._running.add(task)
-            task.add_done_callback(lambda done: self._ended(done, room))
+            task.add_done_callback(lambda done: self._ended(done, workers))
             self._recorder.gauge("controller_runtime_active_workers", self._name, len(self._running))
             self._recorder.gauge("workqueue_depth", {"name": self._reconciler.name}, len(self.queue))
 
-    def _ended(self, task: asyncio.Task[None], room: asyncio.Semaphore) -> None:
+    def _ended(self, task: asyncio.Task[None], workers: asyncio.Semaphore) -> None:
         self._running.discard(task)
-        room.release()
+        workers.release()
         if not task.cancelled() and (bug := task.exception()) is not None:
             self._bug = bug
             self._bug_found.set()
 
     def _fill_after_overflow(self) -> None:
-        """What found no room comes from the caches again, once round, as room becomes free."""
+        """Adds all keys from the caches once more after the queue was full, as space becomes free."""
         if self.queue.overflowed and not self._backlog and not len(self.queue):
             self.queue.overflowed = False
             self._backlog = list(dict.fromkeys(key for source in self._sources for key in source()))
@@ -166,20 +163,20 @@ class Controller:
         try:
             result = await self._reconciler.reconcile(key)
         except errors.HoldfastError as error:
-            outcome, said = self._failed(key, error)
+            outcome, fields = self._failed(key, error)
         except Exception as error:
             if self._strict:
                 raise
-            outcome, said = self._failed_unexpectedly(key, error)
+            outcome, fields = self._failed_unexpectedly(key, error)
         else:
-            outcome, said = self._succeeded(key, result)
+            outcome, fields = self._succeeded(key, result)
         finally:
             del self._working_since_s[key]
             self.queue.done(key)
         took_s = self._clock.monotonic_s() - began_s
         self._recorder.count("controller_runtime_reconcile_total", {**self._name, "result": outcome})
         self._recorder.observe("controller_runtime_reconcile_time_seconds", self._name, took_s)
-        self._say(key, outcome, took_s, said)
+        self._log_result(key, outcome, took_s, fields)
 
     def _succeeded(self, key: Key, result: Done | RequeueAfter) -> tuple[str, dict[str, Any]]:
         self.queue.succeeded(key)
@@ -189,8 +186,8 @@ class Controller:
                 return "success", {"did": did} if did else {}
             case RequeueAfter(seconds, why, did):
                 self.queue.add_after(key, max(seconds, _SHORTEST_WAIT_S))
-                said: dict[str, Any] = {"requeue_s": round(seconds, 3), "why": why}
-                return "requeue_after", said | ({"did": did} if did else {})
+                fields: dict[str, Any] = {"requeue_s": round(seconds, 3), "requeue_reason": why}
+                return "requeue_after", fields | ({"did": did} if did else {})
             case _:
                 assert_never(result)
 
@@ -200,40 +197,40 @@ class Controller:
             wait_s = _TERMINAL_S
             self.queue.add_after(key, wait_s)
         else:
-            asked_s = error.retry_after_s if isinstance(error, errors.Retryable) else None
-            wait_s = self.queue.retry(key, at_least_s=min(asked_s or 0, _LONGEST_WAIT_S))
-        said: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "requeue_s": round(wait_s, 3)}
-        return "error", said | ({"quiet": True} if isinstance(error, _QUIET) else {})
+            requested_s = error.retry_after_s if isinstance(error, errors.Retryable) else None
+            wait_s = self.queue.retry(key, at_least_s=min(requested_s or 0, _LONGEST_WAIT_S))
+        fields: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "requeue_s": round(wait_s, 3)}
+        return "error", fields | ({"quiet": True} if isinstance(error, _LOGGED_ELSEWHERE) else {})
 
     def _failed_unexpectedly(self, key: Key, error: Exception) -> tuple[str, dict[str, Any]]:
-        self.failing[key] = repr(error)[:_LONGEST_TEXT]
+        self.failing[key] = repr(error)[:_MAX_ERROR_CHARS]
         self._recorder.gauge("holdfast_failing_keys", self._name, len(self.failing))
         wait_s = self.queue.retry(key)
-        self._unexpected.report(self._reconciler.name, error, key=_text(key))
+        self._unexpected.report(self._reconciler.name, error, object=_text(key))
         return "unexpected", {"error": self.failing[key], "requeue_s": round(wait_s, 3), "quiet": True}
 
     def _completed(self, key: Key) -> None:
         self._completed_s = self._clock.monotonic_s()
         if self.failing.pop(key, None) is not None:
             self._recorder.gauge("holdfast_failing_keys", self._name, len(self.failing))
-            self._log.info("recovered", key=_text(key))
+            self._log.info("recovered from an unexpected error", object=_text(key))
 
-    def _say(self, key: Key, outcome: str, took_s: float, said: dict[str, Any]) -> None:
-        """The one canonical line: an error when it is a new one, info when the world was changed, else debug. Quiet errors
-        are debug: a conflict is read and decided again, and an outage is logged by the adapter, once for all keys."""
-        trouble = "" if said.pop("quiet", False) else str(said.get("error", ""))
-        is_news = trouble != self._said.get(key, "")
-        if trouble:
-            self._said[key] = trouble
+    def _log_result(self, key: Key, outcome: str, took_s: float, fields: dict[str, Any]) -> None:
+        """Logs one line per reconcile: the action at info, a new error at error level, everything else at debug. Quiet
+        errors are debug: a conflict is retried at once, and the adapter logs an outage once for all keys."""
+        error = "" if fields.pop("quiet", False) else str(fields.get("error", ""))
+        is_new = error != self._logged_errors.get(key, "")
+        if error:
+            self._logged_errors[key] = error
         else:
-            self._said.pop(key, None)
-        level = "debug"
-        if said.get("did"):
-            level = "info"
-        if trouble and is_news:
-            level = "error"
-        line = {"key": _text(key), "result": outcome, "seconds": round(took_s, 6)}
-        getattr(self._log, level)("reconciled", **line, **said)
+            self._logged_errors.pop(key, None)
+        level, message = "debug", "reconciled"
+        if did := fields.pop("did", ""):
+            level, message = "info", did
+        if error and is_new:
+            level, message = "error", "Reconciler error"  # as controller-runtime logs it
+        line = {"object": _text(key), "result": outcome, "seconds": round(took_s, 6)}
+        getattr(self._log, level)(message, **line, **fields)
 
 
 def _text(key: Key) -> str:

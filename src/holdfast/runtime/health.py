@@ -1,7 +1,6 @@
-"""What kubelet and Prometheus ask: is it alive, is it ready, what has it counted.
+"""HTTP servers for the kubelet's probes and for Prometheus.
 
-Callers: `production`, which names the ports. Live means that the event loop answers and no controller is stuck; ready,
-that every cache has been filled.
+/healthz succeeds while the event loop responds and no controller is stuck; /readyz, once every cache is synced.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,23 +11,23 @@ from aiohttp import web
 
 from holdfast.runtime.metrics import CONTENT_TYPE, Metrics
 
-_STOP_S: Final = 0.5  # for a request that is not complete: it does not hold up the exit
-Check = Callable[[], str]  # empty when all is well, else what is not
+_STOP_S: Final = 0.5  # an incomplete request must not delay the exit
+Check = Callable[[], str]  # the problem; empty: healthy
 
 
 def probes(*, live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
-        return _verdict(live)
+        return _response(live)
 
     async def readyz(_: web.Request) -> web.Response:
-        return _verdict(ready)
+        return _response(ready)
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/livez", healthz), web.get("/readyz", readyz)])
     return app
 
 
-def _verdict(checks: Mapping[str, Check]) -> web.Response:
+def _response(checks: Mapping[str, Check]) -> web.Response:
     problems = {name: problem for name, check in checks.items() if (problem := check())}
     if not problems:
         return web.Response(text="ok")
@@ -36,7 +35,7 @@ def _verdict(checks: Mapping[str, Check]) -> web.Response:
 
 
 def metrics_page(metrics: Metrics, *, refresh: Callable[[], None] = lambda: None) -> web.Application:
-    """`refresh` is called before each reading, for numbers that are cheap to have and change all the time."""
+    """Serves /metrics. `refresh` is called before each scrape, to set gauges that are computed on demand."""
 
     async def page(_: web.Request) -> web.Response:
         refresh()
@@ -48,9 +47,8 @@ def metrics_page(metrics: Metrics, *, refresh: Callable[[], None] = lambda: None
 
 
 @asynccontextmanager
-async def served(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
-    """Serves the application inside the block; gives the port, which is chosen by the system when 0 was asked.
-    No host means every address there is."""
+async def serve(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
+    """Serves the application inside the block and yields the port. Port 0 means any free port; no host, all addresses."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_S)
     await runner.setup()
     try:

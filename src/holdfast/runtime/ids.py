@@ -1,9 +1,9 @@
-"""The Ids door on the machine's own dice. Callers: `app`, for every world that need not replay."""
+"""The Ids port with the operating system's random numbers."""
 
 import secrets
 from typing import Final
 
-_DICE: Final = secrets.SystemRandom()
+_RANDOM: Final = secrets.SystemRandom()
 
 
 class RealIds:
@@ -11,4 +11,4 @@ class RealIds:
         return secrets.token_hex(16)
 
     def jitter(self, seconds: float) -> float:
-        return _DICE.random() * seconds
+        return _RANDOM.random() * seconds

@@ -1,4 +1,4 @@
-"""Keys by which caches index their objects."""
+"""Index functions for watch caches."""
 
 from holdfast import names
 from holdfast.api.meta import Object
@@ -27,13 +27,13 @@ def by_owner(obj: Object) -> tuple[str, ...]:
 
 
 def by_provider_id(obj: Node | NodeClaim) -> tuple[str, ...]:
-    """The instance that a node runs on, or that was launched for a claim."""
+    """The provider id of a Node or a NodeClaim."""
     provider_id = obj.spec.provider_id if isinstance(obj, Node) else obj.status.provider_id
     return (provider_id,) if provider_id else ()
 
 
 def by_instance_id(claim: NodeClaim) -> tuple[str, ...]:
-    """The last part of its provider id, which is the instance's id in the cloud."""
+    """The instance id: the last part of the provider id."""
     return (claim.status.provider_id.rpartition("/")[2],) if claim.status.provider_id else ()
 
 

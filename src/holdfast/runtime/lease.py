@@ -1,9 +1,10 @@
-"""Leader election by a Lease: of several replicas, at most one leads at any moment.
+"""Leader election with a Lease: at most one replica leads at any moment.
 
-Callers: `manager`. Why there are never two: a leader counts its lead from before it asked to renew, for less time than
-a rival waits after it saw that renewal; each measures durations on its own steady clock, so clocks on the wall may
-say what they like; and a Lease is only ever taken as it was read, so of two rivals one gets a Conflict.
-`runtime.writes` asks `leads` before every write, so a leader whose loop stood still stops by itself.
+Why there are never two leaders: the leader counts its term from before its renewal request, and the term is shorter
+than the time that another replica waits after it reads that renewal. Each replica measures durations on its own
+monotonic clock, so wrong wall clocks do no harm. A Lease is only patched at the resourceVersion that was read, so of
+two replicas one gets a Conflict. The fence checks `leads` before every write (`holdfast.fence`), so a leader whose
+process was paused sends nothing.
 """
 
 import asyncio
@@ -18,17 +19,17 @@ from holdfast.api.cluster import Lease
 from holdfast.api.meta import ObjectMeta
 from holdfast.ports import Clock, Ids, Kube
 
-NAME: Final = "holdfast-leader-election"  # not Karpenter's: two programs do not take turns
-_MICRO_TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # the API server takes exactly six digits
-_INT32_MAX: Final = 2**31 - 1  # the API server refuses more transitions
+NAME: Final = "holdfast-leader-election"  # not Karpenter's: the two must not alternate
+_MICRO_TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # the API server requires exactly six digits
+_INT32_MAX: Final = 2**31 - 1  # leaseTransitions is an int32
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
     namespace: str
     name: str = NAME
-    duration_s: int = 15  # how long a rival waits after the last renewal it saw
-    renew_within_s: float = 10  # how long a leader leads after it began its last renewal
+    duration_s: int = 15  # how long another replica waits after the last renewal it read
+    renew_within_s: float = 10  # how long the leader leads after it began its last renewal
     retry_s: float = 2
 
 
@@ -41,9 +42,9 @@ class Election:
         self._settings = settings
         self._identity = identity
         self._leads_until_s = float("-inf")
-        self._ours: Lease | None = None  # as we last wrote it
-        self._seen_version = ""
-        self._seen_s = 0.0
+        self._written: Lease | None = None  # as this replica last wrote it
+        self._read_version = ""
+        self._version_read_s = 0.0  # when that version was read first
         self._log = structlog.get_logger().bind(lease=settings.name, identity=identity)
 
     def leads(self) -> bool:
@@ -55,41 +56,41 @@ class Election:
             await self._try()
             if not self.leads():
                 await self._clock.sleep(self._settings.retry_s + self._ids.jitter(self._settings.retry_s))
-        self._log.info("leading")
+        self._log.info("acquired lease")
 
     async def hold(self) -> None:
-        """Renews the lease; returns when the lead was lost."""
+        """Renews the Lease; returns when this replica does not lead any more."""
         while self.leads():
             await self._clock.sleep(self._settings.retry_s)
             await self._try()
-        self._log.error("lead lost")
+        self._log.error("lost lease")
 
     async def release(self) -> None:
-        """Gives the lease back, so that the next one need not wait for it to run out."""
-        ours, self._ours, self._leads_until_s = self._ours, None, float("-inf")
-        if ours is None:
+        """Clears the holder, so that another replica need not wait for the Lease to expire."""
+        written, self._written, self._leads_until_s = self._written, None, float("-inf")
+        if written is None:
             return
         try:
             await self._kube.patch(
-                ours, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}, only_if_unchanged=True
+                written, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}, only_if_unchanged=True
             )
         except errors.HoldfastError as error:
-            self._log.warning("lease not released", error=str(error))
+            self._log.warning("failed to release lease", error=str(error))
 
     async def _try(self) -> None:
-        """Takes or renews the lease if it is to be had. An attempt that takes longer than it could be worth is
-        given up: the answer would come too late to count."""
+        """Acquires or renews the Lease if no other replica holds it. The timeout is the rest of the term: a later
+        response could not extend it."""
         began_s = self._clock.monotonic_s()
-        worth_s = self._leads_until_s - began_s if self.leads() else self._settings.renew_within_s
+        timeout_s = self._leads_until_s - began_s if self.leads() else self._settings.renew_within_s
         try:
-            async with asyncio.timeout(worth_s):
-                lease = self._ours or await self._read()
+            async with asyncio.timeout(timeout_s):
+                lease = self._written or await self._read()
                 if self._is_held_by_another(lease):
                     return
-                self._ours = await self._kube.patch(lease, self._claim(lease), only_if_unchanged=True)
+                self._written = await self._kube.patch(lease, self._claim(lease), only_if_unchanged=True)
         except (errors.HoldfastError, TimeoutError) as error:
-            self._ours = None  # somebody else wrote, or nobody knows: read it again
-            self._log.debug("lease not renewed", error=str(error))
+            self._written = None  # another replica wrote it, or the outcome is unknown: read it again
+            self._log.debug("failed to renew lease", error=str(error))
         else:
             self._leads_until_s = began_s + self._settings.renew_within_s
 
@@ -98,10 +99,10 @@ class Election:
         try:
             lease = await self._kube.get(Lease, meta.name, meta.namespace)
         except errors.NotFound:
-            lease = await self._kube.create(Lease(metadata=meta))  # of nobody; to be taken like any other
-        if lease.metadata.resource_version != self._seen_version:
-            self._seen_version = lease.metadata.resource_version
-            self._seen_s = self._clock.monotonic_s()
+            lease = await self._kube.create(Lease(metadata=meta))  # without a holder
+        if lease.metadata.resource_version != self._read_version:
+            self._read_version = lease.metadata.resource_version
+            self._version_read_s = self._clock.monotonic_s()
         return lease
 
     def _is_held_by_another(self, lease: Lease) -> bool:
@@ -109,7 +110,7 @@ class Election:
         if not spec.holder_identity or spec.holder_identity == self._identity:
             return False
         lasts_s = max(spec.lease_duration_seconds or 0, self._settings.duration_s)
-        return self._clock.monotonic_s() < self._seen_s + lasts_s
+        return self._clock.monotonic_s() < self._version_read_s + lasts_s
 
     def _claim(self, lease: Lease) -> dict[str, Any]:
         now = datetime.fromtimestamp(self._clock.now_s(), UTC).strftime(_MICRO_TIME)

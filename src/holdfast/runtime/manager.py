@@ -1,8 +1,8 @@
-"""A running program: caches are filled, the lead is won, controllers run, and all of it ends in order.
+"""Syncs the caches, acquires the Lease, runs the controllers, and stops all of it in order.
 
-Callers: `app`. The order is the point: nobody decides on a half-filled cache, nobody writes without the lead, and the
-lease is given back only after the last reconcile has ended; where one had to be cancelled, the lease runs out. A
-replica that loses its lead ends, and is started anew with nothing in its memory.
+The order matters: no controller runs on a partly filled cache or without the Lease, and the Lease is released only after
+the last reconcile has ended. If a reconcile had to be cancelled, the Lease expires instead. A replica that loses the
+Lease exits and is restarted with empty caches.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.reflector import Reflector
 from holdfast.runtime.supervision import Supervisor
 
-_GRACE_S: Final = 20.0  # kubelet kills after 30
-_LATE_S: Final = 30.0  # by then everything should have been read
-_TOLD_EVERY_S: Final = 10.0
+_GRACE_S: Final = 20.0  # the kubelet kills the container after 30
+_SYNC_WARNING_S: Final = 30.0
+_SYNC_WARNING_EVERY_S: Final = 10.0
 
 
 class Manager:
-    def __init__(  # noqa: PLR0913 - all by name, from one place
+    def __init__(  # noqa: PLR0913 - all by keyword, from `app` alone
         self,
         *,
         kube: Kube,
@@ -54,9 +54,9 @@ class Manager:
         self._log = structlog.get_logger()
 
     async def run(self, stop: asyncio.Event, *, after_sync: Callable[[], None] = lambda: None) -> None:
-        """Until `stop` is set. Unreachable when the lead was lost; in strict mode an unexpected error ends it."""
-        leading = asyncio.create_task(self._lead(stop, after_sync))
-        tasks = [leading, self._supervisor.start("recorder", self._recorder.run)]
+        """Runs until `stop` is set. Raises Unreachable when the Lease is lost; in strict mode also unexpected errors."""
+        leader = asyncio.create_task(self._lead(stop, after_sync))
+        tasks = [leader, self._supervisor.start("recorder", self._recorder.run)]
         tasks += [self._supervisor.start(f"watch {one.kind.plural}", one.run) for one in self._reflectors]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -68,7 +68,7 @@ class Manager:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def unready(self) -> str:
-        """What keeps this replica from being ready, or nothing. One that waits for the lead is ready."""
+        """Why this replica is not ready, or nothing. A replica that waits for the Lease is ready."""
         missing = self._caches.unsynced()
         return f"not read yet: {', '.join(missing)}" if missing else ""
 
@@ -81,52 +81,54 @@ class Manager:
 
     @property
     def unsynced_s(self) -> float:
-        """How long it has been running without having read everything; 0: it has."""
+        """Seconds since the start while a cache is not synced, else 0."""
         return self._clock.monotonic_s() - self._began_s if self._caches.unsynced() else 0.0
 
-    async def _tell_what_is_missing(self) -> None:
-        """Until it is cancelled (ST-3)."""
-        await self._clock.sleep(_LATE_S)
+    async def _warn_while_unsynced(self) -> None:
+        """Logs the caches that are not synced, until cancelled (ST-3)."""
+        await self._clock.sleep(_SYNC_WARNING_S)
         while True:
-            self._log.warning("not synced", missing=self._caches.unsynced(), seconds=round(self.unsynced_s))
-            await self._clock.sleep(_TOLD_EVERY_S)
+            self._log.warning(
+                "waiting for caches to sync", missing=self._caches.unsynced(), seconds=round(self.unsynced_s)
+            )
+            await self._clock.sleep(_SYNC_WARNING_EVERY_S)
 
     async def _lead(self, stop: asyncio.Event, after_sync: Callable[[], None]) -> None:
         stopping = asyncio.create_task(stop.wait())
-        telling = asyncio.create_task(self._tell_what_is_missing())
+        warner = asyncio.create_task(self._warn_while_unsynced())
         try:
             for cache in self._caches:
                 if not await _before(stopping, cache.until_synced()):
                     return
-            telling.cancel()
+            warner.cancel()
             after_sync()
-            self._log.info("synced", objects=sum(len(cache) for cache in self._caches))
+            self._log.info("synced caches", objects=sum(len(cache) for cache in self._caches))
             if self._election is None:
                 await self._control(stopping, None)
             elif await _before(stopping, self._election.acquire()):
                 await self._control(stopping, self._election)
         finally:
-            telling.cancel()
+            warner.cancel()
             stopping.cancel()
             if self._election is not None and self._may_release:
                 await self._election.release()
             elif self._election is not None:
                 self._log.warning(
-                    "lease not released", why="a reconcile was cancelled; its last write may still arrive"
+                    "not releasing lease", reason="a reconcile was cancelled; its last write may still arrive"
                 )
 
     async def _control(self, stopping: "asyncio.Task[bool]", election: Election | None) -> None:
         name = {"name": "holdfast"}
         self._recorder.gauge("leader_election_master_status", name, 1)
         running: list[asyncio.Task[None]] = []
-        holding = asyncio.create_task(election.hold()) if election is not None else None
+        renewal = asyncio.create_task(election.hold()) if election is not None else None
         try:
-            if holding is not None:
+            if renewal is not None:
                 await _before(stopping, self._catch_up())
             running += [asyncio.create_task(c.run()) for c in self._controllers]
             self._is_controlling = True
             await asyncio.wait(
-                {stopping, *running, *([holding] if holding else [])}, return_when=asyncio.FIRST_COMPLETED
+                {stopping, *running, *([renewal] if renewal else [])}, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             self._is_controlling = False
@@ -135,23 +137,23 @@ class Manager:
             ended = await asyncio.gather(*(c.stop(grace_s=_GRACE_S) for c in self._controllers))
             self._may_release = all(ended)
             self._recorder.gauge("leader_election_master_status", name, 0)
-            if holding is not None and not holding.done():
-                holding.cancel()
+            if renewal is not None and not renewal.done():
+                renewal.cancel()
         for task in running:
             if task.done() and not task.cancelled():
                 task.result()
         if not stopping.done():
-            raise errors.Unreachable("the lead was lost; start anew")
+            raise errors.Unreachable("lost the Lease; restart")
 
     async def _catch_up(self) -> None:
-        """What the leader before us decided is known before we decide: our watch may have stalled, unnoticed."""
+        """Lists the NodeClaims again: a stalled watch may lack those that the previous leader created."""
         for reflector in self._reflectors:
             if reflector.kind is NodeClaim:
                 await reflector.catch_up()
 
 
 async def _before(stopping: "asyncio.Task[bool]", work: Coroutine[Any, Any, None]) -> bool:
-    """Whether the work came to its end before the stop did; else it is cancelled."""
+    """Whether the work ended before the stop; else it is cancelled."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)

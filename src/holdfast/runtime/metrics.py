@@ -1,8 +1,8 @@
-"""The registry of metrics: what may be counted, and the text Prometheus reads.
+"""The metrics registry.
 
-Callers: `app` makes one with every controller's metrics, `recorder` writes to it, `health` serves it. A registry per
-program and not per process, so that two programs in one process do not share numbers. A metric that was not declared,
-or with other labels, is a mistake of ours: it ends a simulation, and is only counted in production.
+`app` creates one with the metrics of all controllers, `recorder` writes to it, `health` serves it. It is not global, so
+that two replicas in one process do not share numbers. Using an undeclared metric or other labels is a defect: it fails
+an assertion in simulation, and is counted in production.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class Metric:
     buckets: tuple[float, ...] = _SECONDS
 
 
-# Names that controller-runtime gave them, where it has them: dashboards look for those.
+# controller-runtime's names where it has the metric: dashboards use them.
 ENGINE: Final = (
     Metric(
         "controller_runtime_reconcile_total",
@@ -42,10 +42,10 @@ ENGINE: Final = (
         ("controller", "result"),
     ),
     Metric(
-        "controller_runtime_reconcile_time_seconds", "histogram", "Time a reconcile took.", ("controller",)
+        "controller_runtime_reconcile_time_seconds", "histogram", "Duration of reconciles.", ("controller",)
     ),
-    Metric("controller_runtime_active_workers", "gauge", "Reconciles that are running.", ("controller",)),
-    Metric("workqueue_depth", "gauge", "Keys that wait to be reconciled.", ("name",)),
+    Metric("controller_runtime_active_workers", "gauge", "Reconciles in progress.", ("controller",)),
+    Metric("workqueue_depth", "gauge", "Keys in the work queue.", ("name",)),
     Metric("leader_election_master_status", "gauge", "1 while this replica leads.", ("name",)),
     Metric(
         "holdfast_failing_keys",
@@ -53,21 +53,21 @@ ENGINE: Final = (
         "Keys whose last reconcile raised an unexpected error; the log has the traceback.",
         ("controller",),
     ),
-    Metric("holdfast_watch_lists_total", "counter", "Whole lists read to begin a watch.", ("resource",)),
+    Metric("holdfast_watch_lists_total", "counter", "Complete lists read to start a watch.", ("resource",)),
     Metric(
         "holdfast_unreadable_objects",
         "gauge",
-        "Objects of the API server that cannot be decoded; look at the log.",
+        "Objects of the API server that cannot be decoded; the log names them.",
         ("resource",),
     ),
     Metric("holdfast_events_dropped_total", "counter", "Events that were not sent.", ("why",)),
     Metric(
         "holdfast_unexpected_errors_total",
         "counter",
-        "Errors that the program did not expect; the log has the traceback.",
+        "Unexpected errors; the log has the traceback.",
         ("where",),
     ),
-    Metric(MISTAKES, "counter", "Uses of a metric that was not declared so.", ("metric",)),
+    Metric(MISTAKES, "counter", "Uses of a metric that is not declared, or with other labels.", ("metric",)),
 )
 
 
@@ -104,7 +104,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
 
     def value(self, sample: str, labels: Mapping[str, str]) -> float | None:
-        """One number as Prometheus would read it, or None when it was never set."""
+        """The value of one sample, or None if it was never set."""
         return self._registry.get_sample_value(sample, dict(labels))
 
     def text(self) -> bytes:

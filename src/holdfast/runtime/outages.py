@@ -1,7 +1,7 @@
-"""One line when an endpoint stops answering, one a minute while it does not, one when it answers again.
+"""Logs the outages of an endpoint: one line at the start, one per minute, and one at the end.
 
-Callers: the adapters of Kubernetes and AWS, once an endpoint each, about every request. During an outage every reconcile
-fails with a text of its own; those lines are logged at debug level, and these are the ones that an operator reads.
+The Kubernetes and AWS adapters report every request. During an outage every reconcile fails with its own message, which
+is logged at debug level; these lines are for the operator.
 """
 
 from typing import Final
@@ -20,26 +20,26 @@ class Outage:
         self._began_s: float | None = None  # None: the endpoint answers
         self._logged_s = -_EVERY_S
         self._failures = 0
-        self._is_known = False  # whether the beginning of this outage was logged
+        self._is_logged = False  # whether this outage was logged
 
     def failed(self, error: object) -> None:
-        """A request got no answer."""
+        """Records a request without a response."""
         now_s = self._clock.monotonic_s()
         if self._began_s is None:
-            self._began_s, self._failures, self._is_known = now_s, 0, False
+            self._began_s, self._failures, self._is_logged = now_s, 0, False
         self._failures += 1
         if now_s - self._logged_s < _EVERY_S:
-            return  # also where single requests fail again and again: a line a minute
-        event = "still not answering" if self._is_known else "not answering"
-        self._logged_s, self._is_known = now_s, True
+            return  # at most one line per minute, also when single requests fail now and then
+        message = "endpoint still not responding" if self._is_logged else "endpoint not responding"
+        self._logged_s, self._is_logged = now_s, True
         self._log.warning(
-            event, error=str(error), seconds=round(now_s - self._began_s), failures=self._failures
+            message, error=str(error), seconds=round(now_s - self._began_s), failures=self._failures
         )
 
     def answered(self) -> None:
         if self._began_s is None:
             return
-        if self._is_known:
+        if self._is_logged:
             seconds = round(self._clock.monotonic_s() - self._began_s)
-            self._log.info("answering again", seconds=seconds, failures=self._failures)
+            self._log.info("endpoint responding again", seconds=seconds, failures=self._failures)
         self._began_s = None

@@ -1,7 +1,7 @@
-"""How the Python process has to be set up before anything runs.
+"""Sets up the Python process: asserts must be on, and the garbage collector is tuned.
 
-Callers: `app`. A hundred thousand objects that live for days must not be looked at by the garbage collector again and
-again: its first threshold is raised, and what the first sync brought in is put out of its sight.
+The watch caches hold a hundred thousand objects for days. The collector must not visit them again and again: its first
+threshold is raised, and the objects of the first sync are frozen.
 """
 
 import gc
@@ -9,15 +9,13 @@ from typing import Final
 
 from holdfast import errors
 
-_NEW_OBJECTS: Final = (
-    10_000  # between two collections of the young, which take 6 ms then; Python's own is 700 or 2,000
-)
+_NEW_OBJECTS: Final = 10_000  # per young collection, which then takes 6 ms; Python's default is 700 or 2,000
 _YOUNG_COLLECTIONS: Final = 100
 _MIDDLE_COLLECTIONS: Final = 100
 
 
 def refuse_without_asserts() -> None:
-    """We assert what must be true and never act on a decision that broke one: without asserts we would."""
+    """Asserts stop wrong decisions before they are carried out, so the program must not run without them."""
     if not __debug__:
         raise errors.InvalidInput("started with python -O, which switches asserts off; start it without -O")
 
@@ -27,6 +25,6 @@ def raise_gc_threshold() -> None:
 
 
 def freeze() -> None:
-    """What is there now is there to stay. What is garbage now is collected first, or it would stay too."""
+    """Exempts all current objects from collection. Collects first: frozen garbage would never be freed."""
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""The Recorder door: metrics into a registry, events into a queue that a task of its own sends.
+"""The Recorder port: sets metrics, and queues events that a background task sends.
 
-Callers: every controller. It never raises and never waits. Equal events within two minutes are one, a controller that
-loops cannot flood the API server, and a server that is away costs events and nothing else.
+It never raises or blocks. Equal events within two minutes are sent once, and at most ten per second, so that a loop of a
+controller cannot flood the API server. While the API server is unreachable, events are dropped.
 """
 
 import asyncio
@@ -20,31 +20,31 @@ from holdfast.ports import Clock, Ids, Kube
 from holdfast.runtime.metrics import Metrics
 
 _SAME_WITHIN_S: Final = 120.0
-_MOST_REMEMBERED: Final = 10_000
-_MOST_WAITING: Final = 1_000
+_MAX_CACHED: Final = 10_000
+_MAX_QUEUED: Final = 1_000
 _PER_SECOND: Final = 10.0
-_LONGEST_MESSAGE: Final = 1024  # what the API server takes
+_MAX_MESSAGE: Final = 1024  # limit of the API server
 _COMPONENT: Final = "holdfast"
 
 
 class LiveRecorder:
-    """The Recorder door."""
+    """The Recorder port."""
 
     def __init__(self, *, kube: Kube, metrics: Metrics, clock: Clock, ids: Ids) -> None:
         self._kube = kube
         self._metrics = metrics
         self._clock = clock
         self._ids = ids
-        self._said_s: OrderedDict[tuple[str, ...], float] = OrderedDict()
-        self._waiting: deque[Event] = deque()
+        self._sent_s: OrderedDict[tuple[str, ...], float] = OrderedDict()
+        self._queue: deque[Event] = deque()
         self._filled = asyncio.Event()
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
         meta, kind = about.metadata, "Warning" if warning else "Normal"
-        message = message[:_LONGEST_MESSAGE]
-        if self._was_said((about.kind, meta.namespace, meta.name, meta.uid, reason, message, kind)):
+        message = message[:_MAX_MESSAGE]
+        if self._is_duplicate((about.kind, meta.namespace, meta.name, meta.uid, reason, message, kind)):
             return
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._queue) >= _MAX_QUEUED:
             self.count("holdfast_events_dropped_total", {"why": "too many"})
             return
         now = datetime.fromtimestamp(self._clock.now_s(), UTC)
@@ -56,7 +56,7 @@ class LiveRecorder:
             uid=meta.uid,
             resource_version=meta.resource_version,
         )
-        self._waiting.append(
+        self._queue.append(
             Event(
                 metadata=ObjectMeta(
                     name=f"{meta.name}.{self._ids.token()[:16]}", namespace=meta.namespace or "default"
@@ -84,28 +84,29 @@ class LiveRecorder:
         self._metrics.gauge(metric, labels, value)
 
     async def run(self) -> None:
-        """Sends events, one at a time and not too many a second, until it is cancelled."""
+        """Sends events one by one, at most `_PER_SECOND`, until cancelled."""
         log = structlog.get_logger()
         while True:
-            while not self._waiting:
+            while not self._queue:
                 self._filled.clear()
                 await self._filled.wait()
-            event = self._waiting.popleft()
+            event = self._queue.popleft()
             try:
                 await self._kube.create(event)
             except errors.HoldfastError as error:
                 self.count("holdfast_events_dropped_total", {"why": "not sent"})
-                log.debug("event not sent", reason=event.reason, name=event.metadata.name, error=str(error))
+                log.debug(
+                    "failed to send event", reason=event.reason, name=event.metadata.name, error=str(error)
+                )
             await self._clock.sleep(1 / _PER_SECOND)
 
-    def _was_said(self, what: tuple[str, ...]) -> bool:
+    def _is_duplicate(self, event: tuple[str, ...]) -> bool:
         now_s = self._clock.monotonic_s()
-        while self._said_s and (
-            next(iter(self._said_s.values())) <= now_s - _SAME_WITHIN_S
-            or len(self._said_s) > _MOST_REMEMBERED
+        while self._sent_s and (
+            next(iter(self._sent_s.values())) <= now_s - _SAME_WITHIN_S or len(self._sent_s) > _MAX_CACHED
         ):
-            self._said_s.popitem(last=False)
-        if what in self._said_s:
+            self._sent_s.popitem(last=False)
+        if event in self._sent_s:
             return True
-        self._said_s[what] = now_s
+        self._sent_s[event] = now_s
         return False

@@ -1,8 +1,7 @@
-"""Keeps one cache current: lists once, then watches, and lists again when the server has forgotten where we were.
+"""Fills one cache: lists, then watches, and lists again when the resourceVersion has expired.
 
-Callers: `manager`, a task a kind; and it asks for one more list where a watch that has stalled would do harm. It never
-gives up: what fails is tried again, ever more slowly, and said once. A watch that brings neither an event nor a bookmark
-for `cache.SILENT_S` is dead: it is closed and opened again from the last version.
+Failures are retried with backoff for ever, and logged when the message changes. A watch without an event or a bookmark
+for `cache.SILENT_S` is closed and opened again at the last version.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.cache import SILENT_S, Cache
 
 _BACKOFF: Final = Backoff(base_s=0.5, cap_s=30)
-_TOO_SHORT_S: Final = 1.0  # a watch that ends sooner, with nothing said, counts as a failure
+_TOO_SHORT_S: Final = 1.0  # a watch that ends sooner counts as failed
 
 
 class Reflector:
@@ -28,41 +27,41 @@ class Reflector:
         self._clock = clock
         self._ids = ids
         self._recorder = recorder
-        self._version = ""  # where the watch goes on from; empty means: list
+        self._version = ""  # where the watch continues; empty: list first
         self._failures = 0
         self._listing = asyncio.Lock()
         self._log = structlog.get_logger().bind(kind=cache.kind.plural)
 
     async def run(self) -> None:
-        said = ""
+        logged = ""
         while True:
             began_s, level = self._clock.monotonic_s(), "warning"
             try:
                 if not self._version:
                     self._version = await self._list()
                 await self._watch()
-                trouble = "" if self._clock.monotonic_s() - began_s >= _TOO_SHORT_S else "watch ended at once"
+                problem = "" if self._clock.monotonic_s() - began_s >= _TOO_SHORT_S else "watch ended at once"
             except errors.ResourceExpired as error:
                 self._version = ""
-                trouble = str(error)
+                problem = str(error)
             except errors.Unreachable as error:
-                trouble, level = str(error), "debug"  # the client logs outages, once for all watches
+                problem, level = str(error), "debug"  # the client logs an outage once for all watches
             except errors.HoldfastError as error:
-                trouble = str(error)
-            if trouble:
+                problem = str(error)
+            if problem:
                 self._failures += 1
-                if trouble != said:
-                    said = trouble
-                    getattr(self._log, level)("watch interrupted", error=trouble, failures=self._failures)
+                if problem != logged:
+                    logged = problem
+                    getattr(self._log, level)("watch failed", error=problem, failures=self._failures)
                 await self._clock.sleep(_BACKOFF.delay_s(self._failures, self._ids))
 
     async def catch_up(self) -> None:
-        """Lists now, however current the watch may be, which goes on from where it is."""
+        """Lists now, in addition to the watch."""
         for failures in itertools.count(1):
             try:
                 await self._list()
             except errors.HoldfastError as error:
-                self._log.warning("not listed", error=str(error), failures=failures)
+                self._log.warning("failed to list", error=str(error), failures=failures)
                 await self._clock.sleep(_BACKOFF.delay_s(failures, self._ids))
             else:
                 return
@@ -74,24 +73,24 @@ class Reflector:
         return version
 
     async def _watch(self) -> None:
-        """Until the server ends the watch. Unreachable when it was silent for too long."""
+        """Watches until the server ends the watch. Raises Unreachable when it is silent for too long."""
         opened_s = self._clock.monotonic_s()
-        reading = asyncio.create_task(self._read())
+        reader = asyncio.create_task(self._read())
         try:
-            while not reading.done():
+            while not reader.done():
                 silent_s = min(self._cache.silent_s, self._clock.monotonic_s() - opened_s)
                 if silent_s >= SILENT_S:
-                    self._log.warning("silent watch opened again", seconds=round(silent_s))
+                    self._log.warning("reopening silent watch", seconds=round(silent_s))
                     raise errors.Unreachable(f"no event and no bookmark for {silent_s:.0f} s")
-                sleeping = asyncio.create_task(self._clock.sleep(SILENT_S - silent_s))
+                timer = asyncio.create_task(self._clock.sleep(SILENT_S - silent_s))
                 try:
-                    await asyncio.wait({reading, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({reader, timer}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    sleeping.cancel()
-            reading.result()
+                    timer.cancel()
+            reader.result()
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
 
     async def _read(self) -> None:
         async for change in self._kube.watch(self._cache.kind, self._version):

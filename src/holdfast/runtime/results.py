@@ -1,25 +1,25 @@
-"""What a reconciler is and what it answers. Callers: every controller.
+"""The reconciler protocol and its results.
 
-One reconcile has four beats, always in this order: observe, decide, act, report. It is keyed by name, looks at the
-level and not at the event that woke it, and doing it twice does it once.
+A reconcile observes, decides, acts and reports, in this order. It is level-triggered: it gets a key, not the event that
+added it. It is idempotent.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
-Key = tuple[str, str]  # namespace, which is empty for cluster-wide kinds, and name
+Key = tuple[str, str]  # namespace (empty for cluster-scoped kinds) and name
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing to do until something changes. `did` says what was changed in the world, if anything was."""
+    """Nothing to do until an object changes. `did` is the action, which becomes the log message."""
 
     did: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """Look again after that long, even if nothing changes."""
+    """Reconcile again after this time, even if nothing changes. `why` is the reason for that."""
 
     seconds: float
     why: str
@@ -29,7 +29,7 @@ class RequeueAfter:
 class Reconciler(Protocol):
     @property
     def name(self) -> str:
-        """Its path, such as `nodeclaim.launch`: in logs and in metrics."""
+        """Such as `nodeclaim.lifecycle`; the label `controller` in logs and metrics."""
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
-        """Brings the world nearer to what is wanted of this key, or raises one of `holdfast.errors`."""
+        """Moves the actual state of the key towards the desired one, or raises one of `holdfast.errors`."""

@@ -1,8 +1,7 @@
-"""What happens after an error that no code expected: it is logged, counted, and the work is tried again.
+"""Handles unexpected errors: logs and counts them, and restarts background tasks.
 
-Callers: `controller` for reconciles, `app`, `manager` and `production` for background tasks. The rules: one defect must not
-stop the program, or anything but the work that it happened in; a traceback is logged once an hour for each place in the
-code, because a defect that many objects meet would fill the log; and in simulation and CI (`strict`) the error ends the run.
+A defect must not stop more than the work that it happened in. A traceback is logged once per hour for each line of code:
+a defect that affects many objects would fill the log. In simulation and CI (`strict`) the error ends the run.
 """
 
 import asyncio
@@ -19,38 +18,38 @@ from holdfast.runtime.backoff import Backoff
 UNEXPECTED: Final = "holdfast_unexpected_errors_total"
 BACKOFF: Final = Backoff(base_s=1, cap_s=300)
 _SAME_WITHIN_S: Final = 3600.0
-_STEADY_S: Final = 600.0  # a task that ran for so long starts with the shortest wait again
-_MOST_PLACES: Final = 1000
+_STEADY_S: Final = 600.0  # a task that ran this long restarts with the shortest delay
+_MAX_PLACES: Final = 1000
 
 
 class Unexpected:
-    """Reports errors that no code expected."""
+    """Reports unexpected errors."""
 
     def __init__(self, *, clock: Clock, recorder: Recorder) -> None:
         self._clock = clock
         self._recorder = recorder
-        self._logged_s: dict[tuple[str, str], float] = {}  # by who reports and the place in the code
+        self._logged_s: dict[tuple[str, str], float] = {}  # by reporter and line of code
 
     def report(self, where: str, error: BaseException, **about: object) -> None:
-        """Counts the error; logs it with its traceback, unless the same place in the code failed within the hour."""
+        """Counts the error, and logs it with its traceback unless the same line of code failed within the hour."""
         self._recorder.count(UNEXPECTED, {"where": where})
         now_s, key = self._clock.monotonic_s(), (where, _place(error))
         if now_s - self._logged_s.get(key, -_SAME_WITHIN_S) < _SAME_WITHIN_S:
             return
-        if len(self._logged_s) >= _MOST_PLACES:
+        if len(self._logged_s) >= _MAX_PLACES:
             self._logged_s.clear()
         self._logged_s[key] = now_s
         structlog.get_logger().error("unexpected error", where=where, **about, exc_info=error)
 
 
 def _place(error: BaseException) -> str:
-    """The type of an error and the line that raised it; its text may differ each time."""
+    """The type of the error and the line that raised it; not its message, which may differ each time."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else repr(error)
 
 
 class Supervisor:
-    """Runs background tasks, and starts each again after an error that no code expected."""
+    """Runs background tasks, and restarts them after unexpected errors."""
 
     def __init__(self, unexpected: Unexpected, *, clock: Clock, ids: Ids, strict: bool = False) -> None:
         self._unexpected = unexpected

@@ -1,8 +1,7 @@
-"""Threads that do not hold up the exit of the process.
+"""A thread pool that does not delay the exit of the process.
 
-Callers: `cloud.aws.calls`, `compute`, and `holdfast run` for what asyncio itself runs in threads, such as DNS lookups.
-Python waits at its exit for every thread of `concurrent.futures`: for a long poll of 20 s, or for a plan. These threads
-are daemons: what they still do when the process exits is dropped. That is safe, because a crash at that moment is.
+At exit Python waits for every thread of `concurrent.futures`: for a long poll of 20 s, or for a plan. These threads are
+daemons, so their work is dropped at exit. That is safe, because a crash at that moment is.
 """
 
 import queue
@@ -15,11 +14,11 @@ R = TypeVar("R")
 
 
 class DaemonExecutor(ThreadPoolExecutor):
-    """A bounded pool. It is a ThreadPoolExecutor because asyncio takes no other as its default."""
+    """A bounded pool. It is a ThreadPoolExecutor because asyncio accepts no other default executor."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, name)  # starts no thread
-        self._most, self._name = threads, name
+        self._max_threads, self._name = threads, name
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._started = 0
@@ -34,7 +33,7 @@ class DaemonExecutor(ThreadPoolExecutor):
                 return
             try:
                 result = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - the caller's, in its own thread
+            except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -43,13 +42,13 @@ class DaemonExecutor(ThreadPoolExecutor):
             if self._closed:
                 raise RuntimeError("the threads are closed")
             self._waiting.put(work)
-            if not self._idle.acquire(blocking=False) and self._started < self._most:
+            if not self._idle.acquire(blocking=False) and self._started < self._max_threads:
                 self._started += 1
                 threading.Thread(target=self._work, name=f"{self._name}_{self._started}", daemon=True).start()
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as its base has it
-        """Returns at once. Calls that wait for a thread are never made, those that run are dropped at the exit."""
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - signature of the base class
+        """Returns at once. Queued calls are dropped; running ones are dropped at exit."""
         with self._guard:
             self._closed = True
             for _ in range(self._started):
@@ -61,5 +60,5 @@ class DaemonExecutor(ThreadPoolExecutor):
             if work is None or self._closed:
                 return
             work()
-            del work  # or the last call's values stay in memory
+            del work  # else the last call's values stay in memory
             self._idle.release()

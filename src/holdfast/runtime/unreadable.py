@@ -1,7 +1,7 @@
-"""Objects that cannot be decoded: how they are reported, and which nodes and instances they may be about.
+"""Objects that cannot be decoded: reports them, and checks which nodes and instances they may belong to.
 
-Callers: `app` for the reports; the controllers that delete or terminate ask the rest. The rule: what cannot be read may
-be anything, so it is counted against every deletion that it could forbid, and against nothing else.
+An unreadable object may have any content, so it prevents every deletion that a readable one could prevent, and nothing
+else.
 """
 
 import functools
@@ -20,7 +20,7 @@ EVENT: Final = "Unreadable"
 
 
 def report(caches: Caches, recorder: Recorder) -> None:
-    """Logs each version of an object that cannot be decoded, emits an event on it and keeps the metric."""
+    """Logs each unreadable version of an object, emits an event on it and sets the metric."""
     for cache in caches:
         cache.subscribe_unreadable(functools.partial(_changed, cache, recorder))
 
@@ -41,7 +41,7 @@ def _changed(cache: Cache[Any], recorder: Recorder, obj: Unreadable | None) -> N
         return
     meta = obj.metadata
     structlog.get_logger().error(
-        "object cannot be read",
+        "failed to decode object",
         kind=obj.kind,
         namespace=meta.namespace,
         name=meta.name,
@@ -49,5 +49,5 @@ def _changed(cache: Cache[Any], recorder: Recorder, obj: Unreadable | None) -> N
         error=obj.problem,
     )
     if meta.name:
-        said = f"{obj.kind} cannot be read, so its last readable version counts: {obj.problem}"
-        recorder.event(obj, EVENT, said, warning=True)
+        message = f"Failed to decode {obj.kind}, using its last readable version: {obj.problem}"
+        recorder.event(obj, EVENT, message, warning=True)

@@ -1,7 +1,6 @@
-"""The Kube door as controllers hold it: what they write is in the caches when the call returns.
+"""The Kube port of the controllers: stores the response to each write in the caches before the call returns.
 
-Callers: `app` puts it around the client. After a conflict the object is read again, so that the next reconcile decides on it
-as it is, also where the watch is late.
+After a Conflict it reads the object again, so that the next reconcile sees the new version even if the watch is late.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ K = TypeVar("K", bound=Object)
 
 
 class Writer:
-    """The Kube door."""
+    """The Kube port with caches."""
 
     def __init__(self, kube: Kube, caches: Caches) -> None:
         self._kube = kube

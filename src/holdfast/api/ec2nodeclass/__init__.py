@@ -116,7 +116,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     capacity_reservation_spec: Annotated[
         CapacityReservationSpec | None,
         about(
-            "Direct mode: what every launch template says about capacity reservations. Instead of selector terms.",
+            "Direct mode: the capacity reservation settings of every launch template, instead of selector terms.",
             rules=(
                 Rule(
                     "has(self.capacityReservationPreference) != has(self.capacityReservationTarget)",
@@ -148,7 +148,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     instance_profile: Annotated[
         str | None,
         about(
-            "The instance profile of the instances, made by somebody else.",
+            "An existing instance profile for the instances.",
             rules=(Rule("self != ''", "instanceProfile must not be empty"),),
         ),
     ] = None

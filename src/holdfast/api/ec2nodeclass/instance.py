@@ -1,4 +1,4 @@
-"""What an EC2NodeClass says about the instance itself: volumes, network, metadata service, processor."""
+"""The parts of an EC2NodeClass about the instance: volumes, network, metadata service, processor."""
 
 from typing import Annotated, Final
 
@@ -12,7 +12,9 @@ _ENABLED_OR_NOT: Final = ("enabled", "disabled")
 
 
 class BlockDevice(Wire, frozen=True, kw_only=True):
-    delete_on_termination: Annotated[bool | None, about("Whether the volume goes with the instance.")] = None
+    delete_on_termination: Annotated[
+        bool | None, about("Whether the volume is deleted with the instance.")
+    ] = None
     encrypted: Annotated[bool | None, about("Whether the volume is encrypted.")] = None
     iops: Annotated[
         int | None, about("I/O operations per second, where the volume type has them.", format="int64")
@@ -106,5 +108,5 @@ class ConnectionTracking(Wire, frozen=True, kw_only=True):
 
 class CPUOptions(Wire, frozen=True):
     nested_virtualization: Annotated[
-        str | None, about("Whether instances may run virtual machines of their own.", enum=_ENABLED_OR_NOT)
+        str | None, about("Whether instances support nested virtualization.", enum=_ENABLED_OR_NOT)
     ] = None

@@ -42,7 +42,7 @@ def at_least_one(*fields: str) -> Rule:
 
 
 def alone(name: str, *others: str, any_term: bool) -> Rule:
-    """`name` goes with none of the others in one term.
+    """`name` excludes the other fields of a term.
 
     With `any_term` one bad term is refused; without, only a list of nothing but bad terms is, which is
     how Karpenter's rules for subnets and security groups are written.
@@ -136,7 +136,7 @@ class CapacityReservationTarget(Wire, frozen=True):
 
 
 class CapacityReservationSpec(Wire, frozen=True):
-    """Direct mode: the launch template says it all, and nothing is counted or preferred."""
+    """Direct mode: the launch template has the reservation settings; Holdfast does not count or prefer slots."""
 
     capacity_reservation_preference: Annotated[
         str | None,

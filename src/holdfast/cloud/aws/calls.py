@@ -272,7 +272,7 @@ def _ask(
 
     client = clients.get(service)
     try:
-        with answers.reading(operation), fence.guarding(may_send):
+        with answers.reading(operation), fence.guard(may_send):
             answer: Mapping[str, Any] = getattr(client, botocore.xform_name(operation))(**parameters)
             answers.check(answer, client.meta.service_model.operation_model(operation).output_shape)
     except exceptions.ClientError as error:

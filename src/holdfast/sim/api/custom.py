@@ -170,7 +170,7 @@ def _older_self(item: Any, old: Any, schema: Json) -> Any:
 def _judge(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
     if "oldSelf" in rule["rule"] and old is None:
         return
-    verdict = cel.program(rule["rule"]).verdict(value, old)
+    verdict = cel.program(rule["rule"]).evaluate(value, old)
     if verdict is True:
         return
     message = rule.get("message") or f"failed rule: {rule['rule'].strip()}"

@@ -1,12 +1,12 @@
-"""When a command that serves until it is told otherwise is told so. Called by `demo` and `sandbox`, inside their loop."""
+"""The signals that stop `holdfast demo` and `holdfast sandbox`."""
 
 import asyncio
 import signal
 from collections.abc import Callable
 
 
-def when_told(stop: Callable[[], None]) -> None:
-    """On Ctrl-C, on SIGTERM, and when the terminal is closed, unless it was started to outlive that, as nohup does."""
+def on_stop(stop: Callable[[], None]) -> None:
+    """Calls `stop` on SIGINT, SIGTERM and SIGHUP; not on SIGHUP when the command was started with nohup."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)

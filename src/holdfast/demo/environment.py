@@ -1,7 +1,7 @@
-"""The stage: a simulated world with reservations of three kinds, and the real controllers in it.
+"""Starts a sandbox with three kinds of reservations, and the real controllers in it.
 
-Called by `holdfast demo`. The controllers are the product's, over the same doors as in production: AWS by botocore over
-HTTP, Kubernetes by the client. Time is real, or real and faster.
+The controllers use the production adapters: botocore over HTTP for AWS, the Kubernetes client for the API server. The
+clock is real or runs faster.
 """
 
 import base64
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import sandbox
-from holdfast.app import App
-from holdfast.app import World as Doors
+from holdfast.app import Adapters, App
 from holdfast.cloud.aws.calls import Clients, Threads
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.compute import ThreadCompute
+from holdfast.sandbox import Plan, Sandbox, running
 from holdfast.settings import Settings
 from holdfast.sim.cloud_setup import CloudSetup, Reserved, access_key
 from holdfast.sim.cluster.timings import Timings
@@ -30,35 +29,35 @@ TAG: Final = {"team": "demo"}
 _DAY_S: Final = 86_400
 
 _ZONE_A, _ZONE_B = "usw2-az2", "usw2-az1"
-_LAG_S: Final = 5  # the simulated EC2 counts a launch at once
+_LAG_S: Final = 5  # the simulated EC2 counts a launch immediately
 _TIMINGS: Final = Timings(startup_taints=(), devices_s=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    world: sandbox.World
+class Environment:
+    sandbox: Sandbox
     app: App
     clock: Clock
 
     def check(self) -> None:
-        self.world.check()
+        self.sandbox.check()
         self.app.check()
 
 
 @contextlib.asynccontextmanager
-async def set_up(folder: Path, *, clock: Clock, ids: Ids) -> AsyncIterator[Stage]:
-    """Everything runs until the block ends; nothing is left afterwards."""
-    plan = sandbox.Plan(folder=folder, setup=_setup(clock.now_s()), timings=_TIMINGS)
-    async with sandbox.running(plan, clock=clock, ids=ids) as world:
+async def start(folder: Path, *, clock: Clock, ids: Ids) -> AsyncIterator[Environment]:
+    """Runs the sandbox and the controllers until the block ends, and removes all of it."""
+    plan = Plan(folder=folder, setup=_setup(clock.now_s()), timings=_TIMINGS)
+    async with running(plan, clock=clock, ids=ids) as sandbox:
         threads, compute = Threads(), ThreadCompute()
-        clients = Clients(REGION, lambda: _Session(world.aws_url, access_key(world.cloud.about.account)))
-        doors = Doors(
-            transport=world.transport, aws=clients, executor=threads, clock=clock, ids=ids, compute=compute
+        clients = Clients(REGION, lambda: _Session(sandbox.aws_url, access_key(sandbox.cloud.about.account)))
+        adapters = Adapters(
+            transport=sandbox.transport, aws=clients, executor=threads, clock=clock, ids=ids, compute=compute
         )
-        app = App(await _settings(world), doors)
+        app = App(await _settings(sandbox), adapters)
         app.start()
         try:
-            yield Stage(world, app, clock)
+            yield Environment(sandbox, app, clock)
         finally:
             await app.stop()
             compute.close()
@@ -86,21 +85,21 @@ def _setup(now_s: int) -> CloudSetup:
     )
 
 
-async def _settings(world: sandbox.World) -> Settings:
+async def _settings(sandbox: Sandbox) -> Settings:
     return Settings(
-        cluster_name=world.cloud.about.cluster,
-        cluster_endpoint=world.address.url,
-        cluster_ca_bundle=base64.b64encode(world.address.authority).decode(),
+        cluster_name=sandbox.cloud.about.cluster,
+        cluster_endpoint=sandbox.address.url,
+        cluster_ca_bundle=base64.b64encode(sandbox.address.authority).decode(),
         service_cidr=SERVICE_CIDR,
-        kubernetes_version=await world.kube.version(),
-        interruption_queue=world.cloud.queue,
+        kubernetes_version=await sandbox.kube.version(),
+        interruption_queue=sandbox.cloud.queue,
         client=ClientSettings(per_second=1000, burst=2000),
         planning=PlanSettings(ledger_lag_s=_LAG_S),
     )
 
 
 class _Session:
-    """A session of botocore whose clients all talk to the simulated AWS."""
+    """A botocore session whose clients call the simulated AWS."""
 
     def __init__(self, url: str, key: str) -> None:
         import botocore.session  # noqa: PLC0415 - slow to import
@@ -114,6 +113,6 @@ class _Session:
             service,
             endpoint_url=self._url,
             aws_access_key_id=self._key,
-            aws_secret_access_key="any",  # noqa: S106 - nobody checks it
+            aws_secret_access_key="any",  # noqa: S106 - the simulation does not check it
             **given,
         )

@@ -1,0 +1,177 @@
+"""The demo's state at one moment: reservations, nodes, pods and cost.
+
+Reads the caches of the controllers, and the simulated EC2 for prices. `view` draws it, `changes` compares two of them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import names
+from holdfast.api.claim_conditions import INITIALIZED, LAUNCHED, REGISTERED
+from holdfast.api.cluster import Event
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.pods import Pod
+from holdfast.demo.environment import Environment
+from holdfast.sim.ec2 import prices
+from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Instance, Reservation
+
+_FAILED_SCHEDULING: Final = "FailedScheduling"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationStatus:
+    """One reservation."""
+
+    id: str
+    instance_type: str
+    zone: str
+    kind: str  # targeted, open or capacity block
+    used: int
+    total: int
+    state: str
+    ends_in_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One NodeClaim with its instance and node."""
+
+    claim: str
+    node: str
+    instance_type: str
+    zone: str
+    capacity: str
+    reservation_id: str
+    nano_usd: int  # per hour, on top of the reservations; 0 until it runs, as EC2 charges
+    state: str  # launching, booting, joined, ready or terminating
+    pods: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        if self.capacity == names.RESERVED:
+            return "uses a free slot of a reservation"
+        if self.capacity == names.SPOT:
+            return "no free slot fits; spot is cheapest"
+        return "no free slot fits" if self.capacity else "launching"
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyCost:
+    """Nano-USD per hour."""
+
+    reservations: int  # used or not
+    used: int  # the part of the reservations that instances use
+    unreserved: int  # spot and on-demand instances
+    all_on_demand: int  # if every running instance were on demand
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    elapsed_s: float
+    reservations: tuple[ReservationStatus, ...]
+    nodes: tuple[NodeStatus, ...]
+    running: Mapping[str, int]  # by workload
+    replicas: Mapping[str, int]
+    pending: Mapping[str, str]  # pods without a node, with the message of their FailedScheduling event
+    cost: HourlyCost
+
+
+async def read(env: Environment, elapsed_s: float) -> Status:
+    ec2 = env.sandbox.cloud.ec2.world
+    env.sandbox.cloud.ec2.advance()
+    caches = env.app.caches
+    pods = [pod for pod in caches.of(Pod) if pod.metadata.deletion_timestamp is None]
+    on_node: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in pods:
+        on_node[pod.spec.node_name or ""].append(pod.metadata.name)
+    instances = {one.id: one for one in ec2.instances if one.live}
+    nodes = [_node(env, claim, instances, on_node) for claim in caches.of(NodeClaim)]
+    live = [one for one in instances.values() if one.state == "running"]
+    return Status(
+        elapsed_s=elapsed_s,
+        reservations=tuple(_reservation(env, one) for one in ec2.reservations),
+        nodes=tuple(
+            sorted(nodes, key=lambda one: (one.capacity != names.RESERVED, one.reservation_id, one.claim))
+        ),
+        running=Counter(_workload(pod) for pod in pods if _is_ready(pod)),
+        replicas=Counter(_workload(pod) for pod in pods),
+        pending={pod.metadata.name: why for pod, why in await _pending(env, pods)},
+        cost=_cost(env, live),
+    )
+
+
+def _reservation(env: Environment, one: Reservation) -> ReservationStatus:
+    kind = "capacity block" if one.kind == CAPACITY_BLOCK else one.criteria
+    used = one.total - one.available if one.active else 0
+    ends_in_s = one.end_s - env.clock.now_s() if one.end_s else None
+    return ReservationStatus(
+        one.id, one.instance_type, _zone(env, one.zone_id), kind, used, one.total, one.state, ends_in_s
+    )
+
+
+def _node(
+    env: Environment, claim: NodeClaim, instances: Mapping[str, Instance], on_node: Mapping[str, list[str]]
+) -> NodeStatus:
+    labels, status = claim.metadata.labels, claim.status
+    instance = instances.get((status.provider_id or "").rpartition("/")[2])
+    charge = env.sandbox.cloud.ec2.world.ledger.open.get(instance.id) if instance is not None else None
+    return NodeStatus(
+        claim=claim.metadata.name,
+        node=status.node_name or "",
+        instance_type=instance.instance_type if instance else "",
+        zone=_zone(env, instance.zone_id) if instance else "",
+        capacity=labels.get(names.CAPACITY_TYPE, "") if instance else "",
+        reservation_id=instance.reservation_id if instance else "",
+        nano_usd=charge.nano_usd_per_hour if charge else 0,
+        state=_state(claim),
+        pods=tuple(sorted(on_node.get(status.node_name or "-", ()))),
+    )
+
+
+def _state(claim: NodeClaim) -> str:
+    if claim.metadata.deletion_timestamp is not None:
+        return "terminating"
+    reached = {one.type for one in claim.status.conditions if one.status == "True"}
+    for condition, state in ((INITIALIZED, "ready"), (REGISTERED, "joined"), (LAUNCHED, "booting")):
+        if condition in reached:
+            return state
+    return "launching"
+
+
+async def _pending(env: Environment, pods: list[Pod]) -> list[tuple[Pod, str]]:
+    pending = [pod for pod in pods if not pod.spec.node_name]
+    if not pending:
+        return []
+    messages = {
+        event.involved_object.uid: event.message
+        for event in (await env.sandbox.kube.list(Event)).items
+        if event.reason == _FAILED_SCHEDULING and event.source.component == "holdfast"
+    }
+    return [(pod, messages.get(pod.metadata.uid, "")) for pod in pending]
+
+
+def _is_ready(pod: Pod) -> bool:
+    ready = next((one for one in pod.status.conditions if one.type == "Ready"), None)
+    return ready is not None and ready.status == "True"
+
+
+def _workload(pod: Pod) -> str:
+    return pod.metadata.labels.get("app", pod.metadata.name)
+
+
+def _cost(env: Environment, live: list[Instance]) -> HourlyCost:
+    ec2 = env.sandbox.cloud.ec2.world
+    charges = list(ec2.ledger.open.values())
+    list_price = {one.id: prices.on_demand(ec2.setup, one.instance_type) or 0 for one in live}
+    return HourlyCost(
+        reservations=sum(c.nano_usd_per_hour for c in charges if c.kind in ("reservation", CAPACITY_BLOCK)),
+        used=sum(list_price[one.id] for one in live if one.reservation_id),
+        unreserved=sum(c.nano_usd_per_hour for c in charges if c.kind in ("spot", "on-demand")),
+        all_on_demand=sum(list_price.values()),
+    )
+
+
+def _zone(env: Environment, zone_id: str) -> str:
+    return env.sandbox.cloud.ec2.world.setup.accounts[0].zone_name(zone_id)

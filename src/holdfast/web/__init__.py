@@ -1,1 +1,0 @@
-"""The dashboard: draws snapshots, plans and their reasons. It decides nothing."""
