@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from datalib import convert, prices, source
-from holdfast.cloud.aws import described
+from holdfast.cloud.aws.client import descriptions
 from holdfast.data import ec2
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +42,7 @@ def content(wheel: Path) -> bytes:
     """The file, unpacked: the same bytes for the same sources."""
     raw = source.instance_types(wheel)
     types = tuple(
-        described.instance_type(raw[name]) for name in sorted(raw) if described.launchable(raw[name])
+        descriptions.instance_type(raw[name]) for name in sorted(raw) if descriptions.launchable(raw[name])
     )
     listed = prices.parse((ROOT / "docs/spec/ec2-prices.md").read_text(encoding="utf-8"))
     known = {info.name for info in types}

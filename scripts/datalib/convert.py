@@ -1,6 +1,6 @@
 """From what DescribeInstanceTypeOfferings says to the regions that are shipped.
 
-Called by `generate_data`; the types themselves are read by `holdfast.cloud.aws.described`. Pure.
+Called by `generate_data`; the types themselves are read by `holdfast.cloud.aws.client.descriptions`. Pure.
 """
 
 from holdfast.data import ec2

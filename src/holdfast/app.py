@@ -14,15 +14,15 @@ from typing import Any, Final, Protocol
 from holdfast import fence
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
-from holdfast.cloud.aws import labels as aws_labels
 from holdfast.cloud.aws import metrics as aws_metrics
-from holdfast.cloud.aws.calls import Calls, Clients, Executor
+from holdfast.cloud.aws.catalog import labels as aws_labels
+from holdfast.cloud.aws.client.calls import Calls, Clients, Executor
+from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.discovery import Discovery, Setup
-from holdfast.cloud.aws.ec2_clock import Ec2Clock
-from holdfast.cloud.aws.identity import Given, Identity
+from holdfast.cloud.aws.instances.queue import Queue
+from holdfast.cloud.aws.launch.templates import LaunchContext
+from holdfast.cloud.aws.nodeclass.identity import Given, Identity
 from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
-from holdfast.cloud.aws.queue import Queue
-from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import reporter as disruption_reporter

@@ -17,9 +17,10 @@ import structlog
 from holdfast import errors
 from holdfast.api.cluster import Lease, Service
 from holdfast.app import Adapters, App
-from holdfast.cloud.aws import credentials, identity
 from holdfast.cloud.aws import metrics as aws_metrics
-from holdfast.cloud.aws.calls import Calls, Clients, Threads
+from holdfast.cloud.aws.client import credentials
+from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
+from holdfast.cloud.aws.nodeclass import identity
 from holdfast.kube import incluster, kubeconfig
 from holdfast.kube.client import Client
 from holdfast.kube.connection import Connection

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from holdfast import errors
 from holdfast.api import scheduler_config
 from holdfast.api.scheduler_config import SchedulerConfig
-from holdfast.cloud.aws import identity
-from holdfast.cloud.aws.capacity import Settings as CapacitySettings
+from holdfast.cloud.aws.catalog.capacity import Settings as CapacitySettings
+from holdfast.cloud.aws.nodeclass import identity
 from holdfast.controllers.provisioning.provisioner import BatchSettings
 from holdfast.core.disruption.inputs import MixedPools, ReleaseSlots
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings

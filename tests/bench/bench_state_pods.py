@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast import names
 from holdfast.api import kinds
 from holdfast.api.pods import Pod
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.state.node_terms import LabelRules
 from holdfast.state.pods import PodConverter
 

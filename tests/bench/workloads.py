@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast import names
 from holdfast.api import aws, kinds
 from holdfast.api.pods import Pod
-from holdfast.cloud.aws import catalog, labels
+from holdfast.cloud.aws.catalog import builder, labels
 from holdfast.data import ec2
 from holdfast.model import requirement, resources
 from holdfast.model.offerings import InstanceType
@@ -155,7 +155,7 @@ def nodes(count: int, *, full: bool = True) -> tuple[NodeView, ...]:
 
 def real_types() -> tuple[InstanceType, ...]:
     """Every instance type of a region, with its real zones and list prices."""
-    return catalog.build(catalog.shipped(ec2.region("us-east-1")), None, now_s=0)
+    return builder.build(builder.shipped(ec2.region("us-east-1")), None, now_s=0)
 
 
 def getting_started(types: Sequence[InstanceType], *more: Requirement) -> NodePoolView:

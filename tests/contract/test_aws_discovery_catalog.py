@@ -14,7 +14,7 @@ from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, run
 from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws import price_list, type_listing
+from holdfast.cloud.aws.catalog import price_list, type_listing
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.data import ec2
 from holdfast.model import prices

@@ -10,7 +10,7 @@ from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
-from holdfast.cloud.aws import resolve
+from holdfast.cloud.aws.nodeclass import resolve
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import faults

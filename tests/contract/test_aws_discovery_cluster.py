@@ -7,10 +7,10 @@ import pytest
 
 import aws_world
 from aws_world import World, ca_bundle, condition, run
-from holdfast.cloud.aws import identity, resolve
-from holdfast.cloud.aws.cluster import Cluster
 from holdfast.cloud.aws.discovery import Discovery, Setup
-from holdfast.cloud.aws.identity import Given, Identity
+from holdfast.cloud.aws.nodeclass import identity, resolve
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
+from holdfast.cloud.aws.nodeclass.identity import Given, Identity
 from holdfast.sim.aws import eks
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import Fault, NoFaults

@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, condition, listed, run
 from holdfast import errors
 from holdfast.api import aws
-from holdfast.cloud.aws import reservation_reading
-from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.resolve import RESERVATIONS
+from holdfast.cloud.aws.catalog.capacity import Settings
+from holdfast.cloud.aws.nodeclass.resolve import RESERVATIONS
+from holdfast.cloud.aws.reservations import reader
 from holdfast.model.reservations import State
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
@@ -295,8 +295,8 @@ def test_counts_are_told_to_whoever_measures() -> None:
     control.take(world.ec2.world, made.id, 1)
     world.selecting({"id": made.id})
     about = (("instance_type", "m5.large"), ("reservation", made.id), ("zone", "us-west-2a"))
-    assert world.records.gauges[reservation_reading.SLOTS, about] == 3
-    assert world.records.gauges[reservation_reading.FREE_SLOTS, about] == 2
+    assert world.records.gauges[reader.SLOTS, about] == 3
+    assert world.records.gauges[reader.FREE_SLOTS, about] == 2
 
 
 def test_a_reservation_that_ec2_no_longer_shows_has_no_slots() -> None:
@@ -309,7 +309,7 @@ def test_a_reservation_that_ec2_no_longer_shows_has_no_slots() -> None:
     by_id = {
         dict(labels)["reservation"]: value
         for (name, labels), value in world.records.gauges.items()
-        if name == reservation_reading.SLOTS
+        if name == reader.SLOTS
     }
     assert by_id == {kept.id: 2, made.id: 0}
 

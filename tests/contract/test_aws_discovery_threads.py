@@ -10,7 +10,7 @@ from doors import KeptRecords, ManualClock, SeededIds
 from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
-from holdfast.cloud.aws.calls import Calls, Clients, Threads
+from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
 from holdfast.cloud.aws.discovery import Discovery, Setup
 
 

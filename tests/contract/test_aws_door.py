@@ -12,8 +12,9 @@ from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import run
 from holdfast import cloud, errors
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import batching, offering_gauges
-from holdfast.cloud.aws.queue import Queue
+from holdfast.cloud.aws.catalog import offering_gauges
+from holdfast.cloud.aws.client import batching
+from holdfast.cloud.aws.instances.queue import Queue
 from holdfast.model import resources
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice

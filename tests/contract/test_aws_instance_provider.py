@@ -12,7 +12,7 @@ from aws_world import ACCOUNT, run
 from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import instances
+from holdfast.cloud.aws.instances import ec2_instances
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2 import setup as ec2_setup
@@ -72,7 +72,7 @@ def test_many_questions_are_one_call(world: LaunchWorld) -> None:
 def test_a_listing_of_many_pages_is_shared_for_longer(
     world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instances, "PAGE", 5)
+    monkeypatch.setattr(ec2_instances, "PAGE", 5)
     launched(world, 12)
     asked = world.asked("DescribeInstances")
     assert len(world.described()) == 12

@@ -5,7 +5,7 @@ import pytest
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import OTHER, run
 from holdfast import errors
-from holdfast.cloud.aws import instance_status
+from holdfast.cloud.aws.instances import instance_status
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.sim.ec2 import control, faults

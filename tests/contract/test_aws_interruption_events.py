@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from ec2_world import HOUR_S, MINUTE_S, START_S, Region
-from holdfast.cloud.aws import interruption
-from holdfast.cloud.aws.interruption import Kind, Notice
+from holdfast.cloud.aws.instances import interruption
+from holdfast.cloud.aws.instances.interruption import Kind, Notice
 from holdfast.sim.ec2 import control
 
 

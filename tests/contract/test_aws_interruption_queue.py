@@ -7,8 +7,8 @@ import pytest
 
 from aws_world import World, run
 from holdfast import errors
-from holdfast.cloud.aws.interruption import Kind
-from holdfast.cloud.aws.queue import MALFORMED, RECEIVED, Queue, Received
+from holdfast.cloud.aws.instances.interruption import Kind
+from holdfast.cloud.aws.instances.queue import MALFORMED, RECEIVED, Queue, Received
 from holdfast.sim.aws import sqs
 
 NAME = "interruptions"

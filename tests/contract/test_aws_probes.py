@@ -7,8 +7,8 @@ import pytest
 from aws_launch_world import JOINED, LaunchWorld, resolve
 from aws_world import REGION, condition, run
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws.resolve import VALIDATION
-from holdfast.cloud.aws.templates import LaunchContext
+from holdfast.cloud.aws.launch.templates import LaunchContext
+from holdfast.cloud.aws.nodeclass.resolve import VALIDATION
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import faults
 

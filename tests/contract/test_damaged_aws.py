@@ -23,10 +23,11 @@ from aws_world import REGION, run
 from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import calls, type_listing
-from holdfast.cloud.aws.identity import Given, Identity
-from holdfast.cloud.aws.queue import Queue
-from holdfast.cloud.aws.type_listing import TypeListing
+from holdfast.cloud.aws.catalog import type_listing
+from holdfast.cloud.aws.catalog.type_listing import TypeListing
+from holdfast.cloud.aws.client import calls
+from holdfast.cloud.aws.instances.queue import Queue
+from holdfast.cloud.aws.nodeclass.identity import Given, Identity
 from holdfast.model.instances import Instance
 from holdfast.sim.aws import eks, sqs
 from holdfast.sim.aws.endpoint import Endpoint

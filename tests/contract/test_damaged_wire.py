@@ -13,8 +13,8 @@ import pytest
 from doors import KeptRecords, ManualClock, SeededIds
 from holdfast import errors
 from holdfast.api.nodes import Node
-from holdfast.cloud.aws import network
-from holdfast.cloud.aws.calls import Calls, Clients, Inline
+from holdfast.cloud.aws.client.calls import Calls, Clients, Inline
+from holdfast.cloud.aws.nodeclass import network
 from holdfast.kube import credentials
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server

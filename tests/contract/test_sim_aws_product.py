@@ -11,10 +11,11 @@ import botocore.session
 from aws_calls import GROUP, named_operations, send_notice
 from aws_launch_world import LaunchWorld, capacity_type
 from aws_world import REGION, run
-from holdfast.cloud.aws import calls, type_listing
-from holdfast.cloud.aws.identity import Given, Identity
-from holdfast.cloud.aws.queue import Queue
-from holdfast.cloud.aws.type_listing import TypeListing
+from holdfast.cloud.aws.catalog import type_listing
+from holdfast.cloud.aws.catalog.type_listing import TypeListing
+from holdfast.cloud.aws.client import calls
+from holdfast.cloud.aws.instances.queue import Queue
+from holdfast.cloud.aws.nodeclass.identity import Given, Identity
 from holdfast.sim.aws import eks, sqs
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_call, before_send

@@ -21,7 +21,8 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from holdfast.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
-from holdfast.cloud.aws import class_checks, class_hash, labels, node_shape
+from holdfast.cloud.aws.catalog import labels, node_shape
+from holdfast.cloud.aws.nodeclass import class_checks, class_hash
 from holdfast.controllers import drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.core.disruption import budgets as disruption_budgets

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.cloud.aws import userdata
-from holdfast.cloud.aws.cluster import Cluster
-from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.launch import userdata
+from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.sim.ec2 import setup
 from peers import arena as arenas
 from peers.arena import Arena, conditions, deployment

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aws_builders import build_catalog, real, reservation, supply
 from builders import ec2nodeclass
 from holdfast import names
-from holdfast.cloud.aws.catalog import BuiltTypes, Supply
+from holdfast.cloud.aws.catalog.builder import BuiltTypes, Supply
 from holdfast.model import prices, resources
 from holdfast.model.offerings import InstanceType
 

@@ -3,7 +3,7 @@
 import pytest
 
 import idle_world
-from holdfast.cloud.aws import instance_status, instances
+from holdfast.cloud.aws.instances import ec2_instances, instance_status
 
 MINUTES = 10
 A_MINUTE = 8  # besides SQS, at most
@@ -19,6 +19,6 @@ def test_a_settled_cluster_costs_few_calls(nodes: int, reservations: int) -> Non
 
 def test_pages_of_machines_cost_calls_and_still_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 2,400 nodes and a page of a thousand."""
-    monkeypatch.setattr(instances, "PAGE", 5)
+    monkeypatch.setattr(ec2_instances, "PAGE", 5)
     monkeypatch.setattr(instance_status, "PAGE", 5)
     assert idle_world.calls(12, 2, MINUTES).total() <= A_MINUTE * MINUTES

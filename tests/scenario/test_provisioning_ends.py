@@ -16,7 +16,7 @@ from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
-from holdfast.cloud.aws import instance_provider, instances
+from holdfast.cloud.aws.instances import ec2_instances, provider
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import control, faults
 
@@ -395,8 +395,8 @@ def test_a_machine_that_a_list_is_too_old_to_show_is_not_taken_for_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A list of many pages is shared for a while; a node that came meanwhile and is not ready yet is not in it."""
-    monkeypatch.setattr(instances, "PAGE", 5)
-    monkeypatch.setattr(instance_provider, "A_PAGE_S", GARBAGE_S + 80)
+    monkeypatch.setattr(ec2_instances, "PAGE", 5)
+    monkeypatch.setattr(provider, "A_PAGE_S", GARBAGE_S + 80)
 
     async def program(world: AppWorld) -> None:
         await running(world, 6)

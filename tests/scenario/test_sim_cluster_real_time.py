@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import cluster_world
 from holdfast.api.meta import ObjectMeta
-from holdfast.cloud.aws import userdata
-from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.launch import userdata
+from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
 from holdfast.kube import credentials
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server

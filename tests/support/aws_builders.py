@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws import catalog, selection
-from holdfast.cloud.aws.catalog import Supply
-from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.catalog import builder
+from holdfast.cloud.aws.catalog.builder import Supply
+from holdfast.cloud.aws.reservations import selection
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo, Zone
 from holdfast.model.offerings import InstanceType, Offering
@@ -47,7 +48,7 @@ def supply(*types: InstanceTypeInfo, **fields: Any) -> Supply:
 
 
 def shipped_supply() -> Supply:
-    return catalog.shipped(ec2.region(REGION))
+    return builder.shipped(ec2.region(REGION))
 
 
 def reservation(reservation_id: str = "cr-1", **fields: Any) -> CapacityReservation:
@@ -71,7 +72,7 @@ def build_catalog(
     """The catalog of a class, when these are all the reservations that EC2 describes."""
     seen = tuple(seen)
     ids = selection.selected(node_class, (one.traits for one in seen))
-    return catalog.build(known, node_class, [one.model for one in seen if one.id in ids], **fields)
+    return builder.build(known, node_class, [one.model for one in seen if one.id in ids], **fields)
 
 
 def status_entry(reservation_id: str = "cr-1", **fields: Any) -> dict[str, Any]:

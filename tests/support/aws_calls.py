@@ -32,7 +32,7 @@ def named_operations() -> set[str]:
     """The operations of AWS that the product's source names."""
     session = botocore.session.Session()
     known = {name for service in SERVICES for name in session.get_service_model(service).operation_names}
-    sources = (Path(cloud.__file__).parent / "aws").glob("*.py")
+    sources = (Path(cloud.__file__).parent / "aws").rglob("*.py")
     nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
     return {
         node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)

@@ -11,11 +11,11 @@ from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import type_listing
-from holdfast.cloud.aws.cluster import Cluster
+from holdfast.cloud.aws.catalog import type_listing
+from holdfast.cloud.aws.catalog.type_listing import TypeListing
+from holdfast.cloud.aws.launch.templates import LaunchContext
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.cloud.aws.provider import Aws
-from holdfast.cloud.aws.templates import LaunchContext
-from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.ports import LaunchRequest

@@ -13,13 +13,13 @@ from aws_builders import build_catalog, real, supply
 from builders import ec2nodeclass, requirement
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import choice, fleets, templates
-from holdfast.cloud.aws.choice import Choice
-from holdfast.cloud.aws.cluster import Cluster
-from holdfast.cloud.aws.fleets import Order
-from holdfast.cloud.aws.labels import CLOUD_LABELS
-from holdfast.cloud.aws.reservations import CapacityReservation
-from holdfast.cloud.aws.templates import LaunchContext, Template
+from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS
+from holdfast.cloud.aws.launch import choice, fleets, templates
+from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch.fleets import Order
+from holdfast.cloud.aws.launch.templates import LaunchContext, Template
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import NOTHING
 from holdfast.state import claims

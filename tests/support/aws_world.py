@@ -19,10 +19,10 @@ from holdfast.api import conditions, kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws.calls import Calls, Clients, Inline
-from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.catalog.capacity import Settings
+from holdfast.cloud.aws.catalog.type_listing import TypeListing
+from holdfast.cloud.aws.client.calls import Calls, Clients, Inline
 from holdfast.cloud.aws.discovery import Discovery, Setup
-from holdfast.cloud.aws.type_listing import TypeListing
 from holdfast.ports import Change, Recorder
 from holdfast.runtime.cache import Caches
 from holdfast.sim.aws import eks, iam, pricing, ssm

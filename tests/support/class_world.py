@@ -19,7 +19,7 @@ from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
-from holdfast.cloud.aws.type_listing import TypeListing
+from holdfast.cloud.aws.catalog.type_listing import TypeListing
 from holdfast.controllers.nodeclass import hash as class_hash
 from holdfast.controllers.nodeclass import status as class_status
 from holdfast.controllers.nodepool import counter

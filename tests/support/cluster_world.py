@@ -14,9 +14,9 @@ import msgspec
 import aws_world
 from holdfast import errors
 from holdfast.api.meta import Object
-from holdfast.cloud.aws import userdata
-from holdfast.cloud.aws.cluster import Cluster as Endpoint
-from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.launch import userdata
+from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.nodeclass.cluster import Cluster as Endpoint
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.model.taints import Taint
 from holdfast.sim import time

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from holdfast import errors
-from holdfast.cloud.aws import calls
+from holdfast.cloud.aws.client import calls
 from holdfast.kube.transport import Answer, Transport
 from holdfast.sim.aws import waiting
 from holdfast.sim.aws.endpoint import Endpoint

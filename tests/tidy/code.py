@@ -17,7 +17,7 @@ CATCH_ALLS: Final[dict[str, str]] = {
     "src/holdfast/runtime/controller.py": "a defect costs the key that it happened on, and no other",
     "src/holdfast/runtime/supervision.py": "a defect in a background task starts that task again",
     "src/holdfast/runtime/cache.py": "a defect in one handler keeps no other handler from hearing of a change",
-    "src/holdfast/cloud/aws/batching.py": "a defect in a batch reaches each caller that waits for the batch",
+    "src/holdfast/cloud/aws/client/batching.py": "a defect in a batch reaches each caller that waits for the batch",
     "src/holdfast/runtime/threads.py": "a thread passes whatever a call raises to its caller",
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from doors import KeptRecords
 from holdfast import errors
-from holdfast.cloud.aws.batching import Batcher
+from holdfast.cloud.aws.client.batching import Batcher
 
 
 class Clock:

@@ -5,8 +5,8 @@ import pytest
 from aws_builders import offerings_of, real, shipped_supply, supply
 from builders import ec2nodeclass
 from holdfast import names
-from holdfast.cloud.aws import burstable, catalog
-from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.catalog import builder, burstable
+from holdfast.cloud.aws.catalog.capacity import Settings
 from holdfast.model.offerings import InstanceType
 
 NOW = 1000
@@ -14,7 +14,7 @@ NOW = 1000
 
 def built(*type_names: str, percent: int = 100) -> dict[str, InstanceType]:
     settings = Settings(burstable_cpu_percent=percent)
-    found = catalog.build(shipped_supply(), ec2nodeclass(), now_s=NOW, settings=settings)
+    found = builder.build(shipped_supply(), ec2nodeclass(), now_s=NOW, settings=settings)
     return {it.name: it for it in found if it.name in type_names}
 
 
@@ -58,6 +58,6 @@ def test_a_node_that_is_idle_is_cheaper_on_a_burstable_type() -> None:
 
 
 def test_spot_and_slots_of_burstable_types_cost_credits_as_well() -> None:
-    (found,) = catalog.build(supply(real("t3.medium")), ec2nodeclass(), now_s=NOW)
+    (found,) = builder.build(supply(real("t3.medium")), ec2nodeclass(), now_s=NOW)
     assert {one.capacity_type for one in found.offerings} == {names.ON_DEMAND, names.SPOT}
     assert {one.surcharge_nano_usd_per_hour for one in found.offerings} == {80_000_000}

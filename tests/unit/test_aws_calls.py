@@ -19,8 +19,8 @@ from botocore.loaders import create_loader
 
 from doors import KeptRecords, ManualClock, SeededIds
 from holdfast import errors, fence
-from holdfast.cloud.aws import calls
-from holdfast.cloud.aws.calls import CALLS_TOTAL, Calls, Clients, Inline, Threads
+from holdfast.cloud.aws.client import calls
+from holdfast.cloud.aws.client.calls import CALLS_TOTAL, Calls, Clients, Inline, Threads
 
 Answer = Callable[[dict[str, list[str]]], tuple[int, str]]
 LOADER = create_loader()  # reads each service's model once for all tests
@@ -227,7 +227,7 @@ def test_threads_make_many_calls_at_once() -> None:
 
 
 def test_botocore_is_loaded_by_the_first_call_alone() -> None:
-    program = "import sys, holdfast.cloud.aws.calls; sys.exit('botocore' in sys.modules)"
+    program = "import sys, holdfast.cloud.aws.client.calls; sys.exit('botocore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from aws_builders import invented, real
 from builders import ec2nodeclass
-from holdfast.cloud.aws import capacity, families, node_shape
-from holdfast.cloud.aws.capacity import Settings
+from holdfast.cloud.aws.catalog import capacity, families, node_shape
+from holdfast.cloud.aws.catalog.capacity import Settings
 from holdfast.data.ec2 import Gpu, InstanceTypeInfo, NeuronDevice
 from holdfast.model.resources import Resources
 

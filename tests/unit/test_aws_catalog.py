@@ -20,10 +20,10 @@ from builders import ec2nodeclass
 from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws import catalog, labels
-from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.catalog import BuiltTypes
-from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.catalog import builder, labels
+from holdfast.cloud.aws.catalog.builder import BuiltTypes
+from holdfast.cloud.aws.catalog.capacity import Settings
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.data import ec2
 from holdfast.model import prices, requirements
 from holdfast.model.offerings import UNLIMITED, InstanceType, Offering
@@ -366,7 +366,7 @@ def test_slots_without_a_list_price_come_last_in_the_order_of_their_size() -> No
 
 @pytest.mark.parametrize("region", ec2.region_names())
 def test_every_shipped_type_makes_a_usable_node(region: str) -> None:
-    built = build_catalog(catalog.shipped(ec2.region(region)), None, now_s=NOW)
+    built = build_catalog(builder.shipped(ec2.region(region)), None, now_s=NOW)
     assert [it.name for it in built] == [info.name for info in ec2.region(region).types]
     for it in built:
         for name in ("cpu", "memory", "ephemeral-storage"):

@@ -8,9 +8,9 @@ from aws_builders import build_catalog, invented, real, reservation, supply
 from builders import ec2nodeclass
 from holdfast import errors, names
 from holdfast.api import aws
-from holdfast.cloud.aws import choice
-from holdfast.cloud.aws.choice import Choice, Market
-from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.launch import choice
+from holdfast.cloud.aws.launch.choice import Choice, Market
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.requirement import Operator, Requirement

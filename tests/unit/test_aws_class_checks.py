@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from builders import ec2nodeclass
-from holdfast.cloud.aws import class_checks
-from holdfast.cloud.aws.class_checks import INVALID_KUBELET, INVALID_TAGS, UNSUPPORTED_KUBELET
+from holdfast.cloud.aws.nodeclass import class_checks
+from holdfast.cloud.aws.nodeclass.class_checks import INVALID_KUBELET, INVALID_TAGS, UNSUPPORTED_KUBELET
 
 BOTTLEROCKET = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
 AL2 = {"amiSelectorTerms": [{"alias": "al2@latest"}]}

@@ -7,8 +7,9 @@ import pytest
 from aws_launches import SELECTS_ALL, STATUS, claim, resolved, selecting, types
 from builders import ec2nodeclass, requirement
 from holdfast import errors
-from holdfast.cloud.aws import class_hash, drift
-from holdfast.cloud.aws.instances import EC2Instance
+from holdfast.cloud.aws.instances import drift
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
+from holdfast.cloud.aws.nodeclass import class_hash
 from holdfast.model.instances import Instance, InstanceState
 
 

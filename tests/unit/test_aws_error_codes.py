@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast import errors
-from holdfast.cloud.aws import error_codes
-from holdfast.cloud.aws.error_codes import Meaning
+from holdfast.cloud.aws.client import error_codes
+from holdfast.cloud.aws.client.error_codes import Meaning
 
 
 @pytest.mark.fact("aws-5.8.3", "Q-24")

@@ -7,8 +7,9 @@ import pytest
 from aws_builders import reservation
 from aws_launches import TOKEN, capacity_type, chosen, claim, fleet, resolved, selecting
 from holdfast import errors
-from holdfast.cloud.aws import answers, fleets
-from holdfast.cloud.aws.fleets import Failure, Launched
+from holdfast.cloud.aws.client import answers
+from holdfast.cloud.aws.launch import fleets
+from holdfast.cloud.aws.launch.fleets import Failure, Launched
 
 RESERVED = capacity_type("reserved")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import errors
-from holdfast.cloud.aws import image_aliases
+from holdfast.cloud.aws.nodeclass import image_aliases
 
 EKS = "/aws/service/eks/optimized-ami/1.31"
 

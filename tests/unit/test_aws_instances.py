@@ -7,8 +7,8 @@ import pytest
 
 from aws_launches import CLUSTER, assert_valid
 from holdfast import errors
-from holdfast.cloud.aws import instances
-from holdfast.cloud.aws.instances import EC2Instance
+from holdfast.cloud.aws.instances import ec2_instances
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
 from holdfast.model.instances import InstanceState
 
 ONLY = {"CapacityReservationPreference": "capacity-reservations-only"}
@@ -34,7 +34,7 @@ def described(**fields: Any) -> dict[str, Any]:
 
 
 def read(selected: frozenset[str] = frozenset(), **fields: Any) -> EC2Instance:
-    return instances.read(described(**fields), lambda _: selected)
+    return ec2_instances.read(described(**fields), lambda _: selected)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_an_instance_remembers_who_launched_it() -> None:
 
 
 def test_a_provider_id_names_zone_and_instance() -> None:
-    assert instances.provider_id("us-west-2a", "i-1") == "aws:///us-west-2a/i-1"
-    assert instances.instance_id("aws:///us-west-2a/i-1") == "i-1"
+    assert ec2_instances.provider_id("us-west-2a", "i-1") == "aws:///us-west-2a/i-1"
+    assert ec2_instances.instance_id("aws:///us-west-2a/i-1") == "i-1"
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,16 @@ def test_a_provider_id_names_zone_and_instance() -> None:
 )
 def test_what_is_no_provider_id_of_ours_is_said_to_be_none(wrong: str) -> None:
     with pytest.raises(errors.InvalidInput):
-        instances.instance_id(wrong)
+        ec2_instances.instance_id(wrong)
 
 
 def test_requests_are_ones_that_ec2_accepts() -> None:
     for request in (
-        instances.all_of(CLUSTER),
-        instances.launched_with(["b", "a"], CLUSTER),
-        instances.by_id(["i-2", "i-1"]),
+        ec2_instances.all_of(CLUSTER),
+        ec2_instances.launched_with(["b", "a"], CLUSTER),
+        ec2_instances.by_id(["i-2", "i-1"]),
     ):
         assert_valid("DescribeInstances", request)
-    assert instances.by_id(["i-2", "i-1"])["Filters"] == [{"Name": "instance-id", "Values": ["i-1", "i-2"]}]
+    assert ec2_instances.by_id(["i-2", "i-1"])["Filters"] == [
+        {"Name": "instance-id", "Values": ["i-1", "i-2"]}
+    ]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import errors
-from holdfast.cloud.aws import interruption
-from holdfast.cloud.aws.interruption import Kind, Notice
+from holdfast.cloud.aws.instances import interruption
+from holdfast.cloud.aws.instances.interruption import Kind, Notice
 
 SENT = "2026-11-15T10:00:00Z"
 SENT_S = 1794736800

@@ -7,9 +7,9 @@ import pytest
 
 from aws_builders import reservation
 from aws_launches import capacity_type, claim, resolved, selecting, types
-from holdfast.cloud.aws import launch_groups
-from holdfast.cloud.aws.instances import EC2Instance
-from holdfast.cloud.aws.launch_groups import Group
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
+from holdfast.cloud.aws.launch import launch_groups
+from holdfast.cloud.aws.launch.launch_groups import Group
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.ports import LaunchRequest
 

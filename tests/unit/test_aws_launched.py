@@ -3,9 +3,9 @@
 import pytest
 
 from aws_launches import AROUND, capacity_type, claim, resolved, types
-from holdfast.cloud.aws import choice, launch_groups, launched, templates
-from holdfast.cloud.aws.fleets import Launched
-from holdfast.cloud.aws.labels import CLOUD_LABELS
+from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS
+from holdfast.cloud.aws.launch import choice, launch_groups, launched_instances, templates
+from holdfast.cloud.aws.launch.fleets import Launched
 from holdfast.ports import LaunchRequest
 from holdfast.state import claims
 
@@ -18,7 +18,7 @@ def test_an_instance_has_the_image_of_the_template_that_names_its_type(name: str
     made = templates.templates(picked, wants, node_class, AROUND)
     assert {template.image_id for template in made} == {"ami-x86", "ami-arm"}
     member = launch_groups.member(0, LaunchRequest(wants, node_class, "t" * 32, None, known))
-    found = launched.instance(
+    found = launched_instances.instance(
         Launched(instance_id="i-1", instance_type=name, zone="us-west-2a"),
         member,
         picked,

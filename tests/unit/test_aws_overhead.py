@@ -7,9 +7,9 @@ import pytest
 from aws_builders import real, shipped_supply
 from builders import ec2nodeclass
 from holdfast import errors
-from holdfast.cloud.aws import capacity, catalog, node_shape, overhead
-from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.overhead import Overhead
+from holdfast.cloud.aws.catalog import builder, capacity, node_shape, overhead
+from holdfast.cloud.aws.catalog.capacity import Settings
+from holdfast.cloud.aws.catalog.overhead import Overhead
 from holdfast.model import resources
 
 MIB = 2**20
@@ -104,7 +104,7 @@ def test_a_tenth_of_storage_is_rounded_up() -> None:
 @pytest.mark.fact("aws-7.4.4")
 def test_allocatable_is_capacity_less_all_three() -> None:
     kubelet = {"systemReserved": {"cpu": "100m", "memory": "100Mi"}}
-    built = catalog.build(shipped_supply(), ec2nodeclass(kubelet=kubelet), now_s=0)
+    built = builder.build(shipped_supply(), ec2nodeclass(kubelet=kubelet), now_s=0)
     m5 = next(it for it in built if it.name == "m5.large")
     assert m5.allocatable == resources.of(
         {

@@ -8,7 +8,7 @@ from builders import ec2nodeclass, nodepool, requirement
 from holdfast import names
 from holdfast.api import aws
 from holdfast.api.findings import Finding
-from holdfast.cloud.aws import preflight
+from holdfast.cloud.aws.nodeclass import preflight
 
 RESERVED_ONLY = requirement(names.CAPACITY_TYPE, "In", "reserved")
 BY_ID = [{"id": "cr-1"}, {"id": "cr-2"}]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cloud.aws.rates import Bucket, Rates
+from holdfast.cloud.aws.client.rates import Bucket, Rates
 
 
 def test_a_burst_is_free_and_then_each_waits_its_turn() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from aws_builders import reservation
 from builders import ec2nodeclass
-from holdfast.cloud.aws import reservation_status, reservations
-from holdfast.cloud.aws.reservation_status import ReservationStatus
+from holdfast.cloud.aws.nodeclass import reservation_status
+from holdfast.cloud.aws.nodeclass.reservation_status import ReservationStatus
+from holdfast.cloud.aws.reservations import capacity_reservation
 
 NOW_S = 1_800_000_000
 
@@ -76,7 +77,7 @@ RAW = {
 
 @pytest.mark.fact("aws-2.4.1", "aws-2.4.2")
 def test_what_ec2_leaves_out_reads_as_its_default() -> None:
-    one = reservations.from_description(RAW)
+    one = capacity_reservation.from_description(RAW)
     assert (one.kind, one.interruptible, one.platform, one.tenancy) == (
         "default",
         False,
@@ -100,5 +101,5 @@ def test_what_ec2_leaves_out_reads_as_its_default() -> None:
 def test_ultraservers_are_told_by_their_type_or_by_what_ec2_says_of_no_others(
     more: dict[str, Any], *, ultraserver: bool, launchable: bool
 ) -> None:
-    one = reservations.from_description(RAW | more)
+    one = capacity_reservation.from_description(RAW | more)
     assert (one.ultraserver, one.launchable) == (ultraserver, launchable)

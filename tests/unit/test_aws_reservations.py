@@ -6,8 +6,8 @@ import pytest
 
 from aws_builders import reservation, status_entry
 from builders import ec2nodeclass
-from holdfast.cloud.aws import reservations, selection
-from holdfast.cloud.aws.reservations import CapacityReservation
+from holdfast.cloud.aws.reservations import capacity_reservation, selection
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.model.reservations import Draining, Open, Reclaiming, State, launches_into, preference, window
 
 MINUTE = 60
@@ -75,10 +75,12 @@ def test_ultraservers_are_drained_and_reclaimed_half_an_hour_earlier(minutes_lef
 
 def test_a_reservation_changes_when_it_starts_and_when_its_drain_begins() -> None:
     start = END - 90 * MINUTE
-    assert reservations.turns_s(block(start_s=start)) == (start, END - 40 * MINUTE)
-    assert reservations.turns_s(block(ultraserver=True)) == (END - 70 * MINUTE,)
-    assert reservations.turns_s(reservation(start_s=start, end_s=END)) == (start,)  # it is never drained
-    assert reservations.turns_s(reservation("cr-block", kind="capacity-block", end_s=None)) == ()
+    assert capacity_reservation.turns_s(block(start_s=start)) == (start, END - 40 * MINUTE)
+    assert capacity_reservation.turns_s(block(ultraserver=True)) == (END - 70 * MINUTE,)
+    assert capacity_reservation.turns_s(reservation(start_s=start, end_s=END)) == (
+        start,
+    )  # it is never drained
+    assert capacity_reservation.turns_s(reservation("cr-block", kind="capacity-block", end_s=None)) == ()
 
 
 def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
@@ -116,5 +118,5 @@ def test_a_shared_reservations_zone_is_named_as_this_account_names_it() -> None:
     theirs = reservation("cr-1", zone="us-west-2a", zone_id="usw2-az1", owner="444455556666")
     far = reservation("cr-2", zone="us-west-2d", zone_id="usw2-az4")
     silent = reservation("cr-3")
-    ours = reservations.localized((theirs, far, silent), {"usw2-az1": "us-west-2b"}, 0)
+    ours = capacity_reservation.localized((theirs, far, silent), {"usw2-az1": "us-west-2b"}, 0)
     assert [one.zone for one in ours] == ["us-west-2b", "us-west-2d", "us-west-2a"]

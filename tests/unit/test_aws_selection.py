@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cloud.aws.selection import tags_match, wildcard
+from holdfast.cloud.aws.reservations.selection import tags_match, wildcard
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from doors import KeptRecords, ManualClock
 from holdfast import errors
-from holdfast.cloud.aws.sources import REFRESHES_FAILED, Answers, Schedule, Source
+from holdfast.cloud.aws.client.sources import REFRESHES_FAILED, Answers, Schedule, Source
 
 
 class Counter:

@@ -19,8 +19,8 @@ from aws_launches import (
 )
 from builders import requirement
 from holdfast import errors
-from holdfast.cloud.aws import template_data
-from holdfast.cloud.aws.templates import LaunchContext, Template
+from holdfast.cloud.aws.launch import template_data
+from holdfast.cloud.aws.launch.templates import LaunchContext, Template
 
 ON_DEMAND = capacity_type("on-demand")
 RESERVED = capacity_type("reserved")

@@ -8,8 +8,8 @@ from aws_builders import invented, real
 from builders import ec2nodeclass
 from holdfast import names
 from holdfast.api import aws
-from holdfast.cloud.aws import instance_types, node_shape, type_labels
-from holdfast.cloud.aws.instance_types import Availability
+from holdfast.cloud.aws.catalog import instance_types, node_shape, type_labels
+from holdfast.cloud.aws.catalog.instance_types import Availability
 from holdfast.data import ec2
 from holdfast.data.ec2 import Accelerator, Gpu, InstanceTypeInfo, NeuronDevice, Zone
 from holdfast.model.requirement import Operator

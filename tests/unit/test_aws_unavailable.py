@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
+from holdfast.cloud.aws.catalog.unavailable import HoldDowns, Unavailable
 
 POOL = ("m5.large", "us-west-2a", "spot")
 

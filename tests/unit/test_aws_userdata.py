@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import errors
-from holdfast.cloud.aws import userdata
-from holdfast.cloud.aws.cluster import Cluster
-from holdfast.cloud.aws.userdata import toml
-from holdfast.cloud.aws.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.launch import userdata
+from holdfast.cloud.aws.launch.userdata import toml
+from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.model.taints import Effect, Taint
 
 CLUSTER = Cluster(

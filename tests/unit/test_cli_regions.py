@@ -9,7 +9,7 @@ from builders import ec2nodeclass_document, nodepool_document
 from holdfast import names
 from holdfast.api import scenario as wire
 from holdfast.cli import aws, scenarios
-from holdfast.cloud.aws import reservations
+from holdfast.cloud.aws.reservations import capacity_reservation
 from holdfast.data import ec2
 from holdfast.model.offerings import InstanceType
 from holdfast.state.scenario import Scenario
@@ -59,5 +59,5 @@ def test_reservations_are_slots_of_shipped_types_for_classes_that_select_them(tm
 
 
 def test_words_and_kinds_of_the_format_are_those_of_the_cloud() -> None:
-    assert set(wire.RESERVATION_STATES) == set(reservations.STATES)
+    assert set(wire.RESERVATION_STATES) == set(capacity_reservation.STATES)
     assert {kind.name for kind in aws.TERMS.kinds} == set(wire.RESERVATION_TYPES)

@@ -22,7 +22,7 @@ from disruption_builders import (
     world,
 )
 from holdfast import errors, names
-from holdfast.cloud.aws import repair as aws_repair
+from holdfast.cloud.aws.instances import repair as aws_repair
 from holdfast.core.disruption import repair
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide

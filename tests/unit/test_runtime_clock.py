@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from doors import ManualClock
-from holdfast.cloud.aws.ec2_clock import Ec2Clock
+from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
 from holdfast.runtime.clock import ProgramClock, ScaledClock
 
 

@@ -9,7 +9,7 @@ from holdfast import errors, names
 from holdfast.api import scheduler_config
 from holdfast.api.cluster import Service
 from holdfast.api.workloads import ReplicaSet, ReplicationController, StatefulSet
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import TopologySpread
 from holdfast.state import default_spreads, pod_shapes

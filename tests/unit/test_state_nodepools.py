@@ -9,7 +9,7 @@ from holdfast import names
 from holdfast.api import kinds
 from holdfast.api.findings import text_of
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model.requirement import Operator
 from holdfast.model.resources import NOTHING
 from holdfast.state import nodepools

@@ -11,7 +11,7 @@ from builders import nodepool, requirement
 from holdfast import names
 from holdfast.api import aws
 from holdfast.api.nodepool import NodePool, NodePoolStatus
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model import resources
 from holdfast.model.requirement import Operator
 from holdfast.model.selectors import LabelSelector

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import names
 from holdfast.api.pods import Pod
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model import requirements, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape, PodTerm, PodView

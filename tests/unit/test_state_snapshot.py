@@ -7,7 +7,7 @@ import pytest
 
 from builders import nodepool
 from holdfast import names
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirements, resources

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import names
 from holdfast.api.pods import Pod
-from holdfast.cloud.aws.preflight import WELL_KNOWN_LABELS
+from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.state import volumes

@@ -10,8 +10,9 @@ from typing import Final
 
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.cloud.aws import catalog, labels, offerings, reservations, selection
-from holdfast.cloud.aws.selection import Traits
+from holdfast.cloud.aws.catalog import builder, labels, offerings
+from holdfast.cloud.aws.reservations import capacity_reservation, selection
+from holdfast.cloud.aws.reservations.selection import Traits
 from holdfast.data import ec2
 from holdfast.model.offerings import InstanceType
 from holdfast.state.catalog import CloudTerms, Listed, RegionTypes, ReservationKind
@@ -36,12 +37,14 @@ TERMS: Final = CloudTerms(
     zone_id=aws.ZONE_ID,
     kinds=(
         ReservationKind(
-            reservations.CAPACITY_BLOCK,
-            reservations.TIE_RANKS[reservations.CAPACITY_BLOCK],
-            drain_lead_s=reservations.BLOCK_LEAD.drain_s,
-            reclaim_lead_s=reservations.BLOCK_LEAD.reclaim_s,
+            capacity_reservation.CAPACITY_BLOCK,
+            capacity_reservation.TIE_RANKS[capacity_reservation.CAPACITY_BLOCK],
+            drain_lead_s=capacity_reservation.BLOCK_LEAD.drain_s,
+            reclaim_lead_s=capacity_reservation.BLOCK_LEAD.reclaim_s,
         ),
-        ReservationKind(reservations.DEFAULT, reservations.TIE_RANKS[reservations.DEFAULT]),
+        ReservationKind(
+            capacity_reservation.DEFAULT, capacity_reservation.TIE_RANKS[capacity_reservation.DEFAULT]
+        ),
     ),
     node_classes=frozenset({(aws.GROUP, EC2NodeClass.kind)}),
     select=_select,
@@ -58,5 +61,5 @@ def regions() -> dict[str, RegionTypes]:
 def _types(
     region: str, node_class: EC2NodeClass | None, selected: Sequence[Listed], now_s: int
 ) -> tuple[InstanceType, ...]:
-    supply = catalog.shipped(ec2.region(region))
-    return catalog.build(supply, node_class, [one.reservation for one in selected], now_s=now_s)
+    supply = builder.shipped(ec2.region(region))
+    return builder.build(supply, node_class, [one.reservation for one in selected], now_s=now_s)

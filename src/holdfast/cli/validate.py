@@ -13,7 +13,7 @@ from holdfast.api.pods import Pod
 from holdfast.api.world import World
 from holdfast.cli import manifests, options
 from holdfast.cli.manifests import Loaded, Located
-from holdfast.cloud.aws import preflight
+from holdfast.cloud.aws.nodeclass import preflight
 from holdfast.state import nodepools
 
 

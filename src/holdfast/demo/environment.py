@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.app import Adapters, App
-from holdfast.cloud.aws.calls import Clients, Threads
+from holdfast.cloud.aws.client.calls import Clients, Threads
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.ports import Clock, Ids

@@ -19,32 +19,24 @@ from holdfast import errors, names, ports
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.cloud.aws import (
-    catalog,
-    network,
-    offering_gauges,
-    price_list,
-    reservation_reading,
-    reservations,
-    resolve,
-    selection,
-    type_listing,
-)
-from holdfast.cloud.aws.addresses import Addresses
-from holdfast.cloud.aws.calls import Calls
-from holdfast.cloud.aws.capacity import Settings
-from holdfast.cloud.aws.catalog import BuiltTypes, Supply
-from holdfast.cloud.aws.identity import Identity
-from holdfast.cloud.aws.images import Images
-from holdfast.cloud.aws.learned import LearnedMemory
-from holdfast.cloud.aws.offering_gauges import Gauges
-from holdfast.cloud.aws.placement_groups import PlacementGroups
-from holdfast.cloud.aws.profiles import Profiles
-from holdfast.cloud.aws.reservation_demand import ReservationDemand
-from holdfast.cloud.aws.reservation_reading import Reading
-from holdfast.cloud.aws.reservations import CapacityReservation
-from holdfast.cloud.aws.sources import Schedule, Source
-from holdfast.cloud.aws.unavailable import HoldDowns, Unavailable
+from holdfast.cloud.aws.catalog import builder, offering_gauges, price_list, type_listing
+from holdfast.cloud.aws.catalog.builder import BuiltTypes, Supply
+from holdfast.cloud.aws.catalog.capacity import Settings
+from holdfast.cloud.aws.catalog.observed_memory import LearnedMemory
+from holdfast.cloud.aws.catalog.offering_gauges import Gauges
+from holdfast.cloud.aws.catalog.unavailable import HoldDowns, Unavailable
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.client.sources import Schedule, Source
+from holdfast.cloud.aws.launch.addresses import Addresses
+from holdfast.cloud.aws.nodeclass import network, resolve
+from holdfast.cloud.aws.nodeclass.identity import Identity
+from holdfast.cloud.aws.nodeclass.images import Images
+from holdfast.cloud.aws.nodeclass.placement_groups import PlacementGroups
+from holdfast.cloud.aws.nodeclass.profiles import Profiles
+from holdfast.cloud.aws.reservations import capacity_reservation, reader, selection
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
+from holdfast.cloud.aws.reservations.demand import ReservationDemand
+from holdfast.cloud.aws.reservations.reader import Reading
 from holdfast.data.ec2 import Zone
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType
@@ -88,12 +80,12 @@ class Discovery:
         self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
         self._built: dict[str, tuple[BuiltTypes, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
-        self._reader = reservation_reading.Reader(aws, clock)
+        self._reader = reader.Reader(aws, clock)
         self._converted: tuple[Reading, object, int, tuple[CapacityReservation, ...]] | None = None
         self._reservations = Source(
             "reservations",
             self._read_reservations,
-            period_s=reservation_reading.PERIOD_S,
+            period_s=reader.PERIOD_S,
             clock=clock,
             is_needed=lambda: self.demand.exists,
         )
@@ -156,7 +148,7 @@ class Discovery:
             inputs = (supply, node_class, selected, now_s if selected else 0)
             if built.inputs != inputs:
                 built.types = await self._aws.executor.run(
-                    lambda: catalog.build(
+                    lambda: builder.build(
                         supply, node_class, selected, now_s=now_s, settings=self._setup.settings, built=built
                     )
                 )
@@ -288,7 +280,7 @@ class Discovery:
         """The reservations of a reading, converted once: status, catalog and counts all use these."""
         zones, ahead_s = self._subnets.last or (), self._aws.ec2_clock.ahead_s
         if self._converted is None or self._converted[:3] != (reading, zones, ahead_s):
-            found = reservations.localized(reading.reservations, network.zone_names(zones), ahead_s)
+            found = capacity_reservation.localized(reading.reservations, network.zone_names(zones), ahead_s)
             self._converted = reading, zones, ahead_s, found
         return self._converted[3]
 
@@ -299,7 +291,7 @@ class Discovery:
         began_s = self._clock.monotonic_s()
         reading = await self._reader.read(self.demand.ids)
         self.hold_downs.counted({one.id: one.available for one in reading.reservations}, began_s)
-        for name, labels, value in reservation_reading.gauges(reading, self._reservations.last):
+        for name, labels, value in reader.gauges(reading, self._reservations.last):
             self._recorder.gauge(name, labels, value)
         return reading
 

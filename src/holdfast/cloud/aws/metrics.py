@@ -2,17 +2,11 @@
 
 from typing import Final
 
-from holdfast.cloud.aws import (
-    batching,
-    bookkeeping,
-    calls,
-    instance_provider,
-    offering_gauges,
-    queue,
-    reservation_reading,
-    sources,
-    template_store,
-)
+from holdfast.cloud.aws.catalog import offering_gauges
+from holdfast.cloud.aws.client import batching, calls, sources
+from holdfast.cloud.aws.instances import provider, queue
+from holdfast.cloud.aws.launch import bookkeeping, template_store
+from holdfast.cloud.aws.reservations import reader
 from holdfast.runtime.metrics import Metric
 
 _OFFERING: Final = offering_gauges.Pool._fields
@@ -37,9 +31,7 @@ METRICS: Final = (
         "Launches that EC2 refused.",
         ("zone", "zone_id", "capacity_type", "reason"),
     ),
-    Metric(
-        instance_provider.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."
-    ),
+    Metric(provider.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."),
     Metric(
         template_store.USER_DATA_BYTES,
         "gauge",
@@ -49,8 +41,8 @@ METRICS: Final = (
     Metric(bookkeeping.UNKNOWN_CODES, "counter", "Error codes that nobody has met.", ("code",)),
     Metric(sources.REFRESHES_FAILED, "counter", "Readings that failed.", ("source", "error")),
     Metric(sources.REFRESH_AGE, "gauge", "Age of what was read.", ("source",)),
-    Metric(reservation_reading.SLOTS, "gauge", "Slots of a reservation.", _RESERVATION),
-    Metric(reservation_reading.FREE_SLOTS, "gauge", "Free slots of a reservation.", _RESERVATION),
+    Metric(reader.SLOTS, "gauge", "Slots of a reservation.", _RESERVATION),
+    Metric(reader.FREE_SLOTS, "gauge", "Free slots of a reservation.", _RESERVATION),
     Metric(queue.RECEIVED, "counter", "Messages of the interruption queue.", ("message_type",)),
     Metric(queue.DELETED, "counter", "Messages that were dealt with."),
     Metric(queue.AGE, "histogram", "Age of messages when they were read."),

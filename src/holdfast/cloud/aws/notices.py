@@ -9,12 +9,12 @@ import contextlib
 from typing import Final
 
 from holdfast import errors, names, ports
-from holdfast.cloud.aws import queue
+from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.discovery import Discovery
-from holdfast.cloud.aws.ec2_clock import Ec2Clock
-from holdfast.cloud.aws.instance_provider import InstanceProvider
-from holdfast.cloud.aws.interruption import Kind
-from holdfast.cloud.aws.queue import Queue, Received
+from holdfast.cloud.aws.instances import queue
+from holdfast.cloud.aws.instances.interruption import Kind
+from holdfast.cloud.aws.instances.provider import InstanceProvider
+from holdfast.cloud.aws.instances.queue import Queue, Received
 from holdfast.model.notices import Notice
 
 _ENDING: Final = (

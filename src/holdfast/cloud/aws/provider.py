@@ -12,17 +12,19 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.cloud.aws import class_hash, labels, preflight, repair
-from holdfast.cloud.aws.bookkeeping import Bookkeeping
-from holdfast.cloud.aws.calls import Calls
+from holdfast.cloud.aws.catalog import labels
+from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.discovery import Discovery
-from holdfast.cloud.aws.instance_provider import InstanceProvider
-from holdfast.cloud.aws.instance_status import Statuses
-from holdfast.cloud.aws.launching import Launcher
+from holdfast.cloud.aws.instances import repair
+from holdfast.cloud.aws.instances.instance_status import Statuses
+from holdfast.cloud.aws.instances.provider import InstanceProvider
+from holdfast.cloud.aws.instances.queue import Queue
+from holdfast.cloud.aws.launch.bookkeeping import Bookkeeping
+from holdfast.cloud.aws.launch.launcher import Launcher
+from holdfast.cloud.aws.launch.probes import Probes
+from holdfast.cloud.aws.launch.templates import LaunchContext
+from holdfast.cloud.aws.nodeclass import class_hash, preflight
 from holdfast.cloud.aws.notices import Notices
-from holdfast.cloud.aws.probes import Probes
-from holdfast.cloud.aws.queue import Queue
-from holdfast.cloud.aws.templates import LaunchContext
 from holdfast.core.disruption.repair import RepairPolicy
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance

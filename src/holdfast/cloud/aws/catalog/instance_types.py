@@ -1,0 +1,67 @@
+"""One instance type for one class: its capacity, what is kept back, and its labels.
+
+Called by `catalog`. The rule: what a type is follows from EC2's record of it, the class and the settings
+alone; where it can be had, and at what price, is the catalog's to add.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from holdfast import names
+from holdfast.api import aws
+from holdfast.cloud.aws.catalog import capacity, labels, overhead, type_labels
+from holdfast.cloud.aws.catalog.capacity import Settings
+from holdfast.cloud.aws.catalog.node_shape import NodeShape
+from holdfast.data.ec2 import InstanceTypeInfo, Zone
+from holdfast.model import requirements
+from holdfast.model.offerings import InstanceType, Offering
+from holdfast.model.requirements import Requirements
+from holdfast.model.reservations import Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Where and how a type can be had."""
+
+    region: str
+    zones: Collection[Zone] = ()  # those that offer it and have a subnet
+    capacity_types: Collection[str] = ()
+    reservations: Collection[Reservation] = field(default_factory=tuple)
+
+
+def instance_type(
+    info: InstanceTypeInfo,
+    shape: NodeShape,
+    settings: Settings,
+    available: Availability,
+    offerings: tuple[Offering, ...] = (),
+    learned_bytes: int | None = None,
+) -> InstanceType:
+    """`learned_bytes`: the memory that nodes of this type were seen to have."""
+    has = capacity.capacity(info, shape, settings, learned_bytes)
+    return InstanceType(
+        name=info.name,
+        requirements=type_requirements(info, shape, available),
+        capacity=has,
+        overhead=overhead.overhead(info, shape, has).total,
+        offerings=offerings,
+    )
+
+
+def type_requirements(info: InstanceTypeInfo, shape: NodeShape, available: Availability) -> Requirements:
+    """Everything a node of this type may turn out to be (aws-7.2, aws-4.4.1)."""
+    zone_ids = sorted({zone.id for zone in available.zones if zone.id})
+    reserved = available.reservations
+    return requirements.of(
+        *type_labels.of_type(info, shape.family, available.region),
+        *type_labels.of_placement_group(shape.placement_group),
+        labels.one_of(names.CAPACITY_TYPE, *sorted(available.capacity_types)),
+        labels.one_of(names.ZONE, *sorted({zone.name for zone in available.zones})),
+        *([labels.one_of(aws.ZONE_ID, *zone_ids)] if zone_ids else []),
+        labels.one_of(aws.CAPACITY_RESERVATION_ID, *sorted({r.id for r in reserved})),
+        labels.one_of(aws.CAPACITY_RESERVATION_TYPE, *sorted({r.kind for r in reserved})),
+        labels.one_of(
+            aws.CAPACITY_RESERVATION_INTERRUPTIBLE,
+            *sorted({labels.boolean(r.interruptible) for r in reserved}),
+        ),
+    )

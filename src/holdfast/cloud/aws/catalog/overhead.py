@@ -1,0 +1,81 @@
+"""What of a node's capacity pods cannot have: kept for the kubelet, for the system, and the eviction line.
+
+Called by `instance_types`. Karpenter's formulas (facts aws-7.4), in integers. The rule: what the class says
+replaces a default resource by resource.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.cloud.aws.catalog import capacity
+from holdfast.cloud.aws.catalog.node_shape import NodeShape, Threshold
+from holdfast.data.ec2 import InstanceTypeInfo
+from holdfast.model import resources
+from holdfast.model.resources import Resources
+
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+_MEMORY_PER_POD: Final = 11 * _MIB
+_MEMORY_BASE: Final = 255 * _MIB
+_EVICTION_MEMORY: Final = 100 * _MIB
+_EVICTION_STORAGE_PARTS: Final = 10  # one of so many
+# From and up to so many thousandths of a core, this part of them: 6 %, 1 %, 0.5 %, 0.25 %.
+_CPU_STEPS: Final = ((0, 1000, 3, 50), (1000, 2000, 1, 100), (2000, 4000, 1, 200), (4000, 2**31, 1, 400))
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    kube_reserved: Resources
+    system_reserved: Resources
+    eviction_threshold: Resources
+
+    @property
+    def total(self) -> Resources:
+        return resources.add(self.kube_reserved, self.system_reserved, self.eviction_threshold)
+
+
+def overhead(info: InstanceTypeInfo, shape: NodeShape, has: Resources) -> Overhead:
+    """Of a node that has this capacity."""
+    return Overhead(kube_reserved(info, shape, has), shape.system_reserved, eviction_threshold(shape, has))
+
+
+def kube_reserved(info: InstanceTypeInfo, shape: NodeShape, has: Resources) -> Resources:
+    pods = has[resources.PODS]
+    if shape.family.eni_limited_overhead:
+        pods = capacity.eni_limited_pods(info, reserved_enis=0, efa_only=shape.efa_only_first_card)
+    default = resources.of(
+        {
+            resources.CPU: _cpu_millis(has[resources.CPU]),
+            resources.MEMORY: _MEMORY_PER_POD * pods + _MEMORY_BASE,
+            resources.EPHEMERAL_STORAGE: _GIB,
+        }
+    )
+    return default.replace(shape.kube_reserved)
+
+
+def eviction_threshold(shape: NodeShape, has: Resources) -> Resources:
+    """Soft thresholds take nothing away: they only warn."""
+    memory, storage = has[resources.MEMORY], has[resources.EPHEMERAL_STORAGE]
+    return resources.of(
+        {
+            resources.MEMORY: _amount(shape.eviction_memory, memory, _EVICTION_MEMORY),
+            resources.EPHEMERAL_STORAGE: _amount(
+                shape.eviction_storage, storage, -(-storage // _EVICTION_STORAGE_PARTS)
+            ),
+        }
+    )
+
+
+def _cpu_millis(cpu_millis: int) -> int:
+    return sum(
+        (min(cpu_millis, end) - start) * parts // of
+        for start, end, parts, of in _CPU_STEPS
+        if cpu_millis > start
+    )
+
+
+def _amount(threshold: Threshold | None, has: int, default: int) -> int:
+    if threshold is None:
+        return default
+    return threshold if isinstance(threshold, int) else math.ceil(threshold * has)

@@ -1,0 +1,317 @@
+"""How AWS is called: through one door, at our own pace, with our own retries.
+
+Everything in this room that needs AWS holds a `Calls`. The rules: the SDK never retries, sleeps or rolls
+dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
+said that it refused to look at it, since a write without an answer may have taken effect; a listing is all
+of its pages or an error; every error is one of ours, by the table in `error_codes`; an answer that is cut, of another
+type than AWS documents or that `parse` cannot read is Unreachable (`answers`). A call that changes something passes the
+fence in the thread that sends it, after every wait.
+
+botocore is loaded with the first call, in the executor: it is slow to import.
+"""
+
+import asyncio
+import contextlib
+import email.utils
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from holdfast import errors, fence, ports
+from holdfast.cloud.aws.client import answers, error_codes
+from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
+from holdfast.cloud.aws.client.rates import Rates
+from holdfast.fence import MayWrite
+from holdfast.runtime.clock import ProgramClock
+from holdfast.runtime.outages import Outage
+from holdfast.runtime.threads import DaemonExecutor
+
+R = TypeVar("R")
+
+EC2: Final = "ec2"
+IAM: Final = "iam"
+PRICING: Final = "pricing"
+SSM: Final = "ssm"
+
+CALLS_TOTAL: Final = "holdfast_aws_calls_total"
+CALL_SECONDS: Final = "holdfast_aws_call_duration_seconds"
+
+THREADS: Final = 16
+ATTEMPTS: Final = 4
+BACKOFF_S: Final = 0.2
+BACKOFF_LONGEST_S: Final = 5.0
+PAGES_LONGEST: Final = 200
+# Less than the time between the end of our lead and the start of the next leader's (15 s - 10 s, `runtime.lease`): a write
+# that passed the fence and then waits for a connection is sent before another replica leads, or not at all.
+_CONNECT_TIMEOUT_S: Final = 4
+_READ_TIMEOUT_S: Final = 60
+_SERVER_ERRORS: Final = 500  # HTTP statuses from here on mean that the service failed
+_READS: Final = ("Describe", "Get", "List", "Receive")
+_WOULD_SUCCEED: Final = "DryRunOperation"  # the error that a dry run is answered with when all is well
+# The price list is served from a few regions only.
+_PRICING_REGIONS: Final = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
+
+
+class Executor(Protocol):
+    """Where a call that blocks is made."""
+
+    async def run(self, call: Callable[[], R]) -> R:
+        """What the call returns, or raises."""
+
+
+class Inline:
+    """In the caller's own thread: for simulation, where an answer takes no time."""
+
+    async def run(self, call: Callable[[], R]) -> R:
+        return call()
+
+
+class Threads:
+    """A bounded pool of threads."""
+
+    def __init__(self, count: int = THREADS) -> None:
+        self._pool = DaemonExecutor(count, "aws")
+
+    async def run(self, call: Callable[[], R]) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+class Clients:
+    """One client a service, made when it is first wanted: each costs memory and start-up time."""
+
+    def __init__(self, region: str, make_session: Callable[[], Any] | None = None) -> None:
+        self.region = region
+        self._make_session = make_session or _session
+        self._session: Any = None
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()  # making one is not safe in two threads at once
+
+    def get(self, service: str) -> Any:
+        """Blocks while the client is made. Whoever needs the raw client runs in the executor."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def _make(self, service: str) -> Any:
+        from botocore.config import Config  # noqa: PLC0415 - slow to import
+
+        if self._session is None:
+            self._session = self._make_session()
+        config = Config(
+            retries={"total_max_attempts": 1, "mode": "standard"},  # no retries: they are ours
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=_READ_TIMEOUT_S,
+            max_pool_connections=THREADS,
+            user_agent_extra="holdfast",
+        )
+        region = pricing_region(self.region) if service == PRICING else self.region
+        client = self._session.create_client(service, region_name=region, config=config)
+        # The last event before the bytes leave: a credential that had to be fetched first is a wait, too.
+        client.meta.events.register_first("before-send", _check_fence)
+        return client
+
+
+def _whole(answer: Any) -> Any:
+    return answer
+
+
+class Calls:
+    """Every call of AWS goes through here."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        executor: Executor,
+        clock: ports.Clock,
+        ids: ports.Ids,
+        recorder: ports.Recorder,
+        ec2_clock: Ec2Clock | None = None,
+        may_write: MayWrite = fence.always,
+    ) -> None:
+        self.executor = executor  # also for what else would hold up the loop
+        self.clock = clock
+        self._clients = clients
+        self._ids = ids
+        self.recorder = recorder
+        self._rates = Rates()
+        self.ec2_clock = ec2_clock or Ec2Clock(ProgramClock(clock))
+        self._may_write = may_write
+        self._outages: dict[str, Outage] = {}
+
+    @property
+    def region(self) -> str:
+        return self._clients.region
+
+    async def call(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        """The answer to one operation, named as AWS names it ("DescribeSubnets")."""
+        return await self.read(service, operation, _whole, **parameters)
+
+    async def read(
+        self, service: str, operation: str, parse: Callable[[Mapping[str, Any]], R], **parameters: Any
+    ) -> R:
+        """What `parse` makes of the answer. Whatever it raises because of the answer's content is Unreachable."""
+        attempt = 1
+        while True:
+            try:
+                return await self._once(service, operation, parse, parameters)
+            except errors.Retryable as error:
+                if attempt == ATTEMPTS or not _again(operation, error):
+                    raise
+                longest = min(BACKOFF_S * 2**attempt, BACKOFF_LONGEST_S)
+                await self.clock.sleep((error.retry_after_s or 0) + self._ids.jitter(longest))
+            attempt += 1
+
+    async def pages(
+        self,
+        service: str,
+        operation: str,
+        key: str,
+        *,
+        marker: str = "NextToken",
+        parse: Callable[[Any], R] = _whole,
+        **parameters: Any,
+    ) -> list[R]:
+        """What all pages of an answer list under a key, each item parsed; never a part of them.
+
+        A page without the key is no empty page: some other program answered, and to believe it would mean that nothing
+        exists any more.
+        """
+
+        def page(answer: Mapping[str, Any]) -> tuple[list[R], str | None]:
+            return [parse(item) for item in answer[key]], answer.get(marker)
+
+        found: list[R] = []
+        more: dict[str, str] = {}
+        for _ in range(PAGES_LONGEST):
+            items, following = await self.read(service, operation, page, **parameters, **more)
+            found += items
+            if not following:
+                return found
+            if more.get(marker) == following:
+                raise errors.Unreachable(f"{operation}: two pages have the same {marker}, so there is no end")
+            more = {marker: following}
+        raise errors.Unreachable(f"{operation}: more than {PAGES_LONGEST} pages, and no end")
+
+    async def _once(
+        self,
+        service: str,
+        operation: str,
+        parse: Callable[[Mapping[str, Any]], R],
+        parameters: Mapping[str, Any],
+    ) -> R:
+        wait_s = self._rates.take(service, operation, self.clock.monotonic_s())
+        if wait_s > 0:
+            await self.clock.sleep(wait_s)
+        began_s = self.clock.monotonic_s()
+        outcome = "ok"
+        try:
+            may_send = fence.always if operation.startswith(_READS) else self._may_write
+            answer = await self.executor.run(
+                functools.partial(_ask, self._clients, service, operation, parameters, may_send)
+            )
+            self._tell_time(service, answer, self.clock.monotonic_s() - began_s)
+            with answers.reading(operation):
+                parsed = parse(answer)
+        except errors.HoldfastError as error:
+            outcome = type(error).__name__
+            if isinstance(error, errors.Unreachable):
+                self._outage(service).failed(error)
+            raise
+        else:
+            self._outage(service).answered()
+            return parsed
+        finally:
+            asked = {"service": service, "operation": operation}
+            self.recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
+            self.recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
+
+    def _outage(self, service: str) -> Outage:
+        if service not in self._outages:
+            self._outages[service] = Outage(f"AWS {service}", self.clock)
+        return self._outages[service]
+
+    def _tell_time(self, service: str, answer: Mapping[str, Any], took_s: float) -> None:
+        if service != EC2:
+            return
+        with contextlib.suppress(*answers.MALFORMED):  # no call depends on the header
+            written = answer["ResponseMetadata"]["HTTPHeaders"]["date"]
+            self.ec2_clock.observe(answers.epoch_s(email.utils.parsedate_to_datetime(written)), took_s)
+
+
+def _check_fence(**_: Any) -> None:
+    fence.check()
+
+
+def pricing_region(region: str) -> str:
+    return _PRICING_REGIONS.get(region.partition("-")[0], "us-east-1")
+
+
+def _session() -> Any:
+    import botocore.session  # noqa: PLC0415 - slow to import
+
+    return botocore.session.get_session()
+
+
+def _ask(
+    clients: Clients, service: str, operation: str, parameters: Mapping[str, Any], may_send: MayWrite
+) -> Mapping[str, Any]:
+    """One request and its answer, with AWS's errors as ours. Runs in a thread of the executor."""
+    import botocore  # noqa: PLC0415 - slow to import
+    import urllib3.exceptions  # noqa: PLC0415
+    from botocore import exceptions, parsers  # noqa: PLC0415
+
+    client = clients.get(service)
+    try:
+        with answers.reading(operation), fence.guard(may_send):
+            answer: Mapping[str, Any] = getattr(client, botocore.xform_name(operation))(**parameters)
+            answers.check(answer, client.meta.service_model.operation_model(operation).output_shape)
+    except exceptions.ClientError as error:
+        with answers.reading(operation):
+            if error.response["Error"].get("Code") == _WOULD_SUCCEED:
+                return {}
+            ours = _ours(operation, error.response)
+        raise ours from error
+    except (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.CredentialRetrievalError,
+    ) as error:
+        raise errors.NoCredentials(f"{operation}: {error}") from error
+    except exceptions.ParamValidationError as error:
+        raise errors.Rejected(f"{operation}: {error}") from error
+    except (
+        exceptions.BotoCoreError,
+        parsers.ResponseParserError,
+        urllib3.exceptions.HTTPError,
+        OSError,  # a file with credentials
+        RuntimeError,  # refreshed credentials that have expired
+    ) as error:
+        raise errors.Unreachable(f"{operation}: {error}") from error
+    return answer
+
+
+def _ours(operation: str, response: Mapping[str, Any]) -> errors.HoldfastError:
+    said = response.get("Error", {})
+    code = str(said.get("Code", ""))
+    words = f"{said.get('Message', '')} ({operation})"
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if error_codes.meaning(code) is error_codes.Meaning.UNKNOWN and status >= _SERVER_ERRORS:
+        return errors.Unreachable(f"{code}: {words}")
+    return error_codes.error(code, words)
+
+
+def _again(operation: str, error: errors.Retryable) -> bool:
+    """Being throttled has no effect, so anything is tried again then. No answer may hide an effect."""
+    if isinstance(error, errors.Throttled):
+        return True
+    return isinstance(error, errors.Unreachable) and operation.startswith(_READS)

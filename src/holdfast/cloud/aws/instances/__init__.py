@@ -1,0 +1,1 @@
+"""Running instances: reading, tagging, drift, health, and interruption messages."""

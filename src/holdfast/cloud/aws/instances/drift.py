@@ -1,0 +1,90 @@
+"""Whether an instance is still what its class would launch today; pure.
+
+The order is Karpenter's, the first difference is the reason (aws-6.3.1). The rule:
+what is not known is never a difference, so an empty status drifts nobody.
+"""
+
+from typing import Final
+
+from holdfast import errors, names
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
+from holdfast.cloud.aws.nodeclass import class_hash, images
+from holdfast.model.offerings import InstanceType
+
+CLASS: Final = "NodeClassDrift"
+IMAGE: Final = "AMIDrift"
+SECURITY_GROUPS: Final = "SecurityGroupDrift"
+SUBNET: Final = "SubnetDrift"
+RESERVATION: Final = "CapacityReservationDrift"
+PLACEMENT_GROUP: Final = "PlacementGroupDrift"
+
+
+def reason(
+    claim: NodeClaim,
+    node_class: EC2NodeClass,
+    ec2_instance: EC2Instance,
+    *,
+    instance_type: InstanceType | None,
+) -> str | None:
+    """Why it drifted; None: it did not. NotReady while the class is not resolved."""
+    status = node_class.status
+    if not (status.amis and status.subnets and status.security_groups):
+        raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} is not resolved")
+    if _class_changed(claim, node_class):
+        return CLASS
+    if _image_changed(ec2_instance, node_class, instance_type):
+        return IMAGE
+    if ec2_instance.security_groups != {group.id for group in status.security_groups}:
+        return SECURITY_GROUPS
+    if ec2_instance.subnet_id not in {subnet.id for subnet in status.subnets}:
+        return SUBNET
+    if _reservation_left(ec2_instance, node_class):
+        return RESERVATION
+    if _placement_group_left(ec2_instance, node_class):
+        return PLACEMENT_GROUP
+    return None
+
+
+def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
+    """Only a fingerprint of our own version can be compared."""
+    stamped = claim.metadata.annotations
+    if stamped.get(aws.EC2NODECLASS_HASH_VERSION) != class_hash.VERSION:
+        return False
+    before = stamped.get(aws.EC2NODECLASS_HASH)
+    return before is not None and before != class_hash.of(node_class)
+
+
+def _image_changed(
+    ec2_instance: EC2Instance, node_class: EC2NodeClass, instance_type: InstanceType | None
+) -> bool:
+    """Against the image that its type would be launched from; of a type that is not known, any will do."""
+    amis = node_class.status.amis
+    image_id = ec2_instance.instance.image_id
+    if not image_id:
+        return False
+    if instance_type is None:
+        return image_id not in {ami.id for ami in amis}
+    return image_id != images.image_for(instance_type, amis)
+
+
+def _reservation_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bool:
+    """A reserved node whose reservation the class no longer selects (Q-30). One that EC2 says is in none any
+    more is on its way to being on-demand, and is left alone."""
+    instance = ec2_instance.instance
+    if instance.capacity_type != names.RESERVED or node_class.spec.capacity_reservation_spec:
+        return False
+    selected = {entry.id for entry in node_class.status.capacity_reservations}
+    return instance.reservation_id is not None and instance.reservation_id not in selected
+
+
+def _placement_group_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bool:
+    """An instance outside the placement group that the class selects, or in one that it does not. EC2 may leave out the
+    id or the name: what it leaves out is no difference."""
+    selector, found = node_class.spec.placement_group_selector, ec2_instance.placement_group
+    if selector is None or found is None:
+        return (selector is None) != (found is None)
+    pairs = zip((selector.id, selector.name), found, strict=True)
+    return any(wanted and actual and wanted != actual for wanted, actual in pairs)

@@ -1,0 +1,201 @@
+"""What DescribeInstances says of our instances, as values; pure.
+
+The rules: what an instance is follows from what EC2 says of it today, not
+from what was asked for (decision 25); an id that nobody knows is missing from an answer and never an error,
+so ids are asked for by a filter.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast import errors, names
+from holdfast.api import aws
+from holdfast.cloud.aws.catalog import capacity, labels
+from holdfast.cloud.aws.catalog.node_shape import EFA_ONLY
+from holdfast.cloud.aws.client import answers
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
+from holdfast.cloud.aws.reservations import capacity_reservation
+from holdfast.model.instances import Instance, InstanceState
+
+PAGE: Final = 1000
+IDS_MAX: Final = 200  # values that one filter takes
+REBOOT_TAG: Final = "holdfast.dev/reboot"  # the last operation that rebooted it
+
+_PREFIX: Final = "aws:///"
+_NOT_GONE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+# An instance of ours that is stopped never comes back: its claim goes, and it with it.
+_STATES: Final = {
+    "pending": InstanceState.STARTING,
+    "running": InstanceState.RUNNING,
+    "stopping": InstanceState.ENDING,
+    "stopped": InstanceState.ENDING,
+    "shutting-down": InstanceState.ENDING,
+    "terminated": InstanceState.GONE,
+}
+_ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+_BLOCK: Final = "capacity-block"
+_EFAS: Final = ("efa", EFA_ONLY)
+_INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
+
+Selected = Callable[[str], AbstractSet[str]]
+"""The reservations that a class, by its name, selects; none where it has no selector terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class EC2Instance:
+    """An instance, and what only EC2 knows of it: what drift looks at."""
+
+    id: str
+    instance: Instance
+    subnet_id: str
+    security_groups: frozenset[str]
+    tags: Mapping[str, str]
+    profile: str = ""  # its instance profile, by name
+    placement_group: tuple[str, str] | None = None  # id and name; None: it is in none
+
+
+def provider_id(zone: str, instance_id: str) -> str:
+    return f"{_PREFIX}{zone}/{instance_id}"
+
+
+def instance_id(provider: str) -> str:
+    """InvalidInput when it is not one of ours."""
+    zone, slash, found = provider.removeprefix(_PREFIX).partition("/")
+    if not provider.startswith(_PREFIX) or not slash or not found.startswith("i-"):
+        raise errors.InvalidInput(f"provider id {provider!r} is not {_PREFIX}<zone>/<instance id>")
+    assert "/" not in zone, "a partition has no slash before it"
+    return found
+
+
+# --- Requests ---------------------------------------------------------------------------------------
+
+
+def all_of(cluster: Cluster) -> dict[str, Any]:
+    """Every instance of a cluster that is not gone."""
+    return _request(
+        ("tag-key", [names.NODEPOOL]),
+        ("tag-key", [aws.EC2NODECLASS]),
+        (f"tag:{aws.CLUSTER_NAME_TAG}", [cluster.name]),
+        ("instance-state-name", _NOT_GONE),
+    )
+
+
+def launched_with(tokens: Iterable[str], cluster: Cluster) -> dict[str, Any]:
+    """What calls with these tokens launched."""
+    return _request(
+        (f"tag:{names.LAUNCH_TOKEN}", sorted(tokens)),
+        (f"tag:{aws.CLUSTER_NAME_TAG}", [cluster.name]),
+        ("instance-state-name", _NOT_GONE),
+    )
+
+
+def by_id(ids: Iterable[str]) -> dict[str, Any]:
+    return _request(("instance-id", sorted(ids)))
+
+
+def _request(*filters: tuple[str, Collection[str]]) -> dict[str, Any]:
+    return {
+        "Filters": [{"Name": name, "Values": list(values)} for name, values in filters],
+        "MaxResults": PAGE,
+    }
+
+
+# --- Answers ----------------------------------------------------------------------------------------
+
+
+def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> EC2Instance:
+    """`ec2_ahead_s`: what EC2's clock is ahead of the program's time by."""
+    tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
+    kind = capacity_type(raw, selected(tags.get(aws.EC2NODECLASS, "")))
+    zone = raw["Placement"]["AvailabilityZone"]
+    reservation_id = raw.get("CapacityReservationId")
+    id_ = answers.instance_id(raw["InstanceId"])
+    return EC2Instance(
+        id=id_,
+        instance=Instance(
+            provider_id=provider_id(zone, id_),
+            instance_type=raw["InstanceType"],
+            zone=zone,
+            capacity_type=kind,
+            state=_STATES.get(raw["State"]["Name"], InstanceState.RUNNING),
+            launched_s=answers.epoch_s(raw["LaunchTime"]) - ec2_ahead_s,
+            image_id=raw.get("ImageId", ""),
+            reservation_id=reservation_id,
+            claim=tags.get(aws.NODECLAIM_TAG),
+            launch_token=tags.get(names.LAUNCH_TOKEN),
+            lacks=lacks(raw.get("NetworkInterfaces", ())),
+            labels=tuple(sorted(_labels(raw, tags, kind, zone).items())),
+        ),
+        subnet_id=raw.get("SubnetId", ""),
+        security_groups=frozenset(group["GroupId"] for group in raw.get("SecurityGroups", ())),
+        tags=tags,
+        profile=raw.get("IamInstanceProfile", {}).get("Arn", "").rpartition("/")[2],
+        placement_group=_placement_group(raw["Placement"]),
+    )
+
+
+def _placement_group(placement: Mapping[str, Any]) -> tuple[str, str] | None:
+    found = placement.get("GroupId", ""), placement.get("GroupName", "")
+    return found if any(found) else None
+
+
+def capacity_type(raw: Mapping[str, Any], selected: AbstractSet[str]) -> str:
+    """Spot by its request. Reserved when it is in a reservation, and was launched to be in one or its class
+    selects that reservation. In any other reservation, or in none, it is on-demand (decision 25)."""
+    if raw.get("SpotInstanceRequestId"):
+        return names.SPOT
+    reservation_id = raw.get("CapacityReservationId")
+    if reservation_id is None:
+        return names.ON_DEMAND
+    wanted = raw.get("CapacityReservationSpecification", {}).get("CapacityReservationPreference")
+    return (
+        names.RESERVED
+        if wanted == capacity_reservation.ONLY or reservation_id in selected
+        else names.ON_DEMAND
+    )
+
+
+def lacks(interfaces: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What an instance with these interfaces lacks, whatever its type could have: EFAs are there where they were asked
+    for (aws-5.10.4)."""
+    return () if any(one.get("InterfaceType") in _EFAS for one in interfaces) else (capacity.EFA,)
+
+
+def reservation_labels(reservation_id: str, kind: str, *, interruptible: bool) -> dict[str, str]:
+    return {
+        aws.CAPACITY_RESERVATION_ID: reservation_id,
+        aws.CAPACITY_RESERVATION_TYPE: kind,
+        aws.CAPACITY_RESERVATION_INTERRUPTIBLE: labels.boolean(interruptible),
+    }
+
+
+def _labels(raw: Mapping[str, Any], tags: Mapping[str, str], kind: str, zone: str) -> dict[str, str]:
+    """What EC2 itself knows of the node's labels; those of the type are known where it is launched."""
+    placement, lifecycle = raw["Placement"], raw.get("InstanceLifecycle")
+    setting = tags.get(aws.CAPACITY_RESERVATION_SETTING)
+    reservation_id = raw.get("CapacityReservationId")
+    found = {
+        names.INSTANCE_TYPE: raw["InstanceType"],
+        names.ZONE: zone,
+        names.CAPACITY_TYPE: kind,
+        aws.ZONE_ID: placement.get("AvailabilityZoneId"),
+        names.ARCH: _ARCHITECTURES.get(raw.get("Architecture", "")),
+        aws.INSTANCE_TENANCY: placement.get("Tenancy"),
+        aws.PLACEMENT_GROUP_ID: placement.get("GroupId"),
+        aws.PLACEMENT_GROUP_PARTITION: str(placement.get("PartitionNumber", "")),
+        names.NODEPOOL: tags.get(names.NODEPOOL),
+        aws.EC2NODECLASS: tags.get(aws.EC2NODECLASS),
+        aws.CAPACITY_RESERVATION_SETTING: setting,
+    }
+    if kind == names.RESERVED:
+        reserved_kind = (
+            capacity_reservation.CAPACITY_BLOCK if lifecycle == _BLOCK else capacity_reservation.DEFAULT
+        )
+        found |= reservation_labels(
+            raw["CapacityReservationId"], reserved_kind, interruptible=lifecycle == _INTERRUPTIBLE
+        )
+    elif setting and reservation_id:
+        found[aws.CAPACITY_RESERVATION_ID] = reservation_id
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,85 @@
+"""What DescribeInstanceStatus says of instances: checks that fail, and what AWS is going to do to them.
+
+Called by `provider`, once a minute. The rules: how often EC2 is asked depends neither on our nodes nor on what else
+runs in the account; an event that is over is no news, though EC2 tells of it for a week; volumes that do not answer
+are no reason to end an instance (aws-6.5.2).
+
+EC2 joins filters by "and", so Karpenter's three questions cannot be one. While everything that runs in the account is
+one page, one call without a filter answers all three. In an account that turned out to be larger they take turns, one a
+reading, and have short answers; what is scheduled is known days ahead and has the fewest turns.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.cloud.aws.client import answers, calls
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.model.instance_status import InstanceStatus
+from holdfast.state import times
+
+PAGE: Final = 1000
+_DESCRIBE: Final = "DescribeInstanceStatus"
+_LISTED: Final = "InstanceStatuses"
+_IMPAIRED: Final = "impaired"
+_CODES: Final = (
+    "instance-reboot",
+    "system-reboot",
+    "system-maintenance",
+    "instance-retirement",
+    "instance-stop",
+)
+_INSTANCE: Final = ("instance-status.status", (_IMPAIRED,))
+_SYSTEM: Final = ("system-status.status", (_IMPAIRED,))
+_TURNS: Final = (_INSTANCE, _SYSTEM, ("event.code", _CODES), _INSTANCE, _SYSTEM)
+_OVER: Final = ("[Completed]", "[Canceled]")
+_CHECKS: Final = {  # the host first: what ails it ails the instance too
+    "SystemStatus": ("system_status", "its host fails EC2's status check"),
+    "InstanceStatus": ("instance_status", "its instance fails EC2's status check"),
+}
+_EVENT: Final = "event_status"
+
+
+class Statuses:
+    def __init__(self, aws: Calls) -> None:
+        self._aws = aws
+        self._one_page = True  # all that runs in the account
+        self._turns = itertools.cycle(_TURNS)
+
+    async def read(self) -> tuple[InstanceStatus, ...]:
+        """Of the account's instances those that are not well, each once, by id."""
+        found = await self._everything() if self._one_page else None
+        if found is None:
+            found = await self._asked(*next(self._turns))
+        by_id = {status.instance_id: status for status in found if status is not None}
+        return tuple(by_id[key] for key in sorted(by_id))
+
+    async def _everything(self) -> Sequence[InstanceStatus | None] | None:
+        """None: there is more than a page."""
+
+        def page(answer: Mapping[str, Any]) -> tuple[list[InstanceStatus | None], bool]:
+            return [self._read(raw) for raw in answer[_LISTED]], not answer.get("NextToken")
+
+        found, self._one_page = await self._aws.read(calls.EC2, _DESCRIBE, page, MaxResults=PAGE)
+        return found if self._one_page else None
+
+    async def _asked(self, name: str, values: Sequence[str]) -> Sequence[InstanceStatus | None]:
+        filters = [{"Name": name, "Values": list(values)}]
+        return await self._aws.pages(
+            calls.EC2, _DESCRIBE, _LISTED, parse=self._read, Filters=filters, MaxResults=PAGE
+        )
+
+    def _read(self, raw: Mapping[str, Any]) -> InstanceStatus | None:
+        """None: EC2 reports no problem."""
+        id_, ec2_clock = answers.instance_id(raw["InstanceId"]), self._aws.ec2_clock
+        for member, (category, message) in _CHECKS.items():
+            check = raw.get(member, {})
+            since = [one["ImpairedSince"] for one in check.get("Details", ()) if "ImpairedSince" in one]
+            if check.get("Status") == _IMPAIRED and since:
+                since_s = ec2_clock.to_program_s(min(map(answers.epoch_s, since)))
+                return InstanceStatus(id_, category, message, since_s)
+        for event in raw.get("Events", ()):
+            if event.get("Code") in _CODES and not event.get("Description", "").startswith(_OVER):
+                at = f" at {times.text(answers.epoch_s(event['NotBefore']))}" if "NotBefore" in event else ""
+                return InstanceStatus(id_, _EVENT, f"AWS has scheduled {event['Code']}{at}", None)
+        return None

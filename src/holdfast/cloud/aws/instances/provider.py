@@ -1,0 +1,201 @@
+"""Describes, tags, reboots and terminates instances, and compares them with their class.
+
+The rules: DescribeInstances and TerminateInstances are batched, so calls do not grow with nodes; each operation is
+idempotent; an instance that was launched moments ago and that EC2 does not describe yet is not gone.
+"""
+
+import contextlib
+import functools
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from holdfast import errors, ports
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws.client import calls, descriptions
+from holdfast.cloud.aws.client.batching import Batcher
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.instances import drift, ec2_instances
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance, Selected
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
+from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.offerings import InstanceType
+
+V = TypeVar("V")
+
+TERMINATION_FAILURES: Final = "karpenter_cloudprovider_instance_termination_failures_total"
+JUST_S: Final = 5.0  # how long a listing is good enough to say that an instance is ending
+LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
+A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
+LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
+_DESCRIBE: Final = "DescribeInstances"
+_TERMINATED: Final = "terminated"
+
+
+class InstanceProvider:
+    def __init__(
+        self,
+        api: Calls,
+        *,
+        cluster: Cluster,
+        clock: ports.Clock,
+        recorder: ports.Recorder,
+        selected: Selected,
+    ) -> None:
+        def batcher(name: str, ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]]) -> Batcher[V]:
+            return Batcher(ask, clock=clock, recorder=recorder, name=name, most=ec2_instances.IDS_MAX)
+
+        self._aws = api
+        self._cluster = cluster
+        self._clock = clock
+        self._selected = selected
+        self._recorder = recorder
+        self._new: dict[str, float] = {}  # by instance id, when it was launched
+        self._listed: dict[str, EC2Instance] = {}  # by id, all of them, as they were last listed, in order
+        self._listed_s = -math.inf
+        self._described = batcher("describe_instances", self._describe)
+        self._ended = batcher("terminate_instances", self._terminate)
+
+    def launched(self, instance_id: str) -> None:
+        """EC2 answered that it has launched it, so it is there even while nobody can see it."""
+        now_s = self._clock.monotonic_s()
+        self._new = {known: at_s for known, at_s in self._new.items() if now_s - at_s < LAG_S}
+        self._new[instance_id] = now_s
+
+    async def by_provider_id(self, provider_id: str) -> EC2Instance:
+        """NotFound when it is gone for good."""
+        return await self.described(ec2_instances.instance_id(provider_id))
+
+    async def described(self, instance_id: str) -> EC2Instance:
+        try:
+            found = await self._described.get(instance_id)
+        except errors.NotFound:
+            if self._clock.monotonic_s() - self._new.get(instance_id, -LAG_S) < LAG_S:
+                raise errors.NotReady(f"{instance_id} was just launched and is not described yet") from None
+            raise
+        if found.instance.state is InstanceState.GONE:
+            raise errors.NotFound(f"{instance_id} is terminated")
+        return found
+
+    async def instance(self, provider_id: str) -> Instance:
+        return (await self.by_provider_id(provider_id)).instance
+
+    async def all(self, max_age_s: float = 0) -> tuple[EC2Instance, ...]:
+        """Every instance of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
+        so that calls do not grow with nodes."""
+        now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / ec2_instances.PAGE)
+        if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
+            found = await self._read(ec2_instances.all_of(self._cluster))
+            found.sort(key=lambda one: one.instance.provider_id)
+            self._listed, self._listed_s = {one.id: one for one in found}, now_s
+        return tuple(self._listed.values())
+
+    async def launched_with(self, tokens: Sequence[str]) -> list[EC2Instance]:
+        """What calls with these tokens launched, oldest first."""
+        found: list[EC2Instance] = []
+        for start in range(0, len(tokens), ec2_instances.IDS_MAX):
+            some = tokens[start : start + ec2_instances.IDS_MAX]
+            found += await self._read(ec2_instances.launched_with(some, self._cluster))
+        return sorted(found, key=lambda one: (one.instance.launched_s, one.id))
+
+    async def terminate(self, provider_id: str) -> None:
+        """NotFound when it has ended. One that is ending is only looked at (aws-6.7.1)."""
+        id_ = ec2_instances.instance_id(provider_id)
+        with contextlib.suppress(errors.NotReady):  # nobody sees it yet, and it can be ended all the same
+            if await self._state(id_) is InstanceState.ENDING:
+                return
+        if await self._ended.get(id_) == _TERMINATED:
+            raise errors.NotFound(f"{provider_id} has ended")
+
+    async def _state(self, id_: str) -> InstanceState:
+        """Whoever waits for an end asks every few seconds: a listing from a moment ago will do."""
+        is_young = self._clock.monotonic_s() - self._listed_s < JUST_S
+        listed = self._listed.get(id_) if is_young else None
+        return (listed or await self.described(id_)).instance.state
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        """The operation is written on the instance first: after a crash between the two it is not rebooted,
+        which whoever waits for the reboot finds out, rather than rebooted twice, which nobody would."""
+        found = await self.by_provider_id(provider_id)
+        if found.tags.get(ec2_instances.REBOOT_TAG) == operation:
+            return
+        tags = descriptions.tag_list({ec2_instances.REBOOT_TAG: operation})
+        await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
+        await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
+
+    async def tag(self, claim: NodeClaim) -> None:
+        """Writes on an instance which claim and node it is: a call of its own each, since no two say the same.
+        What it says already is left as it is (aws-6.6.1)."""
+        assert claim.status.provider_id is not None, "only what was launched can be tagged"
+        found = await self.by_provider_id(claim.status.provider_id)
+        wanted = {
+            aws.NAME_TAG: claim.status.node_name,
+            aws.NODECLAIM_TAG: claim.metadata.name,
+            aws.CLUSTER_NAME_TAG: self._cluster.name,
+        }
+        missing = {key: value for key, value in wanted.items() if value and key not in found.tags}
+        if missing:
+            tags = descriptions.tag_list(missing)
+            await self._aws.call(calls.EC2, "CreateTags", Resources=[found.id], Tags=tags)
+
+    async def drifted(
+        self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
+    ) -> str | None:
+        """Why a claim's instance is no longer what its class would launch; None: it still is. The last listing
+        is good enough to say that it is, so that many nodes cost no calls; that it is not is looked at anew
+        (aws-6.3.3)."""
+        assert claim.status.provider_id is not None, "only what was launched can drift"
+        reason = functools.partial(self._reason, claim, node_class, types)
+        if self._clock.monotonic_s() - self._listed_s < LISTED_S:
+            listed = self._listed.get(ec2_instances.instance_id(claim.status.provider_id))
+            if listed is not None and reason(listed) is None:
+                return None
+        return reason(await self.by_provider_id(claim.status.provider_id))
+
+    def _reason(
+        self,
+        claim: NodeClaim,
+        node_class: EC2NodeClass,
+        types: Mapping[str, InstanceType],
+        found: EC2Instance,
+    ) -> str | None:
+        known = types.get(found.instance.instance_type)
+        return drift.reason(claim, node_class, found, instance_type=known)
+
+    async def _describe(self, ids: Sequence[str]) -> Mapping[str, EC2Instance]:
+        return {one.id: one for one in await self._read(ec2_instances.by_id(ids))}
+
+    async def _read(self, request: Mapping[str, Any]) -> list[EC2Instance]:
+        ahead_s = self._aws.ec2_clock.ahead_s
+
+        def parse(group: Mapping[str, Any]) -> list[EC2Instance]:
+            return [
+                ec2_instances.read(raw, selected=self._selected, ec2_ahead_s=ahead_s)
+                for raw in group["Instances"]
+            ]
+
+        found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", parse=parse, **request)
+        return [one for group in found for one in group]
+
+    async def _terminate(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """The state each was in before. EC2 refuses a call that names one it does not know: then each alone. An answer
+        that leaves one out says nothing about it: to take it for gone would leave it running without a NodeClaim."""
+
+        def states(answer: Mapping[str, Any]) -> dict[str, str]:
+            found = {
+                change["InstanceId"]: change["PreviousState"]["Name"]
+                for change in answer["TerminatingInstances"]
+            }
+            return {key: found[key] for key in ids}
+
+        try:
+            return await self._aws.read(calls.EC2, "TerminateInstances", states, InstanceIds=list(ids))
+        except errors.NotFound:
+            if len(ids) == 1:
+                return {}
+            return {key: state for one in ids for key, state in (await self._terminate([one])).items()}
+        except errors.HoldfastError:
+            self._recorder.count(TERMINATION_FAILURES, {}, len(ids))
+            raise

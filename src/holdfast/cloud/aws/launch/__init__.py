@@ -1,0 +1,1 @@
+"""From NodeClaims to instances: the choice of offerings, launch templates, fleets, and their results."""

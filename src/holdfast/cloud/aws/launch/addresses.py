@@ -1,0 +1,67 @@
+"""How many addresses each subnet has left, with what launches are about to take.
+
+Called by `launching`. What EC2 says of a subnet is up to a minute old, and the addresses of a node's pods are
+taken while it starts. So a launch is charged with an address a pod, before the call for every zone it may end
+in, after it for where it did; a charge lasts until a reading that began well after it (aws-5.4.1).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import ports
+from holdfast.cloud.aws.client.sources import Source
+from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch.fleets import Answer
+from holdfast.cloud.aws.nodeclass.network import Subnet
+from holdfast.model import resources
+
+LAG_S: Final = 120.0  # a reading that began so long after a launch shows what it took
+
+
+@dataclass(slots=True)
+class Charge:
+    """What one launch takes."""
+
+    addresses: Mapping[str, int]  # by subnet
+    at_s: float
+
+
+class Addresses:
+    def __init__(self, subnets: Source[tuple[Subnet, ...]], clock: ports.Clock) -> None:
+        self._subnets = subnets
+        self._clock = clock
+        self._charges: list[Charge] = []
+
+    def free(self) -> dict[str, int]:
+        """By subnet; of one that no reading has, nothing is known."""
+        read_s = self._clock.monotonic_s() - (self._subnets.age_s or 0.0)
+        self._charges = [one for one in self._charges if one.addresses and read_s < one.at_s + LAG_S]
+        left = {subnet.id: subnet.free_addresses for subnet in self._subnets.last or ()}
+        for one in self._charges:
+            for subnet_id, taken in one.addresses.items():
+                left[subnet_id] = left.get(subnet_id, 0) - taken
+        return left
+
+    def charge(self, picked: Choice, subnets: Mapping[str, str], count: int) -> Charge:
+        """For a launch that may end in any zone of the choice, on the smallest node there."""
+        smallest: dict[str, int] = {}
+        for pick in picked.picks:
+            subnet_id = subnets.get(pick.offering.zone)
+            if subnet_id:
+                pods = pick.instance_type.capacity[resources.PODS]
+                smallest[subnet_id] = min(pods, smallest.get(subnet_id, pods))
+        made = Charge({key: pods * count for key, pods in smallest.items()}, self._clock.monotonic_s())
+        self._charges.append(made)
+        return made
+
+
+def taken(picked: Choice, answer: Answer) -> dict[str, int]:
+    """By subnet, what an answer launched there."""
+    found: Counter[str] = Counter()
+    for one in answer.launched:
+        pick = picked.pick(one.instance_type, one.zone)
+        if pick is not None and one.subnet_id:
+            found[one.subnet_id] += pick.instance_type.capacity[resources.PODS]
+    return dict(found)

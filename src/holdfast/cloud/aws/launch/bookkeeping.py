@@ -1,0 +1,89 @@
+"""What a fleet's answer teaches about what can be had, written down for the catalog and the metrics.
+
+Called by `launching`. The rules: a pool that EC2 has none of is out of the question for a while, but only
+for what is bought (Q-43, decision 12); a reservation is held down when EC2 itself calls it full, and for
+nothing else: a quota, or a subnet without addresses, is no full reservation.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast import names, ports
+from holdfast.cloud.aws.catalog.unavailable import HoldDowns, Unavailable
+from holdfast.cloud.aws.client import batching
+from holdfast.cloud.aws.client.error_codes import Meaning
+from holdfast.cloud.aws.launch.addresses import Addresses
+from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch.fleets import Answer, Failure
+
+LAUNCH_FAILURES: Final = "karpenter_cloudprovider_instance_launch_failures_total"
+UNKNOWN_CODES: Final = "holdfast_aws_unknown_error_codes_total"
+_OUT_OF_STOCK: Final = (Meaning.NO_CAPACITY, Meaning.QUOTA)
+
+
+class Bookkeeping:
+    def __init__(
+        self,
+        unavailable: Unavailable,
+        hold_downs: HoldDowns,
+        room: Addresses,
+        *,
+        clock: ports.Clock,
+        recorder: ports.Recorder,
+    ) -> None:
+        self.room = room
+        self._unavailable = unavailable
+        self._hold_downs = hold_downs
+        self._clock = clock
+        self._recorder = recorder
+
+    def asked(self, claims: int) -> None:
+        """One fleet for so many claims."""
+        self._recorder.observe(batching.BATCH_SIZE, {"batcher": "create_fleet"}, claims)
+
+    def blocked_subnets(self) -> frozenset[str]:
+        return self._unavailable.subnets.marked(self._clock.monotonic_s())
+
+    def full(self, reservation_ids: Iterable[str]) -> None:
+        """EC2 refused them, and their counts say that they are full."""
+        self._hold_downs.full(reservation_ids, self._clock.monotonic_s())
+
+    def refused(self, reservation_ids: Iterable[str]) -> None:
+        """EC2 refused them again and again, and their counts say that they are free."""
+        self._hold_downs.refused(reservation_ids, self._clock.monotonic_s())
+
+    def answered(self, picked: Choice, answer: Answer, *, into_target: bool) -> None:
+        """`into_target`: direct mode, whose pool is not the one that everybody buys from."""
+        for one in answer.launched:
+            pick = picked.pick(one.instance_type, one.zone)
+            if pick is not None and pick.offering.reservation_id is not None:
+                self._hold_downs.succeeded(pick.offering.reservation_id)
+        for failure in answer.failures:
+            self._failed(picked, failure, into_target=into_target)
+
+    def _failed(self, picked: Choice, failure: Failure, *, into_target: bool) -> None:
+        now_s, meaning = self._clock.monotonic_s(), failure.meaning
+        self._count(picked, failure)
+        if meaning is Meaning.NO_ADDRESSES and failure.subnet_id:
+            self._unavailable.subnets.mark(failure.subnet_id, now_s)
+        elif meaning is Meaning.NO_SPOT_ROLE:
+            self._unavailable.capacity_types.mark(names.SPOT, now_s)
+        elif meaning is Meaning.NO_CAPACITY and picked.capacity_type == names.RESERVED:
+            pick = picked.pick(failure.instance_type or "", failure.zone or "")
+            if pick is not None and pick.offering.reservation_id is not None:
+                self._hold_downs.refused([pick.offering.reservation_id], now_s)
+        elif meaning in _OUT_OF_STOCK and picked.capacity_type != names.RESERVED and not into_target:
+            pool = (failure.instance_type or "", failure.zone or "", picked.capacity_type)
+            self._unavailable.pools.mark(pool, now_s)
+
+    def _count(self, picked: Choice, failure: Failure) -> None:
+        pick = picked.pick(failure.instance_type or "", failure.zone or "")
+        about = {
+            "zone": failure.zone or "",
+            "zone_id": (pick and pick.zone_id) or "",
+            "capacity_type": picked.capacity_type,
+            "reason": failure.code,
+        }
+        self._recorder.count(LAUNCH_FAILURES, about)
+        if failure.meaning is Meaning.UNKNOWN:
+            self._recorder.count(UNKNOWN_CODES, {"code": failure.code})

@@ -1,0 +1,142 @@
+"""Which launches can be one fleet, what names its call, and which instance of an earlier call is whose. Pure.
+
+The rules (decision 24): claims that ask for the same share a call; its client token
+follows from the token on the claims and from what they ask for, so a call that is made again after a crash
+is the same call; an instance that an earlier call launched is taken by a claim it suits, before anything is
+launched.
+"""
+
+import dataclasses
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from holdfast import names
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws.catalog import type_labels
+from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
+from holdfast.cloud.aws.launch import fleets
+from holdfast.model.instances import InstanceState
+from holdfast.model.offerings import InstanceType
+from holdfast.model.resources import NOTHING
+from holdfast.model.snapshot import ClaimView
+from holdfast.ports import LaunchRequest
+from holdfast.state import claims
+
+CLIENT_TOKEN_MAX: Final = 64
+INSTANCE_LABELS: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
+"""Labels that a claim has from its instance; where a plan gives one of them, its requirements say the same."""
+
+_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One claim of a launch; `index` is its place in the answer."""
+
+    index: int
+    request: LaunchRequest
+    claim: NodeClaim
+    node_class: EC2NodeClass
+    wanted: ClaimView
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Claims that ask for the same, at most as many as one fleet may have."""
+
+    key: str
+    members: tuple[Member, ...]
+
+    @property
+    def first(self) -> Member:
+        return self.members[0]
+
+
+def member(index: int, request: LaunchRequest) -> Member:
+    assert isinstance(request.claim, NodeClaim), "what is launched is a NodeClaim"
+    assert isinstance(request.node_class, EC2NodeClass), "AWS launches from an EC2NodeClass"
+    wanted = claims.view(request.claim, CLOUD_LABELS)
+    wanted = dataclasses.replace(wanted, reservation_id=request.reservation_id)
+    return Member(index, request, request.claim, request.node_class, wanted)
+
+
+def groups(members: Iterable[Member]) -> list[Group]:
+    by_key: dict[str, list[Member]] = {}
+    for one in members:
+        by_key.setdefault(_key(one), []).append(one)
+    most = fleets.CAPACITY_MAX
+    return [
+        Group(f"{key}/{start // most}", tuple(alike[start : start + most]))
+        for key, alike in by_key.items()
+        for start in range(0, len(alike), most)
+    ]
+
+
+def client_token(group: Group, attempt: int) -> str:
+    token = group.first.request.token
+    named = f"{token}-{_digest(group.key, str(attempt))}"
+    return named if len(named) <= CLIENT_TOKEN_MAX else _digest(named)
+
+
+def adopted(members: Sequence[Member], ec2_instances: Iterable[EC2Instance]) -> dict[int, EC2Instance]:
+    """By place in the answer, the instance of an earlier call that each member takes. Whoever asks for the same
+    is suited by the same, so members are looked at group by group."""
+    waiting = [(group.first, deque(group.members)) for group in groups(members)]
+    found: dict[int, EC2Instance] = {}
+    for ec2_instance in ec2_instances:
+        takes = (members for first, members in waiting if members and _suits(first, ec2_instance))
+        takers = next(takes, None)
+        if takers:
+            found[takers.popleft().index] = ec2_instance
+    return found
+
+
+def type_of(request: LaunchRequest, name: str) -> InstanceType | None:
+    return next((known for known in request.instance_types if known.name == name), None)
+
+
+def _suits(one: Member, ec2_instance: EC2Instance) -> bool:
+    """Launched with its token, as one of the ways it can be had, and not on its way out."""
+    instance, known = ec2_instance.instance, type_of(one.request, ec2_instance.instance.instance_type)
+    if instance.launch_token != one.request.token or known is None:
+        return False
+    if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
+        return False
+    reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
+    # Whether its pods fit was decided before the launch.
+    wanted = dataclasses.replace(one.wanted, requests=NOTHING, reservation_id=None)
+    return any(
+        (o.zone, o.capacity_type, o.reservation_id) == (instance.zone, instance.capacity_type, reserved)
+        and wanted.suits(known, o, CLOUD_LABELS)
+        for o in known.offerings
+    )
+
+
+def _key(one: Member) -> str:
+    """Of all that decides what is launched, and of nothing that changes by itself: prices, counts, subnets; nor of the
+    labels of an instance, which a claim may have got before a crash."""
+    claim = one.claim
+    labels = {key: value for key, value in claim.metadata.labels.items() if key not in INSTANCE_LABELS}
+    return _digest(
+        one.request.token,
+        one.node_class.metadata.name,
+        one.request.reservation_id or "",
+        msgspec.json.encode(claim.spec, order="deterministic").decode(),
+        claim.metadata.labels.get(names.NODEPOOL, ""),
+        msgspec.json.encode(labels, order="deterministic").decode(),
+        claim.metadata.annotations.get(names.MIN_VALUES_RELAXED, ""),
+        claim.metadata.annotations.get(names.PREFERRED_ZONE, ""),
+        *(known.name for known in one.request.instance_types),
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]

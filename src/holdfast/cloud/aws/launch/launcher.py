@@ -1,0 +1,313 @@
+"""Launching: from NodeClaims to instances, so that every claim gets one instance or one reason, and never two.
+
+The other half of the Cloud door. It looks (what earlier calls launched), decides (`choice`, `templates`,
+`fleets`), acts (templates, then CreateFleet) and writes down what it learned (`bookkeeping`). The rules:
+
+- An instance that an earlier call with the same token launched is adopted before anything is launched, and a
+  call that is made again has the same client token (decision 24). A token is spent once an answer was read:
+  after any error but Unreachable and NotReady. So what cannot be asked now is Unreachable, whatever the reason.
+- When EC2 calls a reservation full, its count is read again at once. While the count says that there is
+  room, the launch is tried again. If there is none, another reservation that the claim lists is tried,
+  unless it holds a slot of this one: which slot it holds next is for its owner to write down (decision 13).
+- A launch into reservations never ends up buying instead.
+"""
+
+import asyncio
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from holdfast import errors, names, ports
+from holdfast.cloud.aws.catalog.labels import one_of
+from holdfast.cloud.aws.client import calls, error_codes
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.instances import ec2_instances
+from holdfast.cloud.aws.instances.provider import InstanceProvider
+from holdfast.cloud.aws.launch import (
+    addresses,
+    choice,
+    fleets,
+    launch_groups,
+    launched_instances,
+    readiness,
+    templates,
+)
+from holdfast.cloud.aws.launch.bookkeeping import Bookkeeping
+from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch.fleets import Answer, Launched, Order
+from holdfast.cloud.aws.launch.launch_groups import Group, Member
+from holdfast.cloud.aws.launch.template_store import TemplateStore
+from holdfast.cloud.aws.launch.templates import LaunchContext, Template
+from holdfast.model.instances import Instance
+from holdfast.model.reservations import launches_into
+from holdfast.model.snapshot import ClaimView
+from holdfast.ports import LaunchRequest, ReservationCounts
+
+ATTEMPTS: Final = 4
+PAUSE_S: Final = 0.2  # before a launch is tried again; doubled each time
+# A call that differs from an earlier one of the same name: when to look for what that one launched.
+SETTLES_S: Final = (1.0, 2.0, 4.0, 8.0)
+DEALT_MAX: Final = 10_000
+
+Outcome = Instance | errors.HoldfastError
+Why = Callable[[], errors.HoldfastError]
+"""The reason why a claim got nothing, made anew for each claim."""
+Counts = Callable[[], Awaitable[ReservationCounts]]
+"""All reservations, from a reading that begins after it is asked for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Launch:
+    """One group on its way: who still waits, and what is known of reservations by now."""
+
+    group: Group
+    owned: Collection[str]
+    left: list[Member]
+    wanted: ClaimView
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    free: dict[str, int] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()  # what the last answer called full
+    context: LaunchContext
+
+    def settle(self, outcomes: Mapping[int, Outcome]) -> None:
+        self.outcomes |= outcomes
+        self.left = [member for member in self.left if member.index not in self.outcomes]
+
+    def give_up(self, why: Why) -> None:
+        self.settle({member.index: why() for member in self.left})
+
+
+class Launcher:
+    def __init__(
+        self,
+        aws: Calls,
+        *,
+        context: LaunchContext,
+        clock: ports.Clock,
+        ids: ports.Ids,
+        provider: InstanceProvider,
+        books: Bookkeeping,
+        counts: Counts,
+    ) -> None:
+        self._aws = aws
+        self._context = context
+        self._clock = clock
+        self._provider = provider
+        self._books = books
+        self._counts = counts
+        self.templates = TemplateStore(aws, context.cluster, ids)
+        self._dealt: dict[str, Instance] = {}  # by id, what claims were told
+
+    async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
+        """One outcome a request, in order. `owned`: provider ids that claims have already."""
+        members = [launch_groups.member(index, request) for index, request in enumerate(requests)]
+        try:
+            outcomes = await self._adopt(members, owned)
+        except errors.HoldfastError as error:
+            return [_unknown(error) for _ in members]
+        left = [member for member in members if member.index not in outcomes]
+        groups = launch_groups.groups(left)
+        for found in await asyncio.gather(*(self._launch(group, owned) for group in groups)):
+            outcomes |= found
+        return [outcomes[member.index] for member in members]
+
+    # --- What was launched before ---------------------------------------------------------------------
+
+    async def _adopt(self, members: Sequence[Member], owned: Collection[str]) -> dict[int, Outcome]:
+        """The instances of earlier calls: what a claim was told in this life, whether anybody can see it yet or not;
+        else one that nobody owns and that suits it."""
+        by_name = {member.claim.metadata.name: member for member in members}
+        outcomes: dict[int, Outcome] = {
+            by_name[told.claim].index: told
+            for told in self._dealt.values()
+            if told.claim in by_name and told.launch_token == by_name[told.claim].request.token
+        }
+        left = {member.index: member for member in members if member.index not in outcomes}
+        tokens = sorted({member.request.token for member in left.values()})
+        found = (
+            ec2_instance
+            for ec2_instance in await self._provider.launched_with(tokens)
+            if ec2_instance.instance.provider_id not in owned and ec2_instance.id not in self._dealt
+        )
+        for index, ec2_instance in launch_groups.adopted(tuple(left.values()), found).items():
+            adopted = launched_instances.completed(ec2_instance.instance, left[index])
+            outcomes[index] = self._deal(ec2_instance.id, adopted)
+        return outcomes
+
+    def _deal(self, instance_id: str, told: Instance) -> Instance:
+        self._dealt[instance_id] = told
+        if len(self._dealt) > DEALT_MAX:
+            self._dealt.pop(next(iter(self._dealt)))
+        return told
+
+    # --- What is launched now -------------------------------------------------------------------------
+
+    async def _launch(self, group: Group, owned: Collection[str]) -> dict[int, Outcome]:
+        launch = _Launch(
+            group=group,
+            owned=owned,
+            left=list(group.members),
+            wanted=group.first.wanted,
+            context=await self._context.now(),
+        )
+        for attempt in range(ATTEMPTS):
+            try:
+                why = await self._attempt(launch, attempt)
+            except errors.Conflict:
+                # An earlier life made a call of this name, for more claims or for fewer.
+                await self._find_earlier(launch)
+                why = None
+            except errors.Throttled as error:
+                why = functools.partial(_unknown, error)
+            except errors.HoldfastError as error:
+                why = functools.partial(_same, error)
+            if why is not None:
+                launch.give_up(why)
+            if not launch.left:
+                return launch.outcomes
+            await self._clock.sleep(PAUSE_S * 2**attempt)
+        self._books.refused(key for key in launch.refused if launch.free.get(key))
+        launch.give_up(lambda: errors.Retryable("EC2 refuses although its counts say that there is room"))
+        return launch.outcomes
+
+    async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:
+        """One call for all who are left. Why those who got nothing give up; None: it is worth another try."""
+        first = launch.group.first
+        readiness.check(first.node_class)
+        picked, made = await self._aws.executor.run(lambda: self._decide(launch))
+        order = Order(
+            count=len(launch.left),
+            client_token=launch_groups.client_token(launch.group, attempt),
+            tags={
+                **templates.object_tags(first.claim, first.node_class, self._context.cluster),
+                names.LAUNCH_TOKEN: first.request.token,
+            },
+            context=fleets.context(first.claim, first.node_class),
+        )
+        answer = await self._create(picked, made, first, order)
+        self._books.answered(picked, answer, into_target=_targets(first))
+        repeated = self._tell(launch, answer, picked, made)
+        if not launch.left or repeated or await self._has_room(launch, picked, answer):
+            return None
+        target = _target_ids(first)
+        return lambda: fleets.error(picked, answer.failures, target)
+
+    def _decide(self, launch: _Launch) -> tuple[Choice, tuple[Template, ...]]:
+        first = launch.group.first
+        picked = choice.choose(
+            first.request.instance_types,
+            launch.wanted,
+            free=launch.free,
+            spot=not _targets(first),
+            best_effort=self._context.min_values_best_effort,
+        )
+        return picked, templates.templates(picked, first.claim, first.node_class, launch.context)
+
+    async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
+        room = self._books.room
+        subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets(), room.free())
+        request = fleets.request(picked, made, subnets, order)
+        self._books.asked(order.count)
+        charge = room.charge(picked, subnets, order.count)
+        try:
+            answer = await self._ask(request, made)
+        except errors.Unreachable:
+            raise  # it may have launched: the charge stays
+        except errors.HoldfastError:
+            charge.addresses = {}
+            raise
+        charge.addresses = addresses.taken(picked, answer)
+        return answer
+
+    async def _ask(self, request: Mapping[str, Any], made: Sequence[Template]) -> Answer:
+        """A template that somebody deleted is made again, once (aws-5.1.3)."""
+        await self.templates.ensure(made)
+        try:
+            return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
+        except errors.ReservationExhausted as error:
+            return fleets.all_full(str(error))
+        except errors.NotFound:
+            self.templates.forget(made)
+            await self.templates.ensure(made)
+        return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
+
+    def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> bool:
+        """Deals the instances out, one a claim; those above what was asked for are found by their tags and ended.
+        Whether the answer was an earlier one, told again: some of its instances are other claims' already."""
+        now_s = self._clock.now_s()
+        outcomes: dict[int, Outcome] = {}
+        new = [found for found in answer.launched if not self._is_taken(found, launch)]
+        for found, member in zip(new, launch.left, strict=False):
+            self._provider.launched(found.instance_id)
+            new_one = launched_instances.instance(found, member, picked, made, now_s=now_s)
+            outcomes[member.index] = self._deal(found.instance_id, new_one)
+        launch.settle(outcomes)
+        return len(new) < len(answer.launched)
+
+    def _is_taken(self, found: Launched, launch: _Launch) -> bool:
+        told = self._dealt.get(found.instance_id)
+        if told is not None:
+            return all(told.claim != member.claim.metadata.name for member in launch.left)
+        return ec2_instances.provider_id(found.zone, found.instance_id) in launch.owned
+
+    async def _has_room(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
+        """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
+        may not show yet what this very answer launched, so that is taken off."""
+        refused = launch.refused = fleets.full_reservations(picked, answer.failures)
+        if not refused or any(f.meaning not in error_codes.UNFULFILLABLE for f in answer.failures):
+            return False
+        try:
+            counts = await self._counts()
+        except errors.HoldfastError:
+            return False  # EC2 said full, and nothing says otherwise
+        used = Counter(fleets.reservation_of(picked, one) for one in answer.launched)
+        now_s = self._clock.now_s()
+        launch.free |= {
+            one.id: max(0, one.available - used[one.id]) if launches_into(one, now_s) else 0
+            for one in counts.reservations
+        }
+        self._books.full([key for key in refused if not launch.free.get(key)])
+        if launch.wanted.reservation_id is not None:
+            return bool(launch.free.get(launch.wanted.reservation_id))
+        launch.wanted = _only_reserved(launch.wanted)
+        try:
+            self._decide(launch)
+        except errors.InsufficientCapacity:
+            return False
+        return True
+
+    async def _find_earlier(self, launch: _Launch) -> None:
+        """What a call of the same name launched is described sooner or later; then it is adopted."""
+        for pause_s in SETTLES_S:
+            launch.settle(await self._adopt(launch.left, launch.owned))
+            if not launch.left:
+                return
+            await self._clock.sleep(pause_s)
+
+
+def _only_reserved(wanted: ClaimView) -> ClaimView:
+    reserved = wanted.requirements.add(one_of(names.CAPACITY_TYPE, names.RESERVED))
+    return dataclasses.replace(wanted, requirements=reserved)
+
+
+def _targets(member: Member) -> bool:
+    """Direct mode with a target: nothing else may be bought, and what is full is not what everybody buys."""
+    return templates.direct_setting(member.node_class) == templates.TARGET
+
+
+def _target_ids(member: Member) -> tuple[str, ...]:
+    direct = member.node_class.spec.capacity_reservation_spec
+    target = direct.capacity_reservation_target if direct else None
+    return (target.capacity_reservation_id,) if target and target.capacity_reservation_id else ()
+
+
+def _unknown(error: errors.HoldfastError) -> errors.Unreachable:
+    """EC2 did not say what there is, so something may have been launched before."""
+    return errors.Unreachable(str(error))
+
+
+def _same(error: errors.HoldfastError) -> errors.HoldfastError:
+    return error

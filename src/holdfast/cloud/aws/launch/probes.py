@@ -1,0 +1,156 @@
+"""Whether this account may launch what a class asks for, tried out without launching anything.
+
+Called by `resolve`, last of all checks. EC2 is asked for dry runs of the very calls that a launch makes, into a
+reservation as well where the class has one (Karpenter's stop before that, AW-18). The rules: a verdict is kept
+for half an hour, and for as long as class and status say the same; being refused for lack of rights is a
+verdict, and any other trouble is none; the launch template that is made for it is the one that launches use.
+"""
+
+import functools
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast import errors, names
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import ObjectMeta
+from holdfast.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference
+from holdfast.cloud.aws.catalog import labels
+from holdfast.cloud.aws.client import calls
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.client.sources import Answers
+from holdfast.cloud.aws.launch import choice, fleets, template_data, templates
+from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch.fleets import Order
+from holdfast.cloud.aws.launch.template_store import TemplateStore
+from holdfast.cloud.aws.launch.templates import LaunchContext, Template
+from holdfast.cloud.aws.nodeclass.class_checks import Problem
+from holdfast.model import requirements
+from holdfast.model.offerings import InstanceType
+from holdfast.model.snapshot import ClaimView
+
+ALLOWED_TTL_S: Final = 1800.0
+FORBIDDEN_TTL_S: Final = 300.0  # whoever grants the rights does not wait for long
+_PROFILE_WORDS: Final = "IAM Instance Profile"  # EC2 has no code of its own for one that it does not know
+_TAGGED: Final = ("instance", "network-interface", "volume")  # what RunInstances creates
+_REFUSED: Final = (errors.Unauthorized, errors.Rejected)
+
+Types = Callable[[EC2NodeClass], Awaitable[tuple[InstanceType, ...]]]
+
+
+class Probes:
+    def __init__(self, aws: Calls, *, context: LaunchContext, store: TemplateStore, types: Types) -> None:
+        self._aws = aws
+        self._context = context
+        self._store = store
+        self._types = types
+        self._verdicts = Answers[str, Problem | None](aws.clock)
+
+    async def problem(self, node_class: EC2NodeClass) -> Problem | None:
+        """None: all is allowed, or may not be tried out. An error of ours: there is no verdict yet."""
+        if not self._context.dry_runs:
+            return None
+        return await self._verdicts.get(
+            _identity(node_class),
+            lambda found: FORBIDDEN_TTL_S if found else ALLOWED_TTL_S,
+            lambda: self._probe(node_class),
+        )
+
+    async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
+        types, context = await self._types(node_class), await self._context.now()
+        for capacity_type in (names.ON_DEMAND, names.RESERVED):
+            one_type = requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
+            wanted = ClaimView("probe", None, one_type)
+            choose = functools.partial(choice.choose, types, wanted)
+            try:
+                picked = await self._aws.executor.run(choose)
+                template = templates.templates(picked, _claim(node_class), node_class, context)[0]
+            except errors.InsufficientCapacity:
+                continue  # there is nothing to try it out with
+            except errors.InvalidInput as error:
+                return Problem("UserDataSizeLimitExceeded", str(error))
+            found = await self._try(node_class, Choice(picked.market, template.picks[:1]), template)
+            if found is not None:
+                return found
+        return None
+
+    async def _try(self, node_class: EC2NodeClass, picked: Choice, template: Template) -> Problem | None:
+        try:
+            await self._store.ensure([template])
+        except _REFUSED as error:
+            return Problem("CreateLaunchTemplateAuthCheckFailed", str(error))
+        order = Order(count=1, client_token="", tags=template.tags)
+        subnets = fleets.zonal_subnets(node_class)
+        request = fleets.request(picked, [template], subnets, order)
+        del request["ClientToken"]  # nothing comes of it
+        try:
+            await self._dry_run("CreateFleet", request)
+            return await self._run(node_class, picked, template)
+        except errors.Unauthorized as error:
+            return Problem("CreateFleetAuthCheckFailed", str(error))
+        except errors.NotFound:  # the template, if it was deleted: it is made again the next time
+            self._store.forget([template])
+            raise
+
+    async def _run(self, node_class: EC2NodeClass, picked: Choice, template: Template) -> Problem | None:
+        """In each subnet of the zone until one passes."""
+        pick, found = picked.picks[0], None
+        for subnet in node_class.status.subnets:
+            if subnet.zone != pick.offering.zone:
+                continue
+            request = {
+                "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
+                "InstanceType": pick.instance_type.name,
+                "SubnetId": subnet.id,
+                "MinCount": 1,
+                "MaxCount": 1,
+                "TagSpecifications": template_data.tag_specifications(_TAGGED, template.tags),
+            }
+            try:
+                await self._dry_run("RunInstances", request)
+            except errors.Unauthorized as error:
+                found = Problem("RunInstancesAuthCheckFailed", str(error))
+            except errors.Rejected as error:
+                if _PROFILE_WORDS not in str(error):
+                    raise
+                if not node_class.spec.instance_profile:  # it was just made: EC2 hears of it later
+                    raise errors.NotReady(str(error)) from error
+                return Problem("InstanceProfileNotFound", str(error))
+            else:
+                return None
+        return found
+
+    async def _dry_run(self, operation: str, request: Mapping[str, Any]) -> None:
+        """Returns when the call would be allowed, also where there would be no capacity for it."""
+        try:
+            await self._aws.call(calls.EC2, operation, DryRun=True, **request)
+        except errors.InsufficientCapacity:
+            return
+
+
+def _claim(node_class: EC2NodeClass) -> NodeClaim:
+    """That asks for anything the class can launch."""
+    ref = NodeClassReference(
+        group=node_class.api_version.partition("/")[0], kind=node_class.kind, name=node_class.metadata.name
+    )
+    return NodeClaim(
+        metadata=ObjectMeta(name="probe"), spec=NodeClaimSpec(node_class_ref=ref, requirements=())
+    )
+
+
+def _identity(node_class: EC2NodeClass) -> str:
+    """All that the verdict depends on; not the order of subnets, which changes by itself."""
+    status = node_class.status
+    parts = (
+        node_class.metadata.name,
+        node_class.metadata.annotations,
+        node_class.spec,
+        sorted(one.id for one in status.subnets),
+        sorted(one.id for one in status.security_groups),
+        sorted(one.id for one in status.amis),
+        sorted(one.id for one in status.capacity_reservations),
+        status.instance_profile,
+    )
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()

@@ -1,0 +1,136 @@
+"""Launch templates as EC2 has them: made once, made again when they are gone, deleted when nothing uses them.
+
+Called by `launching` and `probes`, when a class is deleted, and every few minutes. The rules: a name is derived from
+all that a template says, so one that exists already is the right one, whoever made it: there is no need to look before
+making it. Only what carries our own tag is collected, and only when no instance was launched from it and no launch used
+it for an hour; what a class would launch from is tried out more often than that, so it stays.
+"""
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+import structlog
+
+from holdfast import errors, ports
+from holdfast.api import aws as tags
+from holdfast.cloud.aws.client import answers, calls
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.launch import userdata
+from holdfast.cloud.aws.launch.templates import NAME_PREFIX, Template
+from holdfast.cloud.aws.nodeclass.cluster import OWNED, Cluster
+
+USER_DATA_BYTES: Final = "karpenter_ec2nodeclasses_userdata_bytes"
+_WARN_BYTES: Final = userdata.SIZE_MAX_BYTES * 9 // 10
+UNUSED_S: Final = 3600  # more than `probes.ALLOWED_TTL_S`
+
+_PAGE: Final = 200
+
+
+class _Listed(NamedTuple):
+    """A launch template that EC2 lists."""
+
+    name: str
+    id: str
+    created_s: int
+
+
+class TemplateStore:
+    def __init__(self, aws: Calls, cluster: Cluster, ids: ports.Ids) -> None:
+        self._aws = aws
+        self._ids = ids
+        self._cluster = cluster
+        self._known: set[str] = set()
+        self._used_s: dict[str, int] = {}  # by name, when a launch last used it
+        self._locks: dict[str, asyncio.Lock] = {}  # by name: one creation or deletion at a time
+
+    async def ensure(self, templates: Iterable[Template]) -> None:
+        """Returns when EC2 has all of them; each is made by one caller, however many want it."""
+        wanted = {template.name: template for template in templates}
+        self._used_s |= dict.fromkeys(wanted, self._aws.ec2_clock.now_s())
+        missing = [template for name, template in wanted.items() if name not in self._known]
+        await asyncio.gather(*(self._make(template) for template in missing))
+
+    def forget(self, templates: Iterable[Template]) -> None:
+        """EC2 said that one of these is gone."""
+        self._known.difference_update(template.name for template in templates)
+
+    async def delete_all(self, node_class: str) -> None:
+        """Of a class that is deleted."""
+        owned = {tags.CLUSTER_NAME_TAG: self._cluster.name, tags.EC2NODECLASS: node_class}
+        for listed in await self._tagged(owned):
+            await self._delete(listed)
+
+    async def collect(self, in_use: AbstractSet[str]) -> None:
+        """Deletes what we made and nothing uses. `in_use`: the ids of templates that instances were launched from."""
+        owned = {
+            f"{tags.CLUSTER_TAG_PREFIX}{self._cluster.name}": OWNED,
+            tags.HOLDFAST_TAG: self._cluster.name,
+        }
+        found = await self._tagged(owned)
+        for listed in found:
+            if not listed.name.startswith(NAME_PREFIX) or listed.id in in_use:
+                continue
+            async with self._lock(listed.name):
+                # Asked under the lock: a launch may have used it while others were deleted.
+                if self._unused_s(listed) >= UNUSED_S:
+                    await self._delete(listed)
+        there = {listed.name for listed in found} | self._known
+        self._used_s = {name: used_s for name, used_s in self._used_s.items() if name in there}
+        self._locks = {name: lock for name, lock in self._locks.items() if name in there or lock.locked()}
+
+    def _unused_s(self, listed: _Listed) -> int:
+        """Since when, by EC2's date of its creation after a restart."""
+        return self._aws.ec2_clock.now_s() - max(self._used_s.get(listed.name, 0), listed.created_s)
+
+    async def _tagged(self, wanted: Mapping[str, str]) -> list[_Listed]:
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
+        found = await self._aws.pages(
+            calls.EC2,
+            "DescribeLaunchTemplates",
+            "LaunchTemplates",
+            parse=lambda raw: _Listed(
+                raw["LaunchTemplateName"], raw["LaunchTemplateId"], answers.epoch_s(raw["CreateTime"])
+            ),
+            Filters=filters,
+            MaxResults=_PAGE,
+        )
+        return sorted(found, key=lambda listed: listed.name)
+
+    async def _delete(self, listed: _Listed) -> None:
+        """By its id: another one may have its name by now."""
+        self._known.discard(listed.name)
+        with contextlib.suppress(errors.NotFound):
+            await self._aws.call(calls.EC2, "DeleteLaunchTemplate", LaunchTemplateId=listed.id)
+
+    async def _make(self, template: Template) -> None:
+        async with self._lock(template.name):
+            if template.name in self._known:
+                return
+            self._report_size(template)
+            with contextlib.suppress(errors.AlreadyExists):  # by an earlier life, or by another replica
+                # A token of its own each time: with an old one EC2 would not make again what was deleted.
+                token = self._ids.token()
+                await self._aws.call(
+                    calls.EC2, "CreateLaunchTemplate", ClientToken=token, **template.creation()
+                )
+            self._known.add(template.name)
+
+    def _report_size(self, template: Template) -> None:
+        """User data grows with every label and taint of a NodePool: a launch that EC2 refuses comes unexpected."""
+        size = len(base64.b64decode(template.data.get("UserData", "")))
+        node_class = template.tags[tags.EC2NODECLASS]
+        self._aws.recorder.gauge(USER_DATA_BYTES, {"ec2nodeclass": node_class}, size)
+        if size >= _WARN_BYTES:
+            structlog.get_logger().warning(
+                "user data is close to the limit of EC2: make spec.userData of the EC2NodeClass shorter",
+                ec2nodeclass=node_class,
+                bytes=size,
+                limit=userdata.SIZE_MAX_BYTES,
+            )
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())

@@ -1,0 +1,293 @@
+"""Launch templates: one for each image, size of node and reservation that a launch may end in. Pure.
+
+The rules: a template's name is derived from all it says, so equal launches share it
+and a changed class makes a new one; each reservation has a template of its own (Q-21); what a template says
+about reservations follows decisions 7, 10 and 26, in `_reservation`.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from holdfast import errors, names
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass.selectors import CapacityReservationSpec
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws.catalog import capacity, families, node_shape, type_labels
+from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS
+from holdfast.cloud.aws.launch import template_data, userdata
+from holdfast.cloud.aws.launch.choice import Choice, Market, Pick
+from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
+from holdfast.cloud.aws.nodeclass import images
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
+from holdfast.cloud.aws.nodeclass.identity import Identity
+from holdfast.cloud.aws.reservations import capacity_reservation
+from holdfast.model import resources
+from holdfast.model.offerings import Offering
+from holdfast.model.snapshot import ClaimView
+from holdfast.model.taints import Effect, Taint
+from holdfast.state import claims, nodepools
+
+NAME_PREFIX: Final = "karpenter.k8s.aws/"
+NONE: Final = "none"
+TARGET: Final = "target"
+_MARKET_TYPES: Final = (Market.BLOCK, Market.INTERRUPTIBLE)  # the others have no market of their own
+_TENANCIES: Final = ("default", "dedicated")
+_NAME_BYTES: Final = 8
+_TEMPLATES_MAX: Final = 50  # as many as one fleet takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchContext:
+    """The cluster, the region and the settings that every launch uses."""
+
+    cluster: Cluster
+    identity: Identity | None = None  # what `cluster` is read from; None: it does not change
+    region: str
+    reserved_capacity: bool = True  # the feature gate
+    min_values_best_effort: bool = False  # whether a launch may offer fewer values than minValues asks for
+    dry_runs: bool = True  # whether a class is tried out before it is Ready; DISABLE_DRY_RUN says no
+
+    async def now(self) -> "LaunchContext":
+        """With the cluster as it is known now."""
+        return replace(self, cluster=await self.identity.read()) if self.identity else self
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A launch template, and the part of a choice that is launched from it."""
+
+    name: str
+    image_id: str
+    picks: tuple[Pick, ...]
+    data: Mapping[str, Any]  # LaunchTemplateData
+    tags: Mapping[str, str]
+
+    def creation(self) -> dict[str, Any]:
+        """The request that makes it."""
+        tags = {**self.tags, aws.HOLDFAST_TAG: self.tags[aws.CLUSTER_NAME_TAG]}
+        return {
+            "LaunchTemplateName": self.name,
+            "LaunchTemplateData": dict(self.data),
+            "TagSpecifications": template_data.tag_specifications(["launch-template"], tags),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What two picks must have in common to share a template."""
+
+    image_id: str
+    max_pods: int
+    efas: int
+    reservation_id: str | None
+    tenancy: str
+    enclave: bool
+
+
+def templates(
+    choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, context: LaunchContext
+) -> tuple[Template, ...]:
+    """The templates of a launch, the one with the cheapest offering first. NotReady while the class lacks
+    what they need, or while no instance could join the cluster; InsufficientCapacity when no image starts any
+    of the types."""
+    _ready(node_class)
+    problem = context.cluster.problem(families.of(node_class).name)
+    if problem:
+        raise errors.NotReady(problem.message)
+    wanted = claims.view(claim, CLOUD_LABELS)
+    groups: dict[_Group, list[Pick]] = {}
+    for pick in choice.picks:
+        image_id = images.image_for(pick.instance_type, node_class.status.amis)
+        if image_id:
+            wants_efa = bool(wanted.requests[capacity.EFA])
+            group = _Group(
+                image_id=image_id,
+                max_pods=pick.instance_type.capacity[resources.PODS],
+                efas=pick.instance_type.capacity[capacity.EFA] if wants_efa else 0,
+                reservation_id=pick.offering.reservation_id,
+                tenancy=tenancy(wanted, pick.offering),
+                enclave=wanted.requirements.get(type_labels.NITRO_SANDBOX).values == {"true"},
+            )
+            groups.setdefault(group, []).append(pick)
+    if not groups:
+        raise errors.InsufficientCapacity(
+            f"EC2NodeClass/{node_class.metadata.name} has no image for any of the instance types that will do"
+        )
+    return tuple(
+        _template(group, tuple(picks), choice, claim, node_class, context)
+        for group, picks in list(groups.items())[:_TEMPLATES_MAX]
+    )
+
+
+def object_tags(claim: NodeClaim, node_class: EC2NodeClass, cluster: Cluster) -> dict[str, str]:
+    """What everything that is made for a claim of this class is tagged with. Ours win over the user's.
+
+    The tag of the NodePool is always there, empty where there is none, as Karpenter has it: the IAM policy lets the
+    controller create, tag and terminate only what has the tag.
+    """
+    direct = direct_setting(node_class)
+    return {
+        **node_class.spec.tags,
+        **cluster.tags,
+        names.NODEPOOL: claim.metadata.labels.get(names.NODEPOOL, ""),
+        aws.EC2NODECLASS: node_class.metadata.name,
+        **({aws.CAPACITY_RESERVATION_SETTING: direct} if direct else {}),
+    }
+
+
+def direct_setting(node_class: EC2NodeClass) -> str | None:
+    """What direct mode says of reservations, in the words of its label; None: the class does not use it."""
+    direct = node_class.spec.capacity_reservation_spec
+    if direct is None:
+        return None
+    return TARGET if direct.capacity_reservation_target else direct.capacity_reservation_preference
+
+
+def tenancy(wanted: ClaimView, offering: Offering) -> str:
+    """The default one, unless the claim or the reservation rules it out."""
+    key = aws.INSTANCE_TENANCY
+    allowed = wanted.requirements.get(key).intersection(offering.requirements.get(key))
+    return next((name for name in _TENANCIES if allowed.has(name)), _TENANCIES[0])
+
+
+def _template(
+    group: _Group,
+    picks: tuple[Pick, ...],
+    choice: Choice,
+    claim: NodeClaim,
+    node_class: EC2NodeClass,
+    context: LaunchContext,
+) -> Template:
+    tags = object_tags(claim, node_class, context.cluster)
+    data = _data(group, choice, claim, node_class, context) | {
+        "TagSpecifications": template_data.tag_specifications(
+            ["network-interface", *(["spot-instances-request"] if choice.market is Market.SPOT else [])], tags
+        )
+    }
+    content = json.dumps([data, tags], sort_keys=True).encode()
+    number = int.from_bytes(hashlib.sha256(content).digest()[:_NAME_BYTES], "big")
+    return Template(f"{NAME_PREFIX}{number}", group.image_id, picks, data, tags)
+
+
+def _data(
+    group: _Group, choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, context: LaunchContext
+) -> dict[str, Any]:
+    spec, family = node_class.spec, families.of(node_class)
+    groups = sorted(group.id for group in node_class.status.security_groups)
+    data: dict[str, Any] = {
+        "ImageId": group.image_id,
+        "IamInstanceProfile": {"Name": node_class.status.instance_profile},
+        "BlockDeviceMappings": template_data.block_devices(spec, family),
+        "MetadataOptions": template_data.metadata_options(spec, context.region),
+        "Monitoring": {"Enabled": bool(spec.detailed_monitoring)},
+        "EnclaveOptions": {"Enabled": group.enclave},
+        "NetworkInterfaces": template_data.network_interfaces(
+            spec, groups, group.efas, ipv6=context.cluster.ipv6
+        ),
+        "Placement": _placement(group.tenancy, node_class),
+        "UserData": _user_data(group, choice, claim, node_class, context.cluster),
+    }
+    if spec.cpu_options and spec.cpu_options.nested_virtualization:
+        data["CpuOptions"] = {"NestedVirtualization": spec.cpu_options.nested_virtualization}
+    if choice.market in _MARKET_TYPES:
+        data["InstanceMarketOptions"] = {"MarketType": choice.market.value}
+    reservation = _reservation(group.reservation_id, node_class, context)
+    if reservation:
+        data["CapacityReservationSpecification"] = reservation
+    return {key: value for key, value in data.items() if value not in ("", [])}
+
+
+def _reservation(
+    reservation_id: str | None, node_class: EC2NodeClass, context: LaunchContext
+) -> dict[str, Any] | None:
+    """A reserved launch goes into its reservation or fails. Any other launch of a class with selector terms
+    stays out of every reservation; of a class without, EC2 decides as it always did."""
+    if reservation_id:
+        return {
+            "CapacityReservationPreference": capacity_reservation.ONLY,
+            "CapacityReservationTarget": {"CapacityReservationId": reservation_id},
+        }
+    direct = node_class.spec.capacity_reservation_spec
+    if direct:
+        return _direct(direct)
+    if context.reserved_capacity and node_class.spec.capacity_reservation_selector_terms:
+        return {"CapacityReservationPreference": NONE}
+    return None
+
+
+def _direct(direct: CapacityReservationSpec) -> dict[str, Any]:
+    target = direct.capacity_reservation_target
+    if target is None:
+        return {"CapacityReservationPreference": direct.capacity_reservation_preference}
+    if target.capacity_reservation_id:
+        return {"CapacityReservationTarget": {"CapacityReservationId": target.capacity_reservation_id}}
+    arn = target.capacity_reservation_resource_group_arn
+    return {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": arn}}
+
+
+def _placement(tenancy: str, node_class: EC2NodeClass) -> dict[str, str]:
+    placement = {"Tenancy": tenancy}
+    group = node_class.spec.placement_group_selector
+    if group and group.id:
+        placement["GroupId"] = group.id
+    elif group and group.name:
+        placement["GroupName"] = group.name
+    return placement
+
+
+def _user_data(
+    group: _Group, choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, cluster: Cluster
+) -> str:
+    spec, family = node_class.spec, families.of(node_class)
+    own = {} if family.name == families.CUSTOM else {names.DO_NOT_SYNC_TAINTS: "true"}
+    aliases = [term.alias for term in spec.ami_selector_terms if term.alias]
+    text = userdata.text(
+        family.name,
+        Bootstrap(
+            cluster=cluster,
+            max_pods=group.max_pods,
+            labels={**claim.metadata.labels, names.CAPACITY_TYPE: choice.capacity_type, **own},
+            taints=_taints(claim),
+            kubelet=spec.kubelet or {},
+            custom=spec.user_data,
+            raid0=spec.instance_store_policy == node_shape.RAID0,
+            image_version=aliases[0].partition("@")[2] if aliases else "latest",
+        ),
+    )
+    size = len(text.encode())
+    if size > userdata.SIZE_MAX_BYTES:
+        raise errors.InvalidInput(
+            f"user data of EC2NodeClass/{node_class.metadata.name} is {size} bytes; "
+            f"EC2 takes {userdata.SIZE_MAX_BYTES} at most, so make spec.userData shorter"
+        )
+    return base64.b64encode(text.encode()).decode()
+
+
+def _taints(claim: NodeClaim) -> tuple[Taint, ...]:
+    """Those of the node, those that go soon, and the one that keeps pods away until we have seen the node."""
+    found = [nodepools.taint(t) for t in (*claim.spec.taints, *claim.spec.startup_taints)]
+    unregistered = Taint(names.UNREGISTERED_TAINT, Effect.NO_EXECUTE)
+    return tuple(dict.fromkeys([*found, unregistered]))
+
+
+def _ready(node_class: EC2NodeClass) -> None:
+    status = node_class.status
+    missing = [
+        word
+        for word, found in (
+            ("images", status.amis),
+            ("subnets", status.subnets),
+            ("security groups", status.security_groups),
+            ("an instance profile", status.instance_profile),
+        )
+        if not found
+    ]
+    if missing:
+        raise errors.NotReady(
+            f"EC2NodeClass/{node_class.metadata.name} has no {', no '.join(missing)} in its status yet"
+        )

@@ -1,0 +1,136 @@
+"""The identity of the cluster: its endpoint, CA bundle and service CIDR, from the settings, our own connection and EKS.
+
+Made by `app`; `resolve` and `launching` read it. The rules: a setting wins; the CA bundle is else the one that our
+connection to the API server is verified with, as Karpenter takes it, and EKS's is the last resort; the endpoint is
+never our own connection's, which inside of the cluster is an address that nodes cannot use. EKS is asked only for what
+is missing, until it is known, at most once a minute. What EKS answers is checked: a value that no node could use is not
+a value.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from holdfast import errors, ports
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.client.sources import Source
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
+
+PERIOD_S: Final = 60.0  # between two questions, while something is missing
+
+_EKS: Final = "eks"
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is known without EKS; empty: not known."""
+
+    name: str
+    endpoint: str = ""
+    ca_bundle: str = ""
+    connection_ca_bundle: str = ""  # what our own connection to the API server is verified with
+    service_cidr: str | None = None
+    dns_ip: str | None = None  # of the cluster's own DNS service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """What EKS says of the cluster."""
+
+    endpoint: str
+    ca_bundle: str
+    service_cidr: str | None
+
+
+class Identity:
+    def __init__(self, aws: Calls, given: Given, clock: ports.Clock) -> None:
+        self._aws = aws
+        self._given = given
+        self._source = Source("cluster", self._read, period_s=PERIOD_S, clock=clock)
+        self._error: errors.HoldfastError | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """As it is known now."""
+        given, described = self._given, self._source.last
+        cidr = given.service_cidr or (described.service_cidr if described else None)
+        return Cluster(
+            name=given.name,
+            endpoint=given.endpoint or (described.endpoint if described else ""),
+            ca_bundle=given.ca_bundle
+            or given.connection_ca_bundle
+            or (described.ca_bundle if described else ""),
+            service_cidr=cidr,
+            dns_ip=given.dns_ip,
+            ipv6=":" in (cidr or given.dns_ip or ""),
+            is_another=described is not None and self._is_another(described.ca_bundle),
+            error=self._error,
+        )
+
+    async def read(self) -> Cluster:
+        """As it is known now, after EKS was asked for what is missing, if it was not asked a moment ago."""
+        known = self.cluster
+        if known.endpoint and known.ca_bundle and known.service_cidr and not known.is_another:
+            return known
+        try:
+            await self._source.fresh()
+        except errors.HoldfastError as error:
+            self._error = error
+        else:
+            self._error = None
+        return self.cluster
+
+    def _is_another(self, ca_bundle: str) -> bool:
+        ours, theirs = certificates(self._given.connection_ca_bundle), certificates(ca_bundle)
+        return bool(ours and theirs and not ours & theirs) and not self._given.ca_bundle
+
+    async def _read(self) -> _Described:
+        return await self._aws.read(_EKS, "DescribeCluster", _described, name=self._given.name)
+
+
+def _described(answer: Mapping[str, Any]) -> _Described:
+    found: Mapping[str, Any] = answer["cluster"]
+    network = found.get("kubernetesNetworkConfig") or {}
+    ca_bundle = (found.get("certificateAuthority") or {}).get("data") or ""
+    return _Described(
+        endpoint=_url(found.get("endpoint") or ""),
+        ca_bundle=ca_bundle if certificates(ca_bundle) else "",
+        service_cidr=_cidr(network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or ""),
+    )
+
+
+def encoded(pem: str) -> str:
+    """A CA bundle as user data has it."""
+    return base64.b64encode(pem.encode()).decode()
+
+
+def certificates(bundle: str) -> frozenset[bytes]:
+    """Of a CA bundle in base64; none when it is not one. How the PEM text is wrapped does not matter."""
+    try:
+        text = base64.b64decode("".join(bundle.split()), validate=True).decode("ascii")
+        return frozenset(
+            base64.b64decode("".join(body.split()), validate=True) for body in _CERTIFICATE.findall(text)
+        )
+    except (binascii.Error, UnicodeDecodeError):
+        return frozenset()
+
+
+def _url(written: str) -> str:
+    try:
+        parts = urlsplit(written)
+    except ValueError:
+        return ""
+    return written if parts.scheme == "https" and parts.hostname else ""
+
+
+def _cidr(written: str) -> str | None:
+    try:
+        return str(ipaddress.ip_network(written))
+    except ValueError:
+        return None

@@ -1,0 +1,95 @@
+"""Subnets and security groups: read whole, selected here.
+
+Called by `discovery`. The rule, as for reservations: one paged call lists all that the account sees, and the
+terms of every class are matched against that. So the calls grow neither with classes nor with terms, and a
+term that matches nothing can be told what there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.api.ec2nodeclass.selectors import SecurityGroupSelectorTerm, SubnetSelectorTerm
+from holdfast.cloud.aws.client import answers, calls, descriptions
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.reservations import selection
+
+_PAGE: Final = 1000
+_AVAILABLE: Final = "available"
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    id: str
+    zone: str
+    zone_id: str | None
+    free_addresses: int
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGroup:
+    id: str
+    name: str
+    tags: Mapping[str, str]
+
+
+async def read_subnets(aws: Calls) -> tuple[Subnet, ...]:
+    """All or an error: a subnet that was left out would make the nodes in it drift."""
+    found = await aws.pages(calls.EC2, "DescribeSubnets", "Subnets", parse=_subnet, MaxResults=_PAGE)
+    return tuple(subnet for subnet in found if subnet is not None)
+
+
+async def read_security_groups(aws: Calls) -> tuple[SecurityGroup, ...]:
+    found = await aws.pages(
+        calls.EC2, "DescribeSecurityGroups", "SecurityGroups", parse=_security_group, MaxResults=_PAGE
+    )
+    return tuple(found)
+
+
+def _subnet(raw: Mapping[str, Any]) -> Subnet | None:
+    if raw.get("State", _AVAILABLE) != _AVAILABLE:
+        return None
+    return Subnet(
+        raw["SubnetId"],
+        raw["AvailabilityZone"],
+        raw.get("AvailabilityZoneId"),
+        answers.count(raw.get("AvailableIpAddressCount", 0)),
+        descriptions.tags(raw),
+    )
+
+
+def _security_group(raw: Mapping[str, Any]) -> SecurityGroup:
+    return SecurityGroup(raw["GroupId"], raw.get("GroupName", ""), descriptions.tags(raw))
+
+
+def select_subnets(terms: Sequence[SubnetSelectorTerm], seen: Sequence[Subnet]) -> tuple[Subnet, ...]:
+    """Most free addresses first."""
+    found = [subnet for subnet in seen if any(_selects_subnet(term, subnet) for term in terms)]
+    return tuple(sorted(found, key=lambda subnet: (-subnet.free_addresses, subnet.id)))
+
+
+def select_security_groups(
+    terms: Sequence[SecurityGroupSelectorTerm], seen: Sequence[SecurityGroup]
+) -> tuple[SecurityGroup, ...]:
+    found = [group for group in seen if any(_selects_group(term, group) for term in terms)]
+    return tuple(sorted(found, key=lambda group: group.id))
+
+
+def zone_names(seen: Sequence[Subnet]) -> dict[str, str]:
+    """What this account calls each zone, by the id that all accounts share."""
+    return {subnet.zone_id: subnet.zone for subnet in seen if subnet.zone_id}
+
+
+def _selects_subnet(term: SubnetSelectorTerm, subnet: Subnet) -> bool:
+    if term.id is not None:
+        return term.id == subnet.id
+    return bool(term.tags) and selection.tags_match(term.tags, subnet.tags)
+
+
+def _selects_group(term: SecurityGroupSelectorTerm, group: SecurityGroup) -> bool:
+    if term.id is not None:
+        return term.id == group.id
+    if term.name is not None:
+        return selection.wildcard(term.name, group.name)
+    return bool(term.tags) and selection.tags_match(term.tags, group.tags)

@@ -1,0 +1,199 @@
+"""The instance profiles of classes that name a role: made, adopted, and removed with the class.
+
+Called by `discovery`. The rules: a profile's name follows from the cluster, the class and the role, so that
+doing it twice does it once and a crash leaves nothing behind that the next try would not find (Karpenter's
+names are random); profiles are found again by their path; a role that IAM does not know is not tried again at
+once, and leaves no profile. One that nothing uses is deleted only if it has our own tag, is old, and was found
+unused for ten minutes: a launch that has begun may use it.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast import errors, ports
+from holdfast.api import aws as aws_names
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.cloud.aws.client import answers, calls
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.client.sources import Answers
+
+CHECK_AGAIN_S: Final = 900.0
+NO_ROLE_AGAIN_S: Final = 60.0
+YOUNG_S: Final = 3600
+UNUSED_S: Final = 600
+_PROFILE_WORDS: Final = "Instance Profile"  # IAM has one code for a missing role and a missing profile
+_NAME_LONGEST: Final = 128
+_HASH_BYTES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What came of it: a profile with the role, or why there is none."""
+
+    name: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A profile that IAM lists."""
+
+    name: str
+    roles: Sequence[str]
+    created_s: int
+    path: str
+
+
+class Profiles:
+    def __init__(self, aws: Calls, clock: ports.Clock, cluster: str, tags: Mapping[str, str]) -> None:
+        self._aws = aws
+        self._cluster = cluster
+        self._tags = tags
+        self._checked = Answers[tuple[str, str], Profile](clock)
+        self._unused_s: dict[str, int] = {}  # by name, since when it is found unused
+
+    async def of(self, node_class: EC2NodeClass) -> Profile:
+        """The profile for the class's instances. Calls IAM only when that was not done lately."""
+        spec = node_class.spec
+        if spec.instance_profile:
+            return Profile(spec.instance_profile)
+        role = (spec.role or "").rpartition("/")[2]  # IAM wants it without its path
+        self._unused_s.pop(self.name(node_class, role), None)
+        return await self._checked.get(
+            (_uid(node_class), role),
+            lambda found: NO_ROLE_AGAIN_S if found.problem else CHECK_AGAIN_S,
+            lambda: self._ensure(node_class, role),
+        )
+
+    async def release(self, node_class: EC2NodeClass) -> None:
+        """Removes every profile that was made for a class. Twice is once."""
+        for listed in await self._below(self.path(node_class)):
+            await self._delete(listed.name, listed.roles)
+
+    async def collect(self, in_use: AbstractSet[str]) -> None:
+        """Removes profiles of this cluster that nobody uses: of classes that are gone, or of roles that a
+        class had before. Young ones are left: whoever made one may not have written it down yet."""
+        now_s = self._aws.ec2_clock.now_s()
+        unused = {
+            listed.name: listed
+            for listed in await self._below(self._root)
+            if listed.name not in in_use and now_s - listed.created_s >= YOUNG_S
+        }
+        self._unused_s = {name: self._unused_s.get(name, now_s) for name in unused}
+        for name, listed in unused.items():
+            if now_s - self._unused_s.get(name, now_s) < UNUSED_S or not await self._is_ours(name):
+                continue
+            for role in listed.roles:
+                self._checked.forget((listed.path.rstrip("/").rpartition("/")[2], role))
+            await self._delete(name, listed.roles)
+
+    async def _is_ours(self, name: str) -> bool:
+        """Karpenter's are below the same path. Lists leave out tags."""
+
+        def tags(answer: Mapping[str, Any]) -> dict[str, str]:
+            return {tag["Key"]: tag["Value"] for tag in answer["InstanceProfile"].get("Tags", ())}
+
+        try:
+            found = await self._aws.read(calls.IAM, "GetInstanceProfile", tags, InstanceProfileName=name)
+        except errors.NotFound:
+            return False
+        return found.get(aws_names.HOLDFAST_TAG) == self._cluster
+
+    def path(self, node_class: EC2NodeClass) -> str:
+        return f"{self._root}{_uid(node_class)}/"
+
+    def name(self, node_class: EC2NodeClass, role: str) -> str:
+        identity = f"{self._aws.region}/{_uid(node_class)}/{role}"
+        digest = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:_HASH_BYTES])
+        end = f"_{digest}"
+        return self._cluster[: _NAME_LONGEST - len(end)] + end
+
+    @property
+    def _root(self) -> str:
+        return f"/karpenter/{self._aws.region}/{self._cluster}/"
+
+    async def _ensure(self, node_class: EC2NodeClass, role: str) -> Profile:
+        name = self.name(node_class, role)
+        roles = await self._roles(name)
+        if roles is None:
+            await self._create(node_class, name)
+        if role in (roles or ()):
+            return Profile(name)
+        for other in roles or ():  # somebody put another role in: a profile holds one
+            await self._aws.call(
+                calls.IAM, "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=other
+            )
+        try:
+            await self._aws.call(
+                calls.IAM, "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role
+            )
+        except errors.NotFound as error:
+            if _PROFILE_WORDS in str(error):
+                raise errors.NotReady(f"IAM does not know profile {name} yet, which was just made") from error
+            await self._delete(name, ())
+            return Profile("", f"IAM knows no role {role}")
+        return Profile(name)
+
+    async def _roles(self, name: str) -> list[str] | None:
+        """Of a profile; None: there is none of that name."""
+        try:
+            return await self._aws.read(
+                calls.IAM,
+                "GetInstanceProfile",
+                lambda answer: _role_names(answer["InstanceProfile"]),
+                InstanceProfileName=name,
+            )
+        except errors.NotFound:
+            return None
+
+    async def _create(self, node_class: EC2NodeClass, name: str) -> None:
+        tags = {
+            **node_class.spec.tags,
+            **self._tags,
+            aws_names.EC2NODECLASS: node_class.metadata.name,
+            aws_names.HOLDFAST_TAG: self._cluster,
+        }
+        try:
+            await self._aws.call(
+                calls.IAM,
+                "CreateInstanceProfile",
+                InstanceProfileName=name,
+                Path=self.path(node_class),
+                Tags=[{"Key": key, "Value": tags[key]} for key in sorted(tags)],
+            )
+        except errors.AlreadyExists:
+            return  # an earlier try made it, and its answer was lost
+
+    async def _delete(self, name: str, roles: Sequence[str]) -> None:
+        for role in roles:
+            await self._gone("RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role)
+        await self._gone("DeleteInstanceProfile", InstanceProfileName=name)
+
+    async def _gone(self, operation: str, **parameters: Any) -> None:
+        try:
+            await self._aws.call(calls.IAM, operation, **parameters)
+        except errors.NotFound:
+            return
+
+    async def _below(self, path: str) -> list[_Listed]:
+        return await self._aws.pages(
+            calls.IAM,
+            "ListInstanceProfiles",
+            "InstanceProfiles",
+            marker="Marker",
+            parse=lambda raw: _Listed(
+                raw["InstanceProfileName"], _role_names(raw), answers.epoch_s(raw["CreateDate"]), raw["Path"]
+            ),
+            PathPrefix=path,
+        )
+
+
+def _uid(node_class: EC2NodeClass) -> str:
+    return node_class.metadata.uid or node_class.metadata.name
+
+
+def _role_names(raw: Mapping[str, Any]) -> list[str]:
+    return [role["RoleName"] for role in raw["Roles"]]

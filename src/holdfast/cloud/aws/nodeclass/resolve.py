@@ -1,0 +1,256 @@
+"""Computes the status of an EC2NodeClass: what its selectors select, and a condition for each.
+
+Called by `discovery`. The rules: every part is read every time, in Karpenter's order (aws-1.4.2); what could not be read
+is left out of the patch and its condition stays as it was, so a failed or incomplete answer changes nothing; conditions
+and their reasons are Karpenter's, with messages that name what to do. Holdfast's own: CapacityReservationsReady names
+each reservation that cannot be used, and CapacityReservationAvailable has whether any slot is free (decision 11) without
+being part of Ready.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast import errors, ports
+from holdfast.api import conditions
+from holdfast.api.conditions import FALSE, TRUE, UNKNOWN
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import status as wire
+from holdfast.cloud.aws.catalog import families
+from holdfast.cloud.aws.client.sources import Source
+from holdfast.cloud.aws.nodeclass import class_checks, network, reservation_status
+from holdfast.cloud.aws.nodeclass.class_checks import Problem
+from holdfast.cloud.aws.nodeclass.identity import Identity
+from holdfast.cloud.aws.nodeclass.images import Images
+from holdfast.cloud.aws.nodeclass.network import SecurityGroup, Subnet
+from holdfast.cloud.aws.nodeclass.placement_groups import PlacementGroups
+from holdfast.cloud.aws.nodeclass.profiles import Profiles
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
+from holdfast.state import reservation_condition
+
+AMIS: Final = "AMIsReady"
+SUBNETS: Final = "SubnetsReady"
+SECURITY_GROUPS: Final = "SecurityGroupsReady"
+INSTANCE_PROFILE: Final = "InstanceProfileReady"
+PLACEMENT_GROUP: Final = "PlacementGroupReady"
+RESERVATIONS: Final = "CapacityReservationsReady"
+VALIDATION: Final = "ValidationSucceeded"
+
+READY_NEEDS: Final = (
+    AMIS,
+    SUBNETS,
+    SECURITY_GROUPS,
+    INSTANCE_PROFILE,
+    VALIDATION,
+    PLACEMENT_GROUP,
+)
+_VALIDATION_NEEDS: Final = (AMIS, INSTANCE_PROFILE, SECURITY_GROUPS, SUBNETS)
+_NOT_READ: Final = "CouldNotRead"
+
+
+class Verdict(NamedTuple):
+    """The result for one part: fields of the status, and its condition."""
+
+    fields: Mapping[str, Any]
+    status: str = TRUE
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where everything is read from."""
+
+    subnets: Source[tuple[Subnet, ...]]
+    security_groups: Source[tuple[SecurityGroup, ...]]
+    images: Images
+    profiles: Profiles
+    placement_groups: PlacementGroups
+    reservations: Callable[[EC2NodeClass], Awaitable[Sequence[CapacityReservation]]]
+    kubernetes: Callable[[], str]
+    clock: ports.Clock
+    recorder: ports.Recorder
+    reserved_capacity: bool = True
+    identity: Identity | None = None
+
+
+Probe = Callable[[EC2NodeClass], Awaitable[Problem | None]]
+"""What this account may not do that a class needs."""
+
+
+async def resolve(node_class: EC2NodeClass, parts: Parts, probe: Probe | None = None) -> dict[str, Any]:
+    """The status as a merge patch. The list of conditions is complete, so it is written only if nobody else
+    wrote since the class was read."""
+    work = _Resolving(node_class, parts)
+    await work.part(AMIS, work.images)
+    if parts.reserved_capacity:
+        await work.part(RESERVATIONS, work.reservations)
+    await work.part(PLACEMENT_GROUP, work.placement_group)
+    await work.part(SUBNETS, work.subnets)
+    await work.part(SECURITY_GROUPS, work.security_groups)
+    await work.part(INSTANCE_PROFILE, work.profile)
+    verdict = await work.identity() or work.validation()
+    if probe is None or verdict.status != TRUE:
+        work.put(VALIDATION, verdict)
+    else:
+        await work.part(VALIDATION, functools.partial(work.probed, probe))
+    return work.patch()
+
+
+class _Resolving:
+    """One pass over one class."""
+
+    def __init__(self, node_class: EC2NodeClass, parts: Parts) -> None:
+        self._class = node_class
+        self._parts = parts
+        self._fields: dict[str, Any] = {}
+        self._conditions = conditions.edit(node_class, now_s=parts.clock.now_s())
+
+    async def part(self, condition: str, read: Callable[[], Awaitable[Verdict]]) -> None:
+        """A read that fails changes nothing but a condition that is Unknown or missing."""
+        try:
+            verdict = await read()
+        except errors.HoldfastError as error:
+            self._parts.recorder.event(self._class, _NOT_READ, f"{condition}: {error}", warning=True)
+            known = self._conditions.find(condition)
+            if known is None or known.status == UNKNOWN:
+                self.put(condition, Verdict({}, UNKNOWN, _NOT_READ, str(error)))
+            return
+        self.put(condition, verdict)
+
+    def put(self, condition: str, verdict: Verdict) -> None:
+        self._fields |= verdict.fields
+        self._conditions.put(condition, verdict.status, verdict.reason, verdict.message)
+
+    async def images(self) -> Verdict:
+        kubernetes = self._parts.kubernetes()
+        try:
+            found = await self._parts.images.of(self._class, kubernetes)
+        except errors.InvalidInput as error:
+            return Verdict({}, FALSE, "UnsupportedAlias", str(error))
+        if not found:
+            return Verdict({"amis": None}, FALSE, "AMINotFound", "amiSelectorTerms select no image")
+        return Verdict({"amis": found})
+
+    async def reservations(self) -> Verdict:
+        if not self._class.spec.capacity_reservation_selector_terms:
+            reservation_condition.put(self._conditions, 0, 0)
+            return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
+        zones = await self._zones()  # first: subnets have this account's name of each zone
+        found = reservation_status.resolve(
+            self._class,
+            await self._parts.reservations(self._class),
+            zones=zones,
+            placement_group=await self._group_name(),
+            now_s=self._parts.clock.now_s(),
+        )
+        self._slots(found)
+        fields = {
+            "capacityReservations": found.active or None,
+            "upcomingCapacityReservations": found.upcoming or None,
+        }
+        reason = "" if found.active else "NoCapacityReservations"
+        return Verdict(fields, TRUE, reason, found.message)
+
+    async def placement_group(self) -> Verdict:
+        try:
+            await self._parts.placement_groups.of(self._class)
+        except errors.NotFound as error:
+            return Verdict({}, FALSE, "PlacementGroupNotFound", str(error))
+        except errors.HoldfastError as error:
+            return Verdict({}, FALSE, "PlacementGroupResolutionFailed", str(error))
+        return Verdict({})
+
+    async def subnets(self) -> Verdict:
+        seen = await self._parts.subnets.fresh()
+        found = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
+        if not found:
+            why = f"subnetSelectorTerms select none of the {len(seen)} subnets that this account sees"
+            return Verdict({"subnets": None}, FALSE, "SubnetsNotFound", why)
+        return Verdict(
+            {"subnets": [wire.Subnet(id=one.id, zone=one.zone, zone_id=one.zone_id) for one in found]}
+        )
+
+    async def security_groups(self) -> Verdict:
+        seen = await self._parts.security_groups.fresh()
+        found = network.select_security_groups(self._class.spec.security_group_selector_terms, seen)
+        if not found:
+            why = f"securityGroupSelectorTerms select none of the {len(seen)} groups that this account sees"
+            return Verdict({"securityGroups": None}, FALSE, "SecurityGroupsNotFound", why)
+        return Verdict({"securityGroups": [wire.SecurityGroup(id=one.id, name=one.name) for one in found]})
+
+    async def profile(self) -> Verdict:
+        found = await self._parts.profiles.of(self._class)
+        if found.problem:
+            return Verdict({}, FALSE, "RoleNotFound", found.problem)
+        return Verdict({"instanceProfile": found.name})
+
+    async def identity(self) -> Verdict | None:
+        """Why no instance of the class could join the cluster; None: they can."""
+        if self._parts.identity is None:
+            return None
+        try:
+            family = families.of(self._class).name
+        except errors.InvalidInput:
+            return None  # `validation` has the reason
+        cluster = await self._parts.identity.read()
+        problem = cluster.problem(family)
+        if problem is None:
+            return None
+        return Verdict({}, UNKNOWN if cluster.may_recover else FALSE, problem.reason, problem.message)
+
+    def validation(self) -> Verdict:
+        problem = class_checks.problem(self._class)
+        if problem:
+            return Verdict({}, FALSE, problem.reason, problem.message)
+        found = {name: self._conditions.find(name) for name in _VALIDATION_NEEDS}
+        for status in (FALSE, UNKNOWN):
+            waiting = [name for name, one in found.items() if (one.status if one else UNKNOWN) == status]
+            if waiting:
+                return Verdict({}, status, "DependenciesNotReady", f"{', '.join(waiting)}: {status}")
+        return Verdict({})
+
+    async def probed(self, probe: Probe) -> Verdict:
+        problem = await probe(self._as_found())
+        return Verdict({}, FALSE, problem.reason, problem.message) if problem else Verdict({})
+
+    def _as_found(self) -> EC2NodeClass:
+        """The class with the status that it is about to have."""
+        known = {**msgspec.to_builtins(self._class.status), **msgspec.to_builtins(self._fields)}
+        status = {key: value for key, value in known.items() if value is not None}
+        return msgspec.structs.replace(
+            self._class, status=msgspec.convert(status, wire.EC2NodeClassStatus, strict=False)
+        )
+
+    def patch(self) -> dict[str, Any]:
+        needs = (*READY_NEEDS, RESERVATIONS) if self._parts.reserved_capacity else READY_NEEDS
+        self._conditions.summarize(needs)
+        patch = msgspec.to_builtins({**self._fields, "conditions": self._conditions.all})
+        assert isinstance(patch, dict)
+        return patch
+
+    def _slots(self, found: reservation_status.ReservationStatus) -> None:
+        reservation_condition.put(self._conditions, len(found.active), found.free)
+
+    async def _zones(self) -> AbstractSet[str] | None:
+        try:
+            seen = await self._parts.subnets.fresh()
+        except errors.HoldfastError:
+            return None  # the condition of subnets has the reason
+        selected = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
+        return frozenset(subnet.zone for subnet in selected)
+
+    async def _group_name(self) -> str:
+        """The condition of placement groups has the reason if there is none; until then no reservation is in it."""
+        selector = self._class.spec.placement_group_selector
+        if selector is None:
+            return ""
+        try:
+            group = await self._parts.placement_groups.of(self._class)
+        except errors.NotFound:
+            return selector.name or selector.id or ""
+        return group.name if group else ""

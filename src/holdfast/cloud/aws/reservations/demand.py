@@ -1,0 +1,61 @@
+"""Which capacity reservations the program has to know, from the EC2NodeClasses and NodeClaims that it watches.
+
+Called by `discovery` and `provider`. A function of the watch caches alone: no read of instance types or instances
+changes which reservations are read, and a restart loses nothing. Reservations are read when a class has reservation
+terms; and when a node is in a capacity block, since EC2 terminates the instances of a block at its end whether or not a
+class still selects it, and with the feature gate off too (aws-6.2.7).
+"""
+
+from collections.abc import Set as AbstractSet
+
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.cloud.aws.reservations import capacity_reservation, selection
+from holdfast.runtime.cache import Caches
+
+
+class ReservationDemand:
+    def __init__(self, caches: Caches, *, reserved_capacity: bool) -> None:
+        """`reserved_capacity`: the feature gate."""
+        self._classes = caches.of(EC2NodeClass)
+        self._in_blocks = caches.of(NodeClaim).index(_reservation_type)
+        self._reserved_capacity = reserved_capacity
+
+    def has_terms(self, node_class: EC2NodeClass) -> bool:
+        """Whether a class selects reservations."""
+        return self._reserved_capacity and bool(node_class.spec.capacity_reservation_selector_terms)
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether any class selects reservations."""
+        return any(map(self.has_terms, self._classes))
+
+    @property
+    def exists(self) -> bool:
+        """Whether reservations have to be read at all."""
+        return self.is_selected or any(self._in_blocks.get(capacity_reservation.CAPACITY_BLOCK))
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Reservations that every reading has to cover, beside all that the account sees."""
+        named = {
+            term.id
+            for node_class in self._classes
+            if self.has_terms(node_class)
+            for term in node_class.spec.capacity_reservation_selector_terms
+            if term.id
+        }
+        claims = self._in_blocks.get(capacity_reservation.CAPACITY_BLOCK)
+        occupied = {claim.metadata.labels.get(aws.CAPACITY_RESERVATION_ID, "") for claim in claims}
+        return frozenset(named | occupied) - {""}
+
+    def selected_by(self, class_name: str) -> AbstractSet[str]:
+        """The active reservations of a class; none where the class does not exist."""
+        node_class = self._classes.get(("", class_name))
+        return frozenset() if node_class is None else selection.active(node_class)
+
+
+def _reservation_type(claim: NodeClaim) -> tuple[str, ...]:
+    found = claim.metadata.labels.get(aws.CAPACITY_RESERVATION_TYPE)
+    return (found,) if found else ()

@@ -1,0 +1,122 @@
+"""The one reading of capacity reservations: status, catalog, counts and metrics are functions of it.
+
+Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
+state; ids that are needed and not listed are read in one more call; a reading is complete or an error; a reservation
+that cannot be decoded keeps its last value and affects no other. So the calls grow neither with terms, nor with
+reservations beyond a page of a thousand, nor with nodes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from holdfast import errors, ports
+from holdfast.cloud.aws.client import answers, calls
+from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.reservations import capacity_reservation
+from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
+
+PERIOD_S: Final = 60.0
+UNKNOWN_AGAIN_S: Final = 900.0  # after so long an id that EC2 does not know is read again
+_PAGE: Final = 1000
+SLOTS: Final = "holdfast_reservation_slots"
+FREE_SLOTS: Final = "holdfast_reservation_free_slots"
+_DESCRIBE: Final = "DescribeCapacityReservations"
+_LISTED: Final = "CapacityReservations"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    reservations: tuple[CapacityReservation, ...]  # sorted by id
+    unknown: frozenset[str]  # ids that were needed and EC2 does not know
+    read_began_s: int
+
+    def without(self, ids: Iterable[str]) -> frozenset[str]:
+        """Of these ids, those that this reading does not cover."""
+        return frozenset(ids) - {one.id for one in self.reservations} - self.unknown
+
+    def last_turn_s(self, now_s: int) -> int | None:
+        """When the last of the past starts and drain starts was."""
+        turns = (turn_s for one in self.reservations for turn_s in capacity_reservation.turns_s(one))
+        return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
+
+
+def gauges(reading: Reading, before: Reading | None) -> Iterator[tuple[str, Mapping[str, str], int]]:
+    """Name, labels and value of each gauge. A reservation that only the reading before has is 0."""
+    found = {one.id for one in reading.reservations}
+    missing = (one for one in (before.reservations if before else ()) if one.id not in found)
+    for one, total, free in (
+        *((one, one.total, one.available) for one in reading.reservations),
+        *((one, 0, 0) for one in missing),
+    ):
+        labels = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
+        yield SLOTS, labels, total
+        yield FREE_SLOTS, labels, free
+
+
+class Reader:
+    def __init__(self, aws: Calls, clock: ports.Clock) -> None:
+        self._aws = aws
+        self._clock = clock
+        self._unknown: dict[str, float] = {}  # by id, when EC2 answered so
+        self._last: Mapping[str, CapacityReservation] = {}  # by id
+        self._unreadable: frozenset[str] = frozenset()
+
+    async def read(self, ids: AbstractSet[str] = frozenset()) -> Reading:
+        """All reservations that the account sees, and these."""
+        began_s = self._clock.now_s()
+        found: list[Any] = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
+        by_id = {one.id: one for one in self._readable(found)}
+        now_s = self._clock.monotonic_s()
+        self._unknown = {
+            key: at_s
+            for key, at_s in self._unknown.items()
+            if key not in by_id and now_s - at_s < UNKNOWN_AGAIN_S
+        }
+        missing = sorted(ids - by_id.keys() - self._unknown.keys())
+        by_id |= {one.id: one for one in await self._by_id(missing)}
+        for key in missing:
+            if key not in by_id:
+                self._unknown[key] = now_s
+        self._last = by_id
+        found_all = tuple(by_id[key] for key in sorted(by_id))
+        return Reading(found_all, frozenset(self._unknown) & ids, began_s)
+
+    def _readable(self, found: Iterable[Mapping[str, Any]]) -> Iterator[CapacityReservation]:
+        unreadable = set()
+        for raw in found:
+            key = raw.get("CapacityReservationId", "")
+            try:
+                with answers.reading(_DESCRIBE):
+                    read = capacity_reservation.from_description(raw)
+            except errors.Unreachable as error:
+                unreadable.add(key)
+                if key not in self._unreadable:
+                    structlog.get_logger().error(
+                        "reservation cannot be read", reservation=key, error=str(error)
+                    )
+                if key in self._last:
+                    yield self._last[key]
+            else:
+                yield read
+        self._unreadable = frozenset(unreadable)
+
+    async def _by_id(self, ids: Sequence[str]) -> list[CapacityReservation]:
+        """All in one call. EC2 refuses a call that names an unknown id; then each id is read alone."""
+        if not ids:
+            return []
+        try:
+            return await self._aws.pages(
+                calls.EC2,
+                _DESCRIBE,
+                _LISTED,
+                parse=capacity_reservation.from_description,
+                CapacityReservationIds=list(ids),
+            )
+        except errors.NotFound:
+            if len(ids) == 1:
+                return []
+            return [one for key in ids for one in await self._by_id([key])]
