@@ -76,8 +76,8 @@ from holdfast.runtime.results import Reconciler
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.settings import Settings
-from holdfast.state import live, watched_surroundings
-from holdfast.state.live import Live
+from holdfast.state.cluster import cluster_state, watched_pod_context
+from holdfast.state.cluster.cluster_state import Live
 
 _CLAIM_CONCURRENCY: Final = 1000
 _NODE_CONCURRENCY: Final = 100
@@ -166,8 +166,10 @@ class App:
         )
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
-        makers = watched_surroundings.MAKERS if spreads else ()
-        self.caches = Caches((*live.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock)
+        makers = watched_pod_context.MAKERS if spreads else ()
+        self.caches = Caches(
+            (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock
+        )
         unreadable.report(self.caches, self.recorder)
         self.discovery, self.cloud = self._cloud(adapters, leads)
         self.doors = Doors(

@@ -34,7 +34,7 @@ from holdfast.runtime.ids import RealIds
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.settings import Program, Settings
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"
 

@@ -29,7 +29,7 @@ from holdfast.kube.client import ClientSettings
 from holdfast.model import prices
 from holdfast.runtime import lease, logs
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.state import pod_shapes, times
+from holdfast.state.conversion import pod_shapes, times
 
 GATES: Final[Mapping[str, bool]] = {  # with their defaults
     "ReservedCapacity": True,

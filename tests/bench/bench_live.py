@@ -29,7 +29,7 @@ from holdfast.api.pods import Pod
 from holdfast.sandbox import ControlPlane
 from holdfast.sim import processes
 from holdfast.sim.aws.service import Caller
-from holdfast.state import pod_states
+from holdfast.state.conversion import pod_states
 from live_world import LiveWorld
 from peers import arena
 

@@ -22,8 +22,8 @@ from holdfast.cli import scenarios
 from holdfast.core.scheduling.input.request import Packing
 from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
-from holdfast.state import plan_document
-from holdfast.state.scenario import Scenario
+from holdfast.scenarios import plan_document
+from holdfast.scenarios.scenario import Scenario
 from peers import documents, karpenter
 from planner_builders import fake_types
 

@@ -13,8 +13,8 @@ from holdfast import names
 from holdfast.api import kinds
 from holdfast.api.pods import Pod
 from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pods import PodConverter
 
 PODS: Final = 10_000
 ROUNDS: Final = 5

@@ -17,8 +17,8 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.snapshot import NodePoolView, NodeView
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pods import PodConverter
 from planner_builders import WELL_KNOWN, is_in, pool, shape
 
 CPU: Final = (100, 250, 500, 1000, 1500)

@@ -19,7 +19,7 @@ from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.aws.service import Caller, Service
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2 import setup as ec2_setup
-from holdfast.state.reservation_condition import TYPE as SLOTS
+from holdfast.state.conversion.reservation_condition import TYPE as SLOTS
 from objects import nodeclaim
 
 MINUTE = 60

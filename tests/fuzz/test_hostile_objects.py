@@ -27,7 +27,8 @@ from holdfast.controllers import drain
 from holdfast.controllers.claim_draft import Draft
 from holdfast.core.disruption import budgets as disruption_budgets
 from holdfast.core.disruption.inputs import DisruptionReason
-from holdfast.state import (
+from holdfast.scenarios import workloads
+from holdfast.state.conversion import (
     budgets,
     claims,
     daemonsets,
@@ -39,12 +40,11 @@ from holdfast.state import (
     nodes,
     pod_shapes,
     volumes,
-    workloads,
 )
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.nodes import NodeAndClaim
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.nodes import NodeAndClaim
+from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pods import PodConverter
 from objects import NOW_S
 
 PER_KIND = 300

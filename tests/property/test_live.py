@@ -20,8 +20,8 @@ from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.ports import Change
 from holdfast.sim import time
-from holdfast.state import disruption_commands, nodes, volumes
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import disruption_commands, nodes, volumes
 
 STEPS = 60
 NODES = tuple(f"n-{number}" for number in range(4))

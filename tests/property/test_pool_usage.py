@@ -13,8 +13,8 @@ from holdfast.api.nodes import Node
 from holdfast.model.resources import Resources
 from holdfast.ports import Change
 from holdfast.runtime.cache import Cache
-from holdfast.state import nodepools, nodes
-from holdfast.state.pool_usage import PoolUsage
+from holdfast.state.cluster.pool_usage import PoolUsage
+from holdfast.state.conversion import nodepools, nodes
 from objects import node, nodeclaim
 
 POOLS = ("a", "b")

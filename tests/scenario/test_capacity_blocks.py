@@ -17,7 +17,7 @@ from holdfast.sim.api.faults import Refuse
 from holdfast.sim.api.front import Request
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Instance, Reservation
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 GPU = "p5.48xlarge"
 ONE_PER_NODE = {"cpu": "150"}

@@ -18,7 +18,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.sim.api import faults as api_faults
 from holdfast.sim.ec2 import control, faults
-from holdfast.state import times
+from holdfast.state.conversion import times
 from objects import nodeclaim
 
 LARGE = instance_types("m5.large")

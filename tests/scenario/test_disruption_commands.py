@@ -18,7 +18,7 @@ from holdfast.sim.api import faults as api_faults
 from holdfast.sim.api.front import Request
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 REJECTED = "karpenter_voluntary_disruption_failed_validations_total"
 FAILURES = "karpenter_voluntary_disruption_queue_failures_total"

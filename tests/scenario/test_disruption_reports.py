@@ -12,7 +12,7 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, pool
 from holdfast import names
 from holdfast.api.nodes import Node
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 REPAIR = dataclasses.replace(
     app_world.SETTINGS, disruption=dataclasses.replace(app_world.SETTINGS.disruption, node_repair=True)

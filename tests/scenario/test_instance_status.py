@@ -8,7 +8,7 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2 import control, faults
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}

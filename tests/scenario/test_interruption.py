@@ -13,7 +13,7 @@ from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 SETTINGS = dataclasses.replace(app_world.SETTINGS, interruption_queue=app_world.QUEUE)
 STRANGER = "i-0123456789abcdef0"

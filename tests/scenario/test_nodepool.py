@@ -12,7 +12,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import control
-from holdfast.state import times
+from holdfast.state.conversion import times
 from objects import node, nodeclaim
 from sim_aws import On
 

@@ -5,7 +5,7 @@ import pytest
 import app_world
 from app_world import AppWorld, instance_types
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 
 @pytest.mark.fact("NC-43")

@@ -22,7 +22,7 @@ from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import NOTHING
-from holdfast.state import claims
+from holdfast.state.conversion import claims
 from objects import nodeclaim
 
 DOLLAR = 10**9

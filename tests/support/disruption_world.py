@@ -10,7 +10,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.sim.ec2.entities import Reservation
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 ONE_PER_NODE = {"cpu": "1500m"}
 ANY_NUMBER: list[dict[str, Any]] = [{"nodes": "100%"}]

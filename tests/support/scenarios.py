@@ -8,10 +8,10 @@ from holdfast.api.meta import Object
 from holdfast.api.scenario import Catalog
 from holdfast.cli import aws
 from holdfast.core.scheduling.input.request import Settings
-from holdfast.state import scenario
-from holdfast.state.catalog import RegionTypes
-from holdfast.state.scenario import Scenario
-from holdfast.state.scenario_checks import Wrong
+from holdfast.scenarios import scenario
+from holdfast.scenarios.catalog import RegionTypes
+from holdfast.scenarios.checks import Wrong
+from holdfast.scenarios.scenario import Scenario
 from objects import NOW_S
 
 CAPACITY = {"cpu": "2", "memory": "8Gi", "pods": "29"}

@@ -7,7 +7,7 @@ from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS
 from holdfast.cloud.aws.launch import choice, launch_groups, launched_instances, templates
 from holdfast.cloud.aws.launch.fleets import Launched
 from holdfast.ports import LaunchRequest
-from holdfast.state import claims
+from holdfast.state.conversion import claims
 
 
 @pytest.mark.parametrize(("name", "image"), [("m5.large", "ami-x86"), ("m6g.large", "ami-arm")])

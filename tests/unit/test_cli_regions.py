@@ -12,7 +12,7 @@ from holdfast.cli import aws, scenarios
 from holdfast.cloud.aws.reservations import capacity_reservation
 from holdfast.data import ec2
 from holdfast.model.offerings import InstanceType
-from holdfast.state.scenario import Scenario
+from holdfast.scenarios.scenario import Scenario
 from objects import NOW
 from scenarios import catalog_document, instance_type, reservation
 

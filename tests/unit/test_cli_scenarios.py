@@ -8,7 +8,7 @@ import yaml
 from builders import ec2nodeclass_document, nodepool_document
 from holdfast.cli import scenarios
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.state.scenario import Scenario
+from holdfast.scenarios.scenario import Scenario
 from objects import NOW, NOW_S
 from scenarios import catalog_document, instance_type
 

@@ -12,7 +12,7 @@ from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.snapshot import BudgetView
 from holdfast.model.taints import Effect, Toleration, TolerationOperator
-from holdfast.state import budgets
+from holdfast.state.conversion import budgets
 from objects import budget
 from planner_builders import fake_types, node, placed, pods, pool, request, running, selector, shape
 

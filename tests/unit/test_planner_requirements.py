@@ -17,7 +17,7 @@ from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements, from_labels, of
 from holdfast.model.resources import NOTHING
 from holdfast.model.taints import Effect, Taint
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 from planner_builders import (
     RESERVATION_ID,
     WELL_KNOWN,

@@ -11,7 +11,7 @@ from holdfast.model.pods import PodShape, PodTerm, TopologySpread, Volumes
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements, from_labels, of
-from holdfast.state import nodes as node_views
+from holdfast.state.conversion import nodes as node_views
 from objects import csi_node
 from planner_builders import (
     fake_types,

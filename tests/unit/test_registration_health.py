@@ -7,7 +7,7 @@ import pytest
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.lifecycle import registration_health
 from holdfast.core.lifecycle.registration_health import NO_LAUNCHES, SUCCESS, Outcome
-from holdfast.state import registrations
+from holdfast.state.conversion import registrations
 from objects import nodeclaim
 
 FAILURE = Outcome(registered=False, reason="RegistrationFailed")

@@ -12,10 +12,10 @@ from holdfast.api.workloads import ReplicaSet, ReplicationController, StatefulSe
 from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import TopologySpread
-from holdfast.state import default_spreads, pod_shapes
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion import default_spreads, pod_shapes
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pods import PodConverter
 from objects import NOW_S, deployment, owned, pod, read
 from scenarios import built, instance_type, offering
 

@@ -12,7 +12,7 @@ from holdfast.api.pods import Pod
 from holdfast.ports import Change
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.clock import RealClock
-from holdfast.state.disruption_input import Changes
+from holdfast.state.conversion.disruption_input import Changes
 from objects import NOW, node, nodeclaim, pod, read
 
 

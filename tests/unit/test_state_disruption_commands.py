@@ -9,7 +9,7 @@ from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason
-from holdfast.state import disruption_commands
+from holdfast.state.conversion import disruption_commands
 
 COMMAND = DisruptionCommand(
     Method.REPAIR,

@@ -9,8 +9,8 @@ from builders import nodepool
 from holdfast import names
 from holdfast.api.nodepool import Disruption, NodePool
 from holdfast.core.disruption.inputs import Budget, Drifted, NodeCondition, Policy, PoolRules
-from holdfast.state import disruption_input, pod_states
-from holdfast.state.nodes import NodeAndClaim
+from holdfast.state.conversion import disruption_input, pod_states
+from holdfast.state.conversion.nodes import NodeAndClaim
 from objects import AN_HOUR_AGO, NOW_S, node, nodeclaim, pod
 
 HOUR_S = 3600

@@ -10,7 +10,7 @@ from holdfast.model import requirements
 from holdfast.model.pods import PodView
 from holdfast.model.snapshot import ClaimView
 from holdfast.model.taints import Toleration, TolerationOperator
-from holdfast.state import held_capacity
+from holdfast.state.cluster import held_capacity
 from planner_builders import (
     daemon,
     fake_types,

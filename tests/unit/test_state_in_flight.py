@@ -8,7 +8,7 @@ import pytest
 from builders import requirement
 from holdfast import names
 from holdfast.model.snapshot import CloudLabels, NodeView
-from holdfast.state import in_flight
+from holdfast.state.conversion import in_flight
 from objects import nodeclaim
 from planner_builders import RESERVATION_ID, instance_type, reservation
 

@@ -12,7 +12,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model.requirement import Operator
 from holdfast.model.resources import NOTHING
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 
 
 def problems(name: str = "default", **template: Any) -> dict[str, str]:

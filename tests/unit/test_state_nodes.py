@@ -16,10 +16,10 @@ from holdfast.model import resources
 from holdfast.model.requirement import Operator
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.snapshot import BudgetView, CloudLabels, NodeView
-from holdfast.state import budgets, claims, daemonsets, nodepools, nodes
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.nodes import NodeAndClaim
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion import budgets, claims, daemonsets, nodepools, nodes
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.nodes import NodeAndClaim
+from holdfast.state.conversion.pods import PodConverter
 from objects import (
     AN_HOUR_AGO,
     NOW,

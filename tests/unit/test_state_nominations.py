@@ -3,7 +3,7 @@
 import pytest
 
 from doors import ManualClock
-from holdfast.state.nominations import NODES_MAX, WINDOW_S, Nominations
+from holdfast.state.cluster.nominations import NODES_MAX, WINDOW_S, Nominations
 
 
 def kept(nominations: Nominations, *pods: str, coming: dict[str, bool]) -> list[str | None]:

@@ -10,7 +10,7 @@ from holdfast.core.scheduling.output.plan import NotReserved, Placed, Plan, Plan
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.reasons import NODE_POOL, RESERVATION, Reason, ReasonCode
 from holdfast.model.requirement import Operator
-from holdfast.state import plan_document
+from holdfast.scenarios import plan_document
 from objects import NOW_S
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

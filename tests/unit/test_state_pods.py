@@ -14,10 +14,10 @@ from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Effect, Toleration, TolerationOperator
-from holdfast.state import pod_states
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion import pod_states
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pods import PodConverter
 from objects import AN_HOUR_AGO, NOW_S, container, owned, pod
 
 RULES = LabelRules(WELL_KNOWN_LABELS, {"topology.ebs.csi.aws.com/zone": names.ZONE})

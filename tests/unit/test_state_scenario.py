@@ -18,8 +18,8 @@ from holdfast.model import offerings, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.reservations import State
-from holdfast.state import scenario
-from holdfast.state.catalog import Listed
+from holdfast.scenarios import scenario
+from holdfast.scenarios.catalog import Listed
 from objects import (
     NOW_S,
     budget,

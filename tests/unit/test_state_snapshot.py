@@ -15,10 +15,10 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CloudLabels
-from holdfast.state import pod_states, snapshot
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pods import PodConverter
-from holdfast.state.snapshot import Cluster, Marks, Supply, Taken
+from holdfast.state.conversion import pod_states, snapshot
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pods import PodConverter
+from holdfast.state.conversion.snapshot import Cluster, Marks, Supply, Taken
 from objects import NOW_S, budget, container, csi_node, daemonset, node, nodeclaim, owned, pod
 from planner_builders import fake_types
 

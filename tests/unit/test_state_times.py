@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 LONG = "9" * 5000
 

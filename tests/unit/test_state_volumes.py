@@ -9,10 +9,10 @@ from holdfast.api.pods import Pod
 from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS
-from holdfast.state import volumes
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pod_shapes import Converted, Surroundings
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion import volumes
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pod_shapes import Converted, Surroundings
+from holdfast.state.conversion.pods import PodConverter
 from objects import AN_HOUR_AGO, bound_claim, claim, in_places, pod, storage_class, volume
 
 RULES = LabelRules(WELL_KNOWN_LABELS, {"topology.ebs.csi.aws.com/zone": names.ZONE})

@@ -15,7 +15,7 @@ from holdfast.cloud.aws.reservations import capacity_reservation, selection
 from holdfast.cloud.aws.reservations.selection import Traits
 from holdfast.data import ec2
 from holdfast.model.offerings import InstanceType
-from holdfast.state.catalog import CloudTerms, Listed, RegionTypes, ReservationKind
+from holdfast.scenarios.catalog import CloudTerms, Listed, RegionTypes, ReservationKind
 
 
 def _select(node_class: EC2NodeClass | None, listed: Sequence[Listed]) -> tuple[Listed, ...]:

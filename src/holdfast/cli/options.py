@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,8 +14,9 @@ from holdfast import errors
 from holdfast.cli import options, plan_table, scenarios
 from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
 from holdfast.model import prices
-from holdfast.state import plan_document, times
-from holdfast.state.scenario import Scenario
+from holdfast.scenarios import plan_document
+from holdfast.scenarios.scenario import Scenario
+from holdfast.state.conversion import times
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:

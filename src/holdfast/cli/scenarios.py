@@ -9,9 +9,10 @@ import msgspec
 from holdfast.api.scenario import Catalog
 from holdfast.cli import aws, manifests
 from holdfast.cli.manifests import Loaded, Located, Manifests
-from holdfast.state import scenario, times
-from holdfast.state.scenario import Scenario
-from holdfast.state.scenario_checks import Wrong
+from holdfast.scenarios import scenario
+from holdfast.scenarios.checks import Wrong
+from holdfast.scenarios.scenario import Scenario
+from holdfast.state.conversion import times
 
 
 @dataclass(frozen=True, slots=True)

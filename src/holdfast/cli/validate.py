@@ -14,7 +14,7 @@ from holdfast.api.world import World
 from holdfast.cli import manifests, options
 from holdfast.cli.manifests import Loaded, Located
 from holdfast.cloud.aws.nodeclass import preflight
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 
 
 @click.command

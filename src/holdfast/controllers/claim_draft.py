@@ -16,7 +16,7 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 from holdfast.core.lifecycle import states
 from holdfast.core.lifecycle.states import ClaimFlags, State
 from holdfast.ports import Kube
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 _MESSAGE_MAX: Final = 1024

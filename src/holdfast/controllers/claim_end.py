@@ -12,7 +12,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.reservations import deadlines
 from holdfast.ports import Clock, Kube, Recorder
 from holdfast.runtime.metrics import Metric
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 DISRUPTED: Final = "karpenter_nodeclaims_disrupted_total"
 METRICS: Final = (

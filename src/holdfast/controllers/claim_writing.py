@@ -20,7 +20,7 @@ from holdfast.model import label_rules, resources
 from holdfast.model.requirements import Requirements
 from holdfast.ports import Recorder
 from holdfast.runtime.metrics import Metric
-from holdfast.state import nodepools, pod_states
+from holdfast.state.conversion import nodepools, pod_states
 
 CREATED: Final = "karpenter_nodeclaims_created_total"
 METRICS: Final = (

@@ -20,7 +20,7 @@ from holdfast.model.resources import CPU, MEMORY
 from holdfast.model.taints import Effect, Taint
 from holdfast.ports import Kube, Recorder
 from holdfast.runtime.metrics import Metric
-from holdfast.state import pod_shapes, pod_states, times
+from holdfast.state.conversion import pod_shapes, pod_states, times
 
 EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
 DRAINED: Final = "karpenter_pods_drained_total"

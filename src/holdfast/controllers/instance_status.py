@@ -20,8 +20,8 @@ from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import times
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import times
 
 KEY: Final[Key] = ("", "instancestatus")
 UNHEALTHY: Final = "karpenter_interruption_instance_status_unhealthy_total"

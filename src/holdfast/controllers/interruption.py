@@ -22,8 +22,8 @@ from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key
-from holdfast.state import times
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import times
 
 _AT_ONCE_MAX: Final = 1000  # notices that wait for their turn; the queue keeps the others
 _STANDBY_S: Final = 1.0

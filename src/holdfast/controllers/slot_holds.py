@@ -30,9 +30,9 @@ from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption_commands, disruption_input
-from holdfast.state.disruption_input import Objects
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import disruption_commands, disruption_input
+from holdfast.state.conversion.disruption_input import Objects
 
 _SUFFIX: Final = 8
 

@@ -1,4 +1,4 @@
-"""From watched objects to values: conversion between `api` and `model`, and the snapshot.
+"""Between the API server and decisions: conversion of objects into values, and the state of the cluster.
 
-This is the one room that knows both the wire types and the values decisions are made from.
+Only this package uses both the wire types of `api` and the values of `model`.
 """

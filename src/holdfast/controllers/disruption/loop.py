@@ -35,9 +35,9 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import disruption_commands, disruption_input, pod_states
-from holdfast.state.disruption_input import Changes, Objects
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import disruption_commands, disruption_input, pod_states
+from holdfast.state.conversion.disruption_input import Changes, Objects
 
 KEY: Final[Key] = ("", "disruption")
 _EVERY_S: Final = 10.0

@@ -2,7 +2,7 @@
 candidates; or it rolls the command back.
 
 Each command is one key, triggered by the NodeClaims of the command; the disruption loop calls `start`. All state is in
-the annotations of the candidates (state/disruption_commands), so after a restart the queue continues a command if all of
+the annotations of the candidates (state/conversion/disruption_commands), so after a restart the queue continues a command if all of
 its replacements exist, and rolls it back otherwise. `start` itself deletes the candidates of a command without
 replacements: the queue finds such a command only if a crash interrupted `start`. A replacement that waits for the slot of
 its candidate is not waited for.
@@ -28,8 +28,8 @@ from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import disruption_commands, times
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import disruption_commands, times
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
 METRICS: Final = (

@@ -22,7 +22,7 @@ from holdfast.model.reasons import BlockedCode
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
-from holdfast.state import pod_states
+from holdfast.state.conversion import pod_states
 
 DECISIONS: Final = "karpenter_voluntary_disruption_decisions_total"
 EVALUATION: Final = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"

@@ -20,7 +20,7 @@ from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption_commands
+from holdfast.state.conversion import disruption_commands
 
 _TAINT: Final = NodeTaint(key=names.DISRUPTED_TAINT, effect="NoSchedule")
 _TRIES: Final = 3

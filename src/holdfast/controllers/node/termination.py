@@ -28,8 +28,8 @@ from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import nodes as node_states
-from holdfast.state import volumes
+from holdfast.state.conversion import nodes as node_states
+from holdfast.state.conversion import volumes
 
 DRAINED: Final = "karpenter_nodes_drained_total"
 TERMINATED: Final = "karpenter_nodes_terminated_total"

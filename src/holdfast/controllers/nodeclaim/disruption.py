@@ -20,8 +20,8 @@ from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.model.offerings import InstanceType
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state import nodepools, times
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import nodepools, times
 
 _AGAIN_S: Final = 300.0  # drift is looked for this often where nothing changes
 

@@ -20,7 +20,7 @@ from holdfast.model.instances import Instance, InstanceState
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import nodes as node_states
+from holdfast.state.conversion import nodes as node_states
 
 KEY: Final[Key] = ("", "garbage")
 _EVERY_S: Final = 120.0

@@ -20,8 +20,8 @@ from holdfast.controllers.doors import Doors
 from holdfast.model import resources, taints
 from holdfast.runtime.cache import Index
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state import claims
-from holdfast.state import nodes as node_states
+from holdfast.state.conversion import claims
+from holdfast.state.conversion import nodes as node_states
 
 _LONG_S: Final = 15.0
 FAILED: Final = "ConsistencyCheckFailed"

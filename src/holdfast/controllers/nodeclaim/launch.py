@@ -31,8 +31,8 @@ from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state import claims, nodes, reservation_condition, times
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import claims, nodes, reservation_condition, times
 
 _MOVES_MAX: Final = 8  # from slot to slot in one go
 _BACKOFF: Final = Backoff(base_s=1, cap_s=60)

@@ -22,7 +22,7 @@ from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
 
 _UNREADABLE_S: Final = 60.0  # a version that can be read wakes the claim
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")

@@ -9,7 +9,7 @@ MissingNode: a kubelet creates its Node only when it starts, so a Node that a us
 gone, and one that a restarted kubelet creates keeps the taint that only registration removes. The cache only raises the
 question and a read from the API server answers it, so a stale cache deletes nothing. A read that fails changes nothing.
 The bound counts from the transition of the condition NodeNotFound, so a restart does not extend it. While the condition
-is True, no pod is planned on the claim (state/nodes.py).
+is True, no pod is planned on the claim (state/conversion/nodes.py).
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.ports import Clock
 from holdfast.runtime.cache import Index
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state import nodes as node_states
-from holdfast.state import registrations, times
+from holdfast.state.conversion import nodes as node_states
+from holdfast.state.conversion import registrations, times
 
 _FIRST_READS_MAX: Final = 10_000
 BOUND_S: Final = 300.0

@@ -16,7 +16,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import pod_states, times
+from holdfast.state.conversion import pod_states, times
 
 _EVERY_S: Final = 10
 

@@ -24,8 +24,8 @@ from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import nodes as node_states
-from holdfast.state import times
+from holdfast.state.conversion import nodes as node_states
+from holdfast.state.conversion import times
 
 _BACK_S: Final = 20 * 60
 _DRAIN_S: Final = 5 * 60  # where nobody says how long it may take

@@ -26,7 +26,7 @@ from holdfast.model import resources
 from holdfast.runtime.cache import Index
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
 
 CREATED: Final = "karpenter_nodes_created_total"
 METRICS: Final = (Metric(CREATED, "counter", "Nodes that joined.", ("nodepool", "zone")),)

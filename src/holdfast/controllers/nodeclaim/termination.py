@@ -19,7 +19,7 @@ from holdfast.controllers.doors import Doors
 from holdfast.runtime.cache import Index
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, RequeueAfter
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 TERMINATED: Final = "karpenter_nodeclaims_terminated_total"
 METRICS: Final = (

@@ -18,7 +18,7 @@ from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state.pool_usage import PoolUsage
+from holdfast.state.cluster.pool_usage import PoolUsage
 
 PERIOD_S: Final = 5.0
 _LABELS: Final = ("nodepool", "resource_type")

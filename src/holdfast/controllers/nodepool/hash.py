@@ -16,7 +16,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 
 
 class Hash:

@@ -17,7 +17,7 @@ from holdfast.core.lifecycle.registration_health import NO_LAUNCHES, History
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, key_of
 from holdfast.runtime.results import Key
-from holdfast.state import registrations
+from holdfast.state.conversion import registrations
 
 CONDITION: Final = "NodeRegistrationHealthy"
 _WAITING: Final = "AwaitingReconciliation"

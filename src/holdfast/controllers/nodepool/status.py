@@ -18,7 +18,7 @@ from holdfast.ports import Clock, Cloud, Kube, Recorder
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 
 VALIDATION: Final = "ValidationSucceeded"
 NODE_CLASS: Final = "NodeClassReady"

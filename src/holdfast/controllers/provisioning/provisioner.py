@@ -37,8 +37,8 @@ from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import pod_states
-from holdfast.state.live import Live, Seen
+from holdfast.state.cluster.cluster_state import Live, Seen
+from holdfast.state.conversion import pod_states
 
 KEY: Final[Key] = ("", "provisioning")
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"

@@ -11,7 +11,7 @@ from holdfast.model import reservations
 from holdfast.ports import Clock, ReservationCounts
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
 
 KEY: Final[Key] = ("", "slots")
 _EVERY_S: Final = 5.0

@@ -17,7 +17,7 @@ from holdfast.ports import Clock, Cloud, Kube, Recorder
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state import nodepools, reservation_condition
+from holdfast.state.conversion import nodepools, reservation_condition
 
 PERIOD_S: Final = 15.0  # counts are read each minute; a launch that finds a reservation full is known sooner
 

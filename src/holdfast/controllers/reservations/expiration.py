@@ -20,8 +20,8 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state import claims
-from holdfast.state.live import Live
+from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.conversion import claims
 
 KEY: Final[Key] = ("", "expiration")
 REASON: Final = "reservation_ending"

@@ -104,7 +104,7 @@ class DisruptionCommand:
     drain_bound_s: int | None = None  # how long the drain may take; None: as the NodeClaim says
 
     # Of a command that the queue started. An annotation of each candidate's NodeClaim has these and the fields above, but
-    # not `candidates`: the candidates are the NodeClaims with the annotation (state/disruption_commands).
+    # not `candidates`: the candidates are the NodeClaims with the annotation (state/conversion/disruption_commands).
     id: str = ""
     started_s: int = 0
     replacement_names: tuple[str, ...] = ()  # the NodeClaims that replace the candidates

@@ -16,7 +16,7 @@ from typing import Any, Final
 from holdfast.cloud.aws.client import answers, calls
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.model.instance_status import InstanceStatus
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 PAGE: Final = 1000
 _DESCRIBE: Final = "DescribeInstanceStatus"

@@ -28,7 +28,7 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import NOTHING
 from holdfast.model.snapshot import ClaimView
 from holdfast.ports import LaunchRequest
-from holdfast.state import claims
+from holdfast.state.conversion import claims
 
 CLIENT_TOKEN_MAX: Final = 64
 INSTANCE_LABELS: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}

@@ -30,7 +30,7 @@ from holdfast.model import resources
 from holdfast.model.offerings import Offering
 from holdfast.model.snapshot import ClaimView
 from holdfast.model.taints import Effect, Taint
-from holdfast.state import claims, nodepools
+from holdfast.state.conversion import claims, nodepools
 
 NAME_PREFIX: Final = "karpenter.k8s.aws/"
 NONE: Final = "none"

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws.catalog import families
-from holdfast.state import fingerprint
+from holdfast.state.conversion import fingerprint
 
 VERSION: Final = "holdfast-v2"  # v1 had the CA bundle in it
 # What these select is compared with each instance, one by one; prefixes do not need a new node (aws-1.1).

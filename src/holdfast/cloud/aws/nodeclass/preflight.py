@@ -20,7 +20,7 @@ from holdfast.cloud.aws.catalog import families, labels
 from holdfast.model import requirement, requirements
 from holdfast.model.requirement import Expression, Operator, Requirement
 from holdfast.model.requirements import Requirements
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 
 WELL_KNOWN_LABELS: Final = labels.WELL_KNOWN_LABELS
 

@@ -19,7 +19,7 @@ from holdfast.cloud.aws.catalog import families
 from holdfast.cloud.aws.reservations import capacity_reservation, selection
 from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 from holdfast.model.reservations import Ended, Reclaiming, State, window
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 _MESSAGES_MOST: Final = 20
 _CRITERIA: Final = ("open", "targeted")

@@ -30,7 +30,7 @@ from holdfast.cloud.aws.nodeclass.network import SecurityGroup, Subnet
 from holdfast.cloud.aws.nodeclass.placement_groups import PlacementGroups
 from holdfast.cloud.aws.nodeclass.profiles import Profiles
 from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
-from holdfast.state import reservation_condition
+from holdfast.state.conversion import reservation_condition
 
 AMIS: Final = "AMIsReady"
 SUBNETS: Final = "SubnetsReady"

@@ -17,7 +17,7 @@ from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.ports import Clock
-from holdfast.state.nominations import Nominations
+from holdfast.state.cluster.nominations import Nominations
 
 _BATCH: Final = 100  # nodes, in about 5 ms
 

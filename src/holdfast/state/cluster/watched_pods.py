@@ -19,11 +19,11 @@ from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, key_of
 from holdfast.runtime.results import Key
-from holdfast.state import daemonsets, pod_states, pods, volumes
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.pods import PodConverter
-from holdfast.state.snapshot import Pods
+from holdfast.state.conversion import daemonsets, pod_states, pods, volumes
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pods import PodConverter
+from holdfast.state.conversion.snapshot import Pods
 
 _CONVERTED_AT_ONCE: Final = 500  # pods, in about 5 ms
 _SORTED_AT_ONCE: Final = (

@@ -32,20 +32,16 @@ from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot
 from holdfast.ports import NOT_READ, Clock, Cloud, ReservationCounts
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import (
-    claims,
-    held_capacity,
-    nodepools,
-    snapshot,
-)
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.nominated_pods import NominatedPods
-from holdfast.state.nominations import Nominations
-from holdfast.state.snapshot import Cluster, Supply
-from holdfast.state.watched_claims import WatchedClaims
-from holdfast.state.watched_nodes import WatchedNodes
-from holdfast.state.watched_pods import WatchedPods
-from holdfast.state.watched_surroundings import WatchedSurroundings
+from holdfast.state.cluster import held_capacity
+from holdfast.state.cluster.nominated_pods import NominatedPods
+from holdfast.state.cluster.nominations import Nominations
+from holdfast.state.cluster.watched_claims import WatchedClaims
+from holdfast.state.cluster.watched_nodes import WatchedNodes
+from holdfast.state.cluster.watched_pod_context import WatchedSurroundings
+from holdfast.state.cluster.watched_pods import WatchedPods
+from holdfast.state.conversion import claims, nodepools, snapshot
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.snapshot import Cluster, Supply
 
 K = TypeVar("K", bound=Object)
 

@@ -11,7 +11,7 @@ from holdfast import errors
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.snapshot import BudgetView
-from holdfast.state import pod_shapes, selectors
+from holdfast.state.conversion import pod_shapes, selectors
 
 _NONE_UNAVAILABLE: Final = (0, "0", "0%")
 _ALL_AVAILABLE: Final = "100%"

@@ -27,8 +27,8 @@ from holdfast.core.disruption.inputs import (
 )
 from holdfast.model.snapshot import Snapshot
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption_commands, nodes, times
-from holdfast.state.nodes import NodeAndClaim
+from holdfast.state.conversion import disruption_commands, nodes, times
+from holdfast.state.conversion.nodes import NodeAndClaim
 
 _TRUE: Final = "true"
 _NOTHING_ALLOWED: Final = (inputs.Budget("0"),)

@@ -15,7 +15,7 @@ from holdfast.api.workloads import Deployment, ReplicaSet, ReplicationController
 from holdfast.model.pods import TopologySpread
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.selectors import LabelSelector
-from holdfast.state import selectors
+from holdfast.state.conversion import selectors
 
 Maker = Deployment | ReplicaSet | ReplicationController | StatefulSet
 _DEFAULT_NAMESPACE = "default"

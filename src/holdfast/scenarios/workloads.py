@@ -15,8 +15,8 @@ from holdfast.api.meta import Object, ObjectMeta, OwnerReference
 from holdfast.api.pods import PersistentVolumeClaimSource, Pod, PodTemplateSpec, Volume
 from holdfast.api.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
 from holdfast.api.workloads import Deployment, Job, ReplicaSet, StatefulSet
-from holdfast.state import pod_states, volumes
-from holdfast.state.pod_shapes import DEFAULT_NAMESPACE
+from holdfast.state.conversion import pod_states, volumes
+from holdfast.state.conversion.pod_shapes import DEFAULT_NAMESPACE
 
 Workload = Deployment | ReplicaSet | StatefulSet | Job
 

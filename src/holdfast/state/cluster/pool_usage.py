@@ -14,7 +14,7 @@ from holdfast.model.resources import NOTHING, Resources
 from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache
-from holdfast.state import nodes
+from holdfast.state.conversion import nodes
 
 _SLICE: Final = 100  # nodes that are counted before other tasks run
 _ONE: Final = resources.of({resources.NODES: 1})

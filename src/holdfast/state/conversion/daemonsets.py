@@ -14,8 +14,8 @@ from holdfast.api.pods import Affinity, NodeAffinity, NodeSelector, NodeSelector
 from holdfast.api.workloads import DaemonSet
 from holdfast.model.reasons import Reason
 from holdfast.model.snapshot import DaemonSetView
-from holdfast.state import pod_shapes, pod_states, times
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion import pod_shapes, pod_states, times
+from holdfast.state.conversion.pods import PodConverter
 
 
 def view(

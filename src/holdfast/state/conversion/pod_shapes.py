@@ -29,10 +29,10 @@ from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.selectors import LabelSelector
-from holdfast.state import default_spreads, node_terms, pod_states, selectors, volumes
-from holdfast.state.default_spreads import Defaults
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.volumes import Storage
+from holdfast.state.conversion import default_spreads, node_terms, pod_states, selectors, volumes
+from holdfast.state.conversion.default_spreads import Defaults
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.volumes import Storage
 
 T = TypeVar("T")
 

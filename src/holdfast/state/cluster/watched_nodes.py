@@ -17,12 +17,12 @@ from holdfast.model.snapshot import CloudLabels, NodeView
 from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state import disruption_commands, in_flight, nodepools, nodes
-from holdfast.state.nodes import Limits, NodeAndClaim
-from holdfast.state.nominations import Nominations
-from holdfast.state.snapshot import Nodes
-from holdfast.state.views import Views
-from holdfast.state.watched_pods import WatchedPods
+from holdfast.state.cluster.nominations import Nominations
+from holdfast.state.cluster.views import Views
+from holdfast.state.cluster.watched_pods import WatchedPods
+from holdfast.state.conversion import disruption_commands, in_flight, nodepools, nodes
+from holdfast.state.conversion.nodes import Limits, NodeAndClaim
+from holdfast.state.conversion.snapshot import Nodes
 
 _SEEN_AT_ONCE: Final = 100  # in about 5 ms
 _DISRUPTED: Final = "disrupted"

@@ -19,7 +19,7 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView
-from holdfast.state import nodepools, times
+from holdfast.state.conversion import nodepools, times
 
 Limits = tuple[tuple[str, int], ...]
 """Volumes that can be attached, by storage driver."""

@@ -28,24 +28,21 @@ from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model import prices
 from holdfast.model.offerings import InstanceType
-from holdfast.state import (
-    catalog,
-    catalog_reading,
+from holdfast.scenarios import catalog, catalog_documents, checks, workloads
+from holdfast.scenarios.catalog import CatalogValues, CloudTerms, RegionTypes
+from holdfast.scenarios.checks import Objects, Wrong, full_name
+from holdfast.state.conversion import (
     default_spreads,
     nodepools,
     pod_shapes,
     pod_states,
-    scenario_checks,
     snapshot,
     times,
     volumes,
-    workloads,
 )
-from holdfast.state.catalog import CatalogValues, CloudTerms, RegionTypes
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.pods import PodConverter
-from holdfast.state.scenario_checks import Objects, Wrong, full_name
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pods import PodConverter
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +97,16 @@ def build(
 ) -> Scenario | tuple[Wrong, ...]:
     """The request that a scenario stands for, or everything that is wrong with it."""
     reading = Objects(objects)
-    values = catalog_reading.read(written, terms)
+    values = catalog_documents.read(written, terms)
     wrong = [Wrong(written, finding) for finding in values.findings]
-    wrong += scenario_checks.wrong_region(written, regions)
-    wrong += scenario_checks.unreadable(reading, terms)
+    wrong += checks.wrong_region(written, regions)
+    wrong += checks.unreadable(reading, terms)
     if wrong:
         return tuple(wrong)
     pods, made_claims = _all_pods(reading)
     rules = LabelRules(terms.labels.well_known, terms.key_aliases)
     converter = PodConverter(rules, _surroundings(reading, made_claims, written.spec.scheduler_config))
-    wrong += scenario_checks.wrong_pods(reading, pods, converter)
+    wrong += checks.wrong_pods(reading, pods, converter)
     if wrong:
         return tuple(wrong)
     try:

@@ -14,7 +14,7 @@ from holdfast.api.pods import NodeSelectorRequirement
 from holdfast.model import requirements
 from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import Requirements
-from holdfast.state import nodepools
+from holdfast.state.conversion import nodepools
 
 # Gte and Lte are for NodePools; Kubernetes has no such operators on pods.
 _OPERATORS: Final = {o.value: o for o in Operator if o not in (Operator.GTE, Operator.LTE)}

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast import names
 from holdfast.api.pods import Pod
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 UNSCHEDULABLE: Final = "Unschedulable"
 DAEMON_SET: Final = "DaemonSet"

@@ -13,7 +13,7 @@ from holdfast.model import resources, taints
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirements import Requirements
 from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
-from holdfast.state import claims, nodes
+from holdfast.state.conversion import claims, nodes
 
 # The offerings of claims that ask for the same, cheapest first; valid for one catalog.
 Cache = dict[tuple[object, ...], list[tuple[InstanceType, Offering]]]

@@ -26,8 +26,8 @@ from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView, Snapshot
-from holdfast.state import budgets, claims, daemonsets, nodepools, nodes, pod_states
-from holdfast.state.pods import PodConverter
+from holdfast.state.conversion import budgets, claims, daemonsets, nodepools, nodes, pod_states
+from holdfast.state.conversion.pods import PodConverter
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClassReference
 from holdfast.model.snapshot import ClaimView, CloudLabels
 from holdfast.ports import Clock
 from holdfast.runtime.cache import Cache
-from holdfast.state import claims
-from holdfast.state.views import Views
+from holdfast.state.cluster.views import Views
+from holdfast.state.conversion import claims
 
 _SEEN_AT_ONCE: Final = 200  # in about 5 ms
 

@@ -14,10 +14,10 @@ from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, Storag
 from holdfast.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.results import Key
-from holdfast.state import default_spreads, pod_shapes, volumes
-from holdfast.state.default_spreads import Defaults
-from holdfast.state.pod_shapes import Surroundings
-from holdfast.state.watched_pods import WatchedPods
+from holdfast.state.cluster.watched_pods import WatchedPods
+from holdfast.state.conversion import default_spreads, pod_shapes, volumes
+from holdfast.state.conversion.default_spreads import Defaults
+from holdfast.state.conversion.pod_shapes import Surroundings
 
 MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
     Service,

@@ -17,8 +17,8 @@ from holdfast.model.pods import Volumes
 from holdfast.model.reasons import CLAIM, Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
-from holdfast.state import node_terms
-from holdfast.state.node_terms import LabelRules
+from holdfast.state.conversion import node_terms
+from holdfast.state.conversion.node_terms import LabelRules
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"

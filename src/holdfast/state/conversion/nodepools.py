@@ -22,7 +22,7 @@ from holdfast.model.requirement import Expression, Operator
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodePoolView, NodeView
-from holdfast.state import fingerprint, times
+from holdfast.state.conversion import fingerprint, times
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 LABELS: Path = ("spec", "template", "metadata", "labels")

@@ -16,8 +16,9 @@ from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
-from holdfast.state import catalog, times
-from holdfast.state.catalog import CatalogValues, CloudTerms, Listed
+from holdfast.scenarios import catalog
+from holdfast.scenarios.catalog import CatalogValues, CloudTerms, Listed
+from holdfast.state.conversion import times
 
 # The words of the format; those that are not here mean that it is not delivered yet, or not at the moment.
 _STATES: Final = {

@@ -12,7 +12,7 @@ from holdfast.api.claim_conditions import LAUNCHED, REGISTERED
 from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.lifecycle.registration_health import SUCCESS, Outcome
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 LAUNCH_TIMEOUT_S: Final = 300
 REGISTRATION_TIMEOUT_S: Final = 900

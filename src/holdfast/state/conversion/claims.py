@@ -14,7 +14,7 @@ from holdfast.model import requirements, resources
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import NOTHING, Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels
-from holdfast.state import nodepools, times
+from holdfast.state.conversion import nodepools, times
 
 
 def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:

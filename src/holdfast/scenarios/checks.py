@@ -20,10 +20,11 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod, PodSpec, ResourceRequirements
 from holdfast.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from holdfast.model import resources
-from holdfast.state import budgets, claims, nodepools, nodes, workloads
-from holdfast.state.catalog import CloudTerms
-from holdfast.state.nodes import NodeAndClaim
-from holdfast.state.pods import PodConverter
+from holdfast.scenarios import workloads
+from holdfast.scenarios.catalog import CloudTerms
+from holdfast.state.conversion import budgets, claims, nodepools, nodes
+from holdfast.state.conversion.nodes import NodeAndClaim
+from holdfast.state.conversion.pods import PodConverter
 
 K = TypeVar("K", bound=Object)
 

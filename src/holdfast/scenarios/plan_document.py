@@ -15,7 +15,7 @@ from holdfast.model import prices, resources, wording
 from holdfast.model.reasons import Reason
 from holdfast.model.requirement import Expression
 from holdfast.model.resources import Resources
-from holdfast.state import times
+from holdfast.state.conversion import times
 
 API_VERSION: Final = "holdfast.dev/v1alpha1"
 KIND: Final = "Plan"

@@ -15,9 +15,9 @@ from holdfast.api.pods import Pod
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
-from holdfast.state import pod_shapes, pod_states, times
-from holdfast.state.node_terms import LabelRules
-from holdfast.state.pod_shapes import Converted, Surroundings
+from holdfast.state.conversion import pod_shapes, pod_states, times
+from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.pod_shapes import Converted, Surroundings
 
 REMEMBERED_MAX: Final = 131_072
 

@@ -1,0 +1,1 @@
+"""Scenario files and plan documents: what `holdfast plan` reads and writes."""
