@@ -1,4 +1,4 @@
-"""Writes src/holdfast/sim/api/kubernetes.json.gz: the built-in kinds, as the embedded API server knows them.
+"""Writes src/holdfast/sim/api/schema/kubernetes.json.gz: the built-in kinds, as the embedded API server knows them.
 
 The source is what Kubernetes publishes with its code: the discovery document, the OpenAPI v3 documents and the
 .proto files of one release, as they lie in a Go module cache:
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 RELEASE: Final = "1.36.3"
 ROOT: Final = Path(__file__).resolve().parents[1]
-TARGET: Final = ROOT / "src/holdfast/sim/api/kubernetes.json.gz"
+TARGET: Final = ROOT / "src/holdfast/sim/api/schema/kubernetes.json.gz"
 
 _STABLE: Final = re.compile(r"v\d+")
 _REF: Final = "#/components/schemas/"

@@ -26,12 +26,12 @@ from holdfast.kube.http import HttpTransport
 from holdfast.kube.transport import Answer, Transport
 from holdfast.ports import Clock, Ids
 from holdfast.sim import control_plane, processes, programs
-from holdfast.sim.api import http as kube_http
-from holdfast.sim.api.front import Front
-from holdfast.sim.api.http import Address
-from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving import http as kube_http
+from holdfast.sim.api.serving.front import Front
+from holdfast.sim.api.serving.http import Address
+from holdfast.sim.api.serving.routing import User
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.aws.fronts import http as aws_http
 from holdfast.sim.cloud import Cloud
 from holdfast.sim.cloud_setup import CloudSetup, access_key

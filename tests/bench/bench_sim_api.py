@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from api_fronts import MERGE, NODES, PODS, Json, StillClock, node, pod
-from holdfast.sim.api.front import Request
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.store import Store
+from holdfast.sim.api.serving.front import Request
+from holdfast.sim.api.storage.store import Store
 from holdfast.sim.ids import SeededIds
 
 WRITES = 20_000

@@ -24,11 +24,11 @@ from holdfast.kube.credentials import Credential, Credentials, Fixed
 from holdfast.kube.http import HttpTransport
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sim.api import certificates, http
-from holdfast.sim.api.faults import Faults, Half, Lose
-from holdfast.sim.api.front import Request
-from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving import certificates, http
+from holdfast.sim.api.serving.faults import Faults, Half, Lose
+from holdfast.sim.api.serving.front import Request
+from holdfast.sim.api.serving.routing import User
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 NAMESPACE = '{"kind":"Namespace","metadata":{"name":"default","uid":"u","resourceVersion":"1"}}'

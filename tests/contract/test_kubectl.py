@@ -13,9 +13,9 @@ import fetch_kubectl
 from api_fronts import deployment, nodepool, pod
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sim.api import http
-from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving import http
+from holdfast.sim.api.serving.routing import User
 
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = ROOT / "charts/holdfast/crds"

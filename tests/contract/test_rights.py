@@ -20,7 +20,7 @@ from holdfast.api import documents
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.policy import Access, Decision
 from holdfast.sim.ec2 import control

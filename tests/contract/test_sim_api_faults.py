@@ -4,8 +4,8 @@ import aiohttp
 import pytest
 
 from api_fronts import NODES, PODS, Line, each_front, node, pod
-from holdfast.sim.api.faults import Cut, Delay, Half, Lose, Refuse, Stale
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.faults import Cut, Delay, Half, Lose, Refuse, Stale
+from holdfast.sim.api.serving.front import Request
 
 BROKEN = (ConnectionResetError, aiohttp.ClientError)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.api import protobuf
+from holdfast.sim.api.serving import protobuf
 
 BODIES = json.loads(Path(__file__).with_name("protobuf_bodies.json").read_text(encoding="utf-8"))
 

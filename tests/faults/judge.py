@@ -14,8 +14,8 @@ import msgspec
 
 from faults.proxy import REPLICA_HEADER
 from holdfast.runtime import lease
-from holdfast.sim.api.front import Request, Response
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving.front import Request, Response
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.service import Caller, Service
 from holdfast.sim.cloud import Cloud

@@ -37,8 +37,8 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.runtime import lease
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sim.api import certificates
-from holdfast.sim.api.http import Address
+from holdfast.sim.api.serving import certificates
+from holdfast.sim.api.serving.http import Address
 from holdfast.sim.cloud_setup import CloudSetup, Reserved
 from holdfast.sim.cluster.kinds import Deployment, Lease
 from holdfast.sim.cluster.timings import Timings

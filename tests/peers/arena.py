@@ -24,7 +24,7 @@ from holdfast.runtime.ids import RealIds
 from holdfast.sandbox import ControlPlane
 from holdfast.sim import control_plane as planes
 from holdfast.sim import processes, world_reading
-from holdfast.sim.api.http import HOST
+from holdfast.sim.api.serving.http import HOST
 from holdfast.sim.aws.endpoint import Call
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.cloud_setup import CloudSetup

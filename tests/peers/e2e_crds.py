@@ -25,9 +25,9 @@ from holdfast.api import crds
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.sim import control_plane, processes
-from holdfast.sim.api.front import Request
-from holdfast.sim.api.http import Address
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving.front import Request
+from holdfast.sim.api.serving.http import Address
 from peers import crd_files, crd_objects
 from peers.crd_objects import Change, Json
 

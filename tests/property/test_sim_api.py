@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_fronts import JSON_PATCH, MERGE, NODES, Line, line, node
-from holdfast.sim.api import fieldsets, shapes
+from holdfast.sim.api.schema import fieldsets, shapes
 
 NAMES = ("a", "b", "c")
 TEAMS = ("red", "blue")

@@ -13,8 +13,8 @@ from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodepool import NodePool
-from holdfast.sim.api.faults import Refuse
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.faults import Refuse
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.state.conversion import times

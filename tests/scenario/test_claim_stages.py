@@ -16,7 +16,7 @@ from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.sim.api import faults as api_faults
+from holdfast.sim.api.serving import faults as api_faults
 from holdfast.sim.ec2 import control, faults
 from holdfast.state.conversion import times
 from objects import nodeclaim

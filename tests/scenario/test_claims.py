@@ -13,8 +13,8 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import aws, conditions
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.sim.api.faults import Refuse
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.faults import Refuse
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.ec2 import faults
 from objects import nodeclaim
 

@@ -14,8 +14,8 @@ from holdfast import names
 from holdfast.api.claim_conditions import DISRUPTION_REASON
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.sim.api import faults as api_faults
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving import faults as api_faults
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 from holdfast.state.conversion import times

@@ -10,8 +10,8 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast.api.cluster import Lease
 from holdfast.runtime import lease
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.sim.api import faults
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving import faults
+from holdfast.sim.api.serving.front import Request
 
 SETTINGS = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
 ONE_PER_NODE = {"cpu": "1500m"}

@@ -13,7 +13,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.nodeclaim.liveness import BOUND_S
 from holdfast.ports import Change
-from holdfast.sim.api.faults import Refuse
+from holdfast.sim.api.serving.faults import Refuse
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster import pods
 

@@ -9,8 +9,8 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import aws, conditions
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.sim.api import faults as api
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving import faults as api
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 

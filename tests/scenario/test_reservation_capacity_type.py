@@ -15,7 +15,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.reservations.capacity_type import KEY, CapacityType
-from holdfast.sim.api import faults as api
+from holdfast.sim.api.serving import faults as api
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.entities import Reservation

@@ -13,8 +13,8 @@ from cluster_world import JOINS, World, reason, run, workload
 from holdfast import errors
 from holdfast.api.meta import ObjectMeta
 from holdfast.model.taints import Effect, Taint
-from holdfast.sim.api.faults import Cut, Delay, Half, Lose, Refuse
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.faults import Cut, Delay, Half, Lose, Refuse
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.cluster import amounts, pods, timings
 from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Node, Pod, ReplicaSet
 from holdfast.sim.ec2 import control

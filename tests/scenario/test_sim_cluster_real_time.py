@@ -15,9 +15,9 @@ from holdfast.kube.credentials import Credential
 from holdfast.kube.http import HttpTransport
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sim.api import http
-from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving import http
+from holdfast.sim.api.serving.routing import User
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster import Cluster, pods
 from holdfast.sim.cluster.kinds import Deployment, Pod

@@ -10,8 +10,8 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.ports import Change
 from holdfast.runtime.cache import SILENT_S
-from holdfast.sim.api.faults import Refuse
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.faults import Refuse
+from holdfast.sim.api.serving.front import Request
 
 EMPTY_AT_ONCE = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "20s"}
 ONE_PER_NODE = {"cpu": "1500m"}

@@ -14,8 +14,8 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.sim.api import faults as api
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving import faults as api
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
 from holdfast.sim.ec2 import faults

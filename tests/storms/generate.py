@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from checker.dice import Dice
-from holdfast.sim.api import faults as api
+from holdfast.sim.api.serving import faults as api
 from holdfast.sim.ec2 import faults as ec2
 
 LASTS_S: Final = 300

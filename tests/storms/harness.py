@@ -23,7 +23,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.runtime.lease import LeaseSettings
-from holdfast.sim.api.front import Request
+from holdfast.sim.api.serving.front import Request
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volume

@@ -16,7 +16,7 @@ import msgspec
 from app_world import AppWorld
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.sim.api.store import Bucket, Change
+from holdfast.sim.api.storage.store import Bucket, Change
 from holdfast.sim.cluster import amounts
 from holdfast.sim.cluster import pods as pod_words
 from holdfast.sim.cluster.kinds import Node, Pod

@@ -23,12 +23,12 @@ import pytest
 from yarl import URL
 
 from holdfast.api import crds
-from holdfast.sim.api import http
-from holdfast.sim.api.faults import Faults
-from holdfast.sim.api.front import Front, Request
-from holdfast.sim.api.http import Address
-from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving import http
+from holdfast.sim.api.serving.faults import Faults
+from holdfast.sim.api.serving.front import Front, Request
+from holdfast.sim.api.serving.http import Address
+from holdfast.sim.api.serving.routing import User
 from holdfast.sim.ids import SeededIds
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from holdfast.ports import Clock
-from holdfast.sim.api.faults import Faults
-from holdfast.sim.api.front import Front, Request, Response
+from holdfast.sim.api.serving.faults import Faults
+from holdfast.sim.api.serving.front import Front, Request, Response
 
 
 class Line(Faults):

@@ -30,7 +30,7 @@ from holdfast.runtime.compute import InlineCompute
 from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.aws import eks, iam, sqs, ssm
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.service import Caller

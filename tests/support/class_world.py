@@ -37,7 +37,7 @@ from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2.setup import CLUSTER
 from holdfast.sim.ids import SeededIds

@@ -20,9 +20,9 @@ from holdfast.cloud.aws.nodeclass.cluster import Cluster as Endpoint
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.model.taints import Taint
 from holdfast.sim import time
-from holdfast.sim.api.faults import Faults
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving.faults import Faults
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.aws import endpoint
 from holdfast.sim.cluster import Cluster, pods
 from holdfast.sim.cluster.kinds import Deployment, Node, Pod

@@ -27,10 +27,10 @@ from holdfast.ports import Clock, Ids
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.sim import time
-from holdfast.sim.api import http
-from holdfast.sim.api.routing import User
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving import http
+from holdfast.sim.api.serving.routing import User
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
 

@@ -29,7 +29,7 @@ from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.runtime.reflector import Reflector
 from holdfast.sandbox import ControlPlane
-from holdfast.sim.api.front import Front, Request, Response
+from holdfast.sim.api.serving.front import Front, Request, Response
 from holdfast.sim.cloud_setup import CloudSetup, Reserved
 from holdfast.sim.cluster import pods
 from holdfast.sim.cluster.kinds import Pod

@@ -30,8 +30,8 @@ from api_fronts import (
     pod,
 )
 from holdfast.api import crds
-from holdfast.sim.api.front import Front, Request, Response
 from holdfast.sim.api.server import ApiServer
+from holdfast.sim.api.serving.front import Front, Request, Response
 from holdfast.sim.ids import SeededIds
 from protobuf_bytes import envelope, message, meta
 

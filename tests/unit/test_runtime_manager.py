@@ -22,10 +22,10 @@ from holdfast.runtime.results import Done, Key
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.sim import time
-from holdfast.sim.api.faults import Cut, Delay, Faults, Half, Lose, Refuse
-from holdfast.sim.api.front import Request
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving.faults import Cut, Delay, Faults, Half, Lose, Refuse
+from holdfast.sim.api.serving.front import Request
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
 from scripted import START

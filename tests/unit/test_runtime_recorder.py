@@ -16,9 +16,9 @@ from holdfast.runtime.compute import InlineCompute, ThreadCompute
 from holdfast.runtime.metrics import MISTAKES, Metric, Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.sim import time
-from holdfast.sim.api.faults import Faults, Refuse
 from holdfast.sim.api.server import ApiServer
-from holdfast.sim.api.transport import InProcess
+from holdfast.sim.api.serving.faults import Faults, Refuse
+from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
 from scripted import START

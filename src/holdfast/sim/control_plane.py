@@ -12,8 +12,8 @@ from typing import Final
 
 from cryptography.hazmat.primitives import serialization
 
-from holdfast.sim.api import certificates
-from holdfast.sim.api.http import HOST, Address
+from holdfast.sim.api.serving import certificates
+from holdfast.sim.api.serving.http import HOST, Address
 from holdfast.sim.processes import Health, Processes
 
 _ACCOUNTS: Final = "ServiceAccount"  # the admission of pods that wants the accounts a controller makes

@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.ports import Clock, Ids
-from holdfast.sim.api import answers, discovery, kubernetes, reviews, routing, status
-from holdfast.sim.api.front import Request, Response
-from holdfast.sim.api.openapi import Documents
-from holdfast.sim.api.registry import Registry
-from holdfast.sim.api.resources import REVIEWS
-from holdfast.sim.api.routing import User
-from holdfast.sim.api.status import Refused
-from holdfast.sim.api.store import WINDOW
-from holdfast.sim.api.subresources import Subresources
-from holdfast.sim.api.verbs import Verbs
+from holdfast.sim.api.schema import kubernetes, status
+from holdfast.sim.api.schema.resources import REVIEWS
+from holdfast.sim.api.schema.status import Refused
+from holdfast.sim.api.serving import answers, discovery, reviews, routing
+from holdfast.sim.api.serving.front import Request, Response
+from holdfast.sim.api.serving.openapi import Documents
+from holdfast.sim.api.serving.routing import User
+from holdfast.sim.api.serving.subresources import Subresources
+from holdfast.sim.api.serving.verbs import Verbs
+from holdfast.sim.api.storage.registry import Registry
+from holdfast.sim.api.storage.store import WINDOW
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _HEALTHY: Final = Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")

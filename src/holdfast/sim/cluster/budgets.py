@@ -4,7 +4,7 @@ from typing import Final
 
 from holdfast.runtime.cache import key_of
 from holdfast.runtime.results import Key
-from holdfast.sim.api import selectors
+from holdfast.sim.api.storage import selectors
 from holdfast.sim.cluster import kinds, pods
 from holdfast.sim.cluster.deployments import share
 from holdfast.sim.cluster.engine import Engine, Worker

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from holdfast import names
-from holdfast.sim.api import selectors
+from holdfast.sim.api.storage import selectors
 from holdfast.sim.cluster import kinds, labels, pods
 from holdfast.sim.cluster.kinds import Json, Pod
 from holdfast.sim.cluster.seats import Place

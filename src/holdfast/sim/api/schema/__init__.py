@@ -1,0 +1,1 @@
+"""Kinds of Kubernetes: their fields, defaults, merge rules, tables and errors."""

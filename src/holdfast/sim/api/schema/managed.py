@@ -1,0 +1,224 @@
+"""Who owns which field: managedFields of every write, and server-side apply.
+
+Called by `registry` for every write. A manager owns what it set last; an apply that changes what another manager owns
+is a conflict unless forced, and takes away what it owned alone and no longer speaks of.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from holdfast.sim.api.schema import fieldsets
+from holdfast.sim.api.schema.fieldsets import Path
+from holdfast.sim.api.schema.shapes import Shape
+from holdfast.sim.api.schema.status import Refused, bad_request
+
+Json = dict[str, Any]
+
+_NOBODYS: Final = frozenset(
+    {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
+    | {
+        ("f:metadata", f"f:{name}")
+        for name in (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    }
+)
+_MANAGED: Final = "managedFields"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes, how, and to what part of the object."""
+
+    manager: str
+    operation: str  # Apply or Update
+    api_version: str
+    subresource: str = ""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return (self.operation, self.manager, self.api_version, self.subresource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    fields: frozenset[Path]
+    time: str
+
+
+Owners = dict[Writer, _Owned]
+Mine = Callable[[Path], bool]
+
+
+def after_create(value: Json, shape: Shape, writer: Writer, now: str, mine: Mine) -> list[Json]:
+    """The managedFields of a new object. `mine` says which fields the request may own."""
+    changed, _ = _difference({}, value, shape)
+    return _write({writer: _Owned(frozenset(path for path in changed if mine(path)), now)})
+
+
+def after_update(old: Json, new: Json, shape: Shape, writer: Writer, now: str) -> list[Json]:
+    """The managedFields after a write that is neither a create nor an apply."""
+    given = (new.get("metadata") or {}).get(_MANAGED)
+    had = (old.get("metadata") or {}).get(_MANAGED)
+    if given == [] and had:
+        return []  # the client wants to start anew
+    owners = _read(had if given is None else given)
+    changed, removed = _difference(old, new, shape)
+    if not changed and not removed:
+        return _write(owners)
+    mine = owners.get(writer)
+    for other, owned in list(owners.items()):
+        owners[other] = replace(
+            owned, fields=owned.fields - removed - (changed if other != writer else frozenset())
+        )
+    fields = (owners[writer].fields if mine else frozenset()) | changed
+    if mine is None or fields != mine.fields or changed:
+        owners[writer] = _Owned(fields, now)
+    return _write(owners)
+
+
+def apply(
+    live: Json,
+    config: Json,
+    shape: Shape,
+    writer: Writer,
+    *,
+    now: str,
+    mine: Mine,
+    force: bool,
+) -> Json:
+    """The object after an apply of a configuration. `mine` says which fields this request may own."""
+    if (config.get("metadata") or {}).get(_MANAGED):
+        raise bad_request("metadata.managedFields must be nil")
+    owners = _read((live.get("metadata") or {}).get(_MANAGED))
+    if live and not owners:
+        everything, _ = _difference({}, live, shape)
+        owners[Writer("before-first-apply", "Update", writer.api_version)] = _Owned(everything, now)
+    fields = frozenset(path for path in fieldsets.of(config, shape) - _NOBODYS if mine(path))
+    before = owners.get(writer, _Owned(frozenset(), now))
+    merged = _merge(live, config, shape)
+    kept = fields.union(*(owned.fields for other, owned in owners.items() if other != writer))
+    merged = _without(merged, shape, _abandoned(before.fields, kept), ())
+    changed, removed = _difference(live, merged, shape)
+    _settle(owners, writer, changed, force=force)
+    owners = {other: replace(owned, fields=owned.fields - removed) for other, owned in owners.items()}
+    owners[writer] = _Owned(fields, before.time if before.fields == fields and not changed | removed else now)
+    metadata = {**(merged.get("metadata") or {}), _MANAGED: _write(owners)}
+    return {**merged, "metadata": metadata}
+
+
+def _difference(old: Json, new: Json, shape: Shape) -> tuple[frozenset[Path], frozenset[Path]]:
+    bare_old, bare_new = ({**value, "metadata": _bare(value)} for value in (old, new))
+    found = fieldsets.compare(bare_old, bare_new, shape)
+    return found.changed - _NOBODYS, found.removed - _NOBODYS
+
+
+def _bare(value: Json) -> Json:
+    return {name: child for name, child in (value.get("metadata") or {}).items() if name != _MANAGED}
+
+
+def _settle(owners: Owners, writer: Writer, changed: frozenset[Path], *, force: bool) -> None:
+    """Takes the changed fields from whoever owns them, or refuses to."""
+    taken = {other: owned.fields & changed for other, owned in owners.items() if other != writer}
+    conflicts = {other: fields for other, fields in taken.items() if fields}
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    for other, fields in conflicts.items():
+        owners[other] = replace(owners[other], fields=owners[other].fields - fields)
+
+
+def _conflict(conflicts: dict[Writer, frozenset[Path]]) -> Refused:
+    causes, texts = [], []
+    for other in sorted(conflicts, key=lambda w: w.order):
+        paths = [fieldsets.dotted(path) for path in sorted(conflicts[other])]
+        part = f' with subresource "{other.subresource}"' if other.subresource else ""
+        version = f" using {other.api_version}" if other.operation == "Update" else ""
+        who = f'"{other.manager}"{part}{version}'
+        causes += [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
+            for path in paths
+        ]
+        if len(causes) == len(paths) == 1 == len(conflicts):
+            texts.append(f"conflict with {who}: {paths[0]}")
+        else:
+            texts.append(f"conflicts with {who}:\n" + "\n".join(f"- {path}" for path in paths))
+    count = f"{len(causes)} conflict{'s' if len(causes) > 1 else ''}"
+    return Refused("Conflict", f"Apply failed with {count}: " + "\n".join(texts), details={"causes": causes})
+
+
+def _merge(live: Any, config: Any, shape: Shape) -> Any:
+    if not (fieldsets.merges(live, shape) and fieldsets.merges(config, shape) and type(live) is type(config)):
+        return config
+    if isinstance(config, dict):
+        merged = dict(live)
+        for name, child in config.items():
+            merged[name] = _merge(merged.get(name), child, shape.child(name))
+        return merged
+    items = {fieldsets.identity(item, shape): item for item in live}
+    for item in config:
+        step = fieldsets.identity(item, shape)
+        items[step] = _merge(items.get(step), item, shape.items)
+    return list(items.values())
+
+
+def _abandoned(before: frozenset[Path], kept: frozenset[Path]) -> frozenset[Path]:
+    """Fields that only this manager owned and no longer speaks of, unless somebody owns something below them."""
+    held = {path[:n] for path in kept for n in range(1, len(path) + 1)}
+    return frozenset(path for path in before if path not in held)
+
+
+def _without(value: Any, shape: Shape, gone: frozenset[Path], path: Path) -> Any:
+    """The value without those fields; what holds nothing any more goes with them."""
+    if not any(other[: len(path)] == path for other in gone) or not fieldsets.merges(value, shape):
+        return value
+    if isinstance(value, dict):
+        kept = {}
+        for name, child in value.items():
+            at = (*path, f"f:{name}")
+            if at not in gone:
+                left = _without(child, shape.child(name), gone, at)
+                if left or left == child:
+                    kept[name] = left
+        return kept
+    items = [(item, (*path, fieldsets.identity(item, shape))) for item in value]
+    return [_without(item, shape.items, gone, at) for item, at in items if at not in gone]
+
+
+def _read(entries: Any) -> Owners:
+    owners: Owners = {}
+    for entry in entries or ():
+        writer = Writer(
+            entry.get("manager", ""),
+            entry.get("operation", "Update"),
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+        )
+        fields = fieldsets.from_fields(entry.get("fieldsV1"))
+        known = owners.get(writer)
+        owners[writer] = _Owned(fields | known.fields if known else fields, entry.get("time", ""))
+    return owners
+
+
+def _write(owners: Owners) -> list[Json]:
+    entries = []
+    for writer, owned in sorted(
+        owners.items(), key=lambda pair: (pair[0].operation, pair[1].time, pair[0].order)
+    ):
+        if not owned.fields:
+            continue
+        entry = {"manager": writer.manager, "operation": writer.operation, "apiVersion": writer.api_version}
+        if owned.time:
+            entry["time"] = owned.time
+        entries.append(
+            {**entry, "fieldsType": "FieldsV1", "fieldsV1": fieldsets.to_fields(owned.fields)}
+            | ({"subresource": writer.subresource} if writer.subresource else {})
+        )
+    return entries

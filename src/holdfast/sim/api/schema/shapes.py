@@ -1,0 +1,104 @@
+"""The shape of an object: which fields it may have, of what type, and how its lists are merged.
+
+Built from the published schemas of built-in kinds and from the schemas of CRDs. Callers: `reading` (unknown fields,
+types), `strategic` (merge keys), `fieldsets` and `apply` (who owns what).
+"""
+
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import Any, Final
+
+from holdfast.sim.api.schema import kubernetes
+
+_BY_NAME: Final = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "microtime",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
+}
+_OF_THE_PLACE: Final = frozenset({"description", "default"})
+
+
+class Shape:
+    """What is known about one value. Shapes are made when they are first asked for: kinds may hold themselves."""
+
+    def __init__(self, schema: Mapping[str, Any], name: str = "") -> None:
+        self._schema = schema
+        self.name = name  # of the published schema
+        self.type: str = _BY_NAME.get(name) or _type(schema)
+        self.open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or self._says_nothing()
+        self.list_type: str = schema.get("x-kubernetes-list-type", "atomic")
+        self.list_keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+        self.atomic_map: bool = schema.get("x-kubernetes-map-type") == "atomic"
+        self.merge_key: str = schema.get("x-kubernetes-patch-merge-key", "")
+        self.strategies: tuple[str, ...] = tuple(schema.get("x-kubernetes-patch-strategy", "").split(","))
+        self.format: str = schema.get("format", "")
+        # A struct of Go that is always there, empty or not; nobody owns its being there.
+        self.always_there: bool = schema.get("default") == {}
+        self.required: tuple[str, ...] = tuple(schema.get("required", ())) if name else ()
+
+    @cached_property
+    def properties(self) -> dict[str, "Shape"]:
+        return {name: of_schema(child) for name, child in self._schema.get("properties", {}).items()}
+
+    @cached_property
+    def items(self) -> "Shape":
+        return of_schema(self._schema.get("items") or {})
+
+    @cached_property
+    def values(self) -> "Shape | None":
+        """The shape of what a map holds; None when fields are named one by one."""
+        values = self._schema.get("additionalProperties")
+        return of_schema(values) if isinstance(values, dict) else None
+
+    @cached_property
+    def key_defaults(self) -> dict[str, Any]:
+        """Defaults of fields that tell the items of a list apart: a port without a protocol is TCP."""
+        properties = self._schema.get("properties", {})
+        return {name: child["default"] for name, child in properties.items() if child.get("default")}
+
+    def child(self, name: str) -> "Shape":
+        """The shape of a field, whether it is known or not."""
+        return self.properties.get(name) or self.values or ANYTHING
+
+    def _says_nothing(self) -> bool:
+        known = self._schema.keys() & {"properties", "additionalProperties"}
+        return self.type in ("any", "object") and not known
+
+
+def of_schema(schema: Mapping[str, Any]) -> Shape:
+    name = schema.get("ref", "")
+    if not name:
+        return Shape(schema)
+    if schema.keys() - _OF_THE_PLACE == {"ref"} and schema.get("default") != {}:
+        return named(name)
+    return Shape({**kubernetes.published().schemas[name], **schema}, name)
+
+
+@cache
+def named(name: str) -> Shape:
+    """The shape of a published schema."""
+    return Shape(kubernetes.published().schemas[name], name)
+
+
+def of_custom(schema: Mapping[str, Any]) -> Shape:
+    """The shape of a custom resource: what its CRD says, and metadata as every object has it."""
+    every = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"ref": kubernetes.OBJECT_META, "default": {}},
+    }
+    return Shape({**schema, "properties": {**schema.get("properties", {}), **every}})
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if schema.get("x-kubernetes-int-or-string"):
+        return "int-or-string"
+    given = schema.get("type")
+    if isinstance(given, str):
+        return given
+    return "object" if "properties" in schema or "additionalProperties" in schema else "any"
+
+
+ANYTHING: Final = Shape({"x-kubernetes-preserve-unknown-fields": True})
+NOTHING: Final = Shape({"properties": {}})

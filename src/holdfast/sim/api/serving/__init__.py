@@ -1,0 +1,1 @@
+"""Requests over HTTP: routing, verbs, watches, patches, discovery and faults."""

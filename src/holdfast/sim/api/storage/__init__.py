@@ -1,0 +1,1 @@
+"""Objects in the store: admission, validation, deletion and CustomResourceDefinitions."""

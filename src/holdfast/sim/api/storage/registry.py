@@ -1,0 +1,362 @@
+"""Every write goes through here: checked, completed, judged, owned, versioned, stored - or refused as a whole.
+
+Callers: the verbs. `change` functions get the current object, may alter it, and give the new one; what a client may
+not decide (uid, times, generation) is put right afterwards. A write that changes nothing keeps the version.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from holdfast.ports import Clock, Ids
+from holdfast.sim.api.schema import defaults, managed, status
+from holdfast.sim.api.schema.fieldsets import Path
+from holdfast.sim.api.schema.managed import Writer
+from holdfast.sim.api.schema.resources import Resource, Resources
+from holdfast.sim.api.schema.status import Cause
+from holdfast.sim.api.storage import admission, definitions, rules, selectors
+from holdfast.sim.api.storage.deletion import DEFINITIONS, NAMESPACES, Deletion
+from holdfast.sim.api.storage.store import Key, Store, Stored
+
+Json = dict[str, Any]
+Change = Callable[[Json], Json]
+
+# Built-in kinds whose generation counts the changes of their spec.
+_COUNTED: Final = frozenset(
+    {
+        "/pods",
+        "/replicationcontrollers",
+        "apps/daemonsets",
+        "apps/deployments",
+        "apps/replicasets",
+        "apps/statefulsets",
+        "autoscaling/horizontalpodautoscalers",
+        "batch/cronjobs",
+        "batch/jobs",
+        "networking.k8s.io/ingresses",
+        "networking.k8s.io/networkpolicies",
+        "policy/poddisruptionbudgets",
+        "resource.k8s.io/resourceslices",
+        "scheduling.k8s.io/priorityclasses",
+        DEFINITIONS,
+    }
+)
+# A new Node may bring its status, and what follows no controller here.
+_KEEP_STATUS: Final = frozenset({"/nodes", DEFINITIONS})
+_KEPT: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH: Final = 5
+_MAX_GENERATED: Final = 63
+_ATTEMPTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """How a request writes: to which resource and part of it, as whom, and whether for real."""
+
+    resource: Resource
+    writer: Writer
+    dry_run: bool = False
+
+    @property
+    def bucket(self) -> str:
+        return self.resource.bucket
+
+    @property
+    def subresource(self) -> str:
+        return self.writer.subresource
+
+
+class Registry:
+    """The store, with everything an API server knows about what is in it."""
+
+    def __init__(self, *, clock: Clock, ids: Ids, window: int) -> None:
+        self._clock = clock
+        self._ids = ids
+        self.resources = Resources()
+        self.store = Store(self._fields, window=window)
+        self.deletion = Deletion(store=self.store, resources=self.resources, now=self.time)
+        for bucket, value in admission.beginnings():
+            resource = self.resources.of_bucket(bucket)
+            self.create(Write(resource, Writer("kube-apiserver", "Update", resource.api_version)), value, "")
+
+    def time(self, from_now_s: int = 0) -> str:
+        return _time_text(self._clock.now_s() + from_now_s)
+
+    def get(self, resource: Resource, key: Key) -> Stored:
+        stored = self.store.get(resource.bucket, key)
+        if stored is None:
+            raise status.not_found(resource.group, resource.plural, key[1])
+        return stored
+
+    def create(self, write: Write, value: Json, namespace: str) -> Stored:
+        """A new object; raises Refused."""
+        self._check_namespace(write.resource, namespace)
+        metadata = value.setdefault("metadata", {})
+        if metadata.get("resourceVersion"):
+            raise status.bad_request("resourceVersion should not be set on objects to be created")
+        self._begin(write, metadata, namespace)
+        if "status" in write.resource.subresources and write.bucket not in _KEEP_STATUS:
+            value.pop("status", None)
+            if write.resource.custom is None:
+                value["status"] = {}
+        self._complete(write, value)
+        if metadata.get("managedFields") is None:
+            shape, mine = write.resource.shape, owned_by(write.resource)
+            metadata["managedFields"] = managed.after_create(value, shape, write.writer, self.time(), mine)
+        if not metadata["managedFields"]:
+            del metadata["managedFields"]
+        if write.resource.custom is None:
+            admission.admit(write.bucket, value, self.store)
+        self._judge(write, value, None)
+        key = (metadata.get("namespace", ""), metadata["name"])
+        if self.store.get(write.bucket, key):
+            raise status.already_exists(write.resource.group, write.resource.plural, key[1])
+        if write.dry_run:
+            return self.store.shown(write.bucket, value, self.store.version)
+        stored = self.store.put(write.bucket, value)
+        if write.bucket == DEFINITIONS:
+            definitions.serve(value, self.resources)
+        self.deletion.adopt(write.bucket, stored)
+        return stored
+
+    def update(self, write: Write, key: Key, change: Change, *, must_have_version: bool = False) -> Stored:
+        """An object after a change; raises Refused."""
+        stored = self.get(write.resource, key)
+        old = stored.value()
+        new = change(stored.value())
+        self._check_identity(write, new, stored, must_have_version=must_have_version)
+        new = self._keep_the_rest(write, new, old)
+        self._complete(write, new)
+        if write.bucket == "/pods":
+            admission.tolerate(new)
+        self._judge(write, new, old)
+        if write.writer.operation == "Update":
+            shape = write.resource.shape
+            fields = managed.after_update(old, new, shape, write.writer, self.time())
+            new["metadata"]["managedFields"] = fields
+        if not new["metadata"].get("managedFields"):
+            new["metadata"].pop("managedFields", None)
+        if _same(old, new):
+            return stored
+        if write.dry_run:
+            return self.store.shown(write.bucket, new, stored.version)
+        removed = self.deletion.finish(write.bucket, new)
+        if removed:
+            return removed
+        updated = self.store.put(write.bucket, new)
+        if write.bucket == DEFINITIONS:
+            definitions.serve(new, self.resources)
+        return updated
+
+    def _fields(self, bucket: str, value: Json) -> dict[str, str]:
+        return selectors.field_values(value, self.selectable(bucket))
+
+    def selectable(self, bucket: str) -> tuple[str, ...]:
+        known = selectors.selectable(bucket)
+        if known or "." not in bucket:
+            return known
+        custom = next((r.custom for r in self.resources.all() if r.bucket == bucket), None)
+        return custom.fields if custom else ()
+
+    def _check_namespace(self, resource: Resource, namespace: str) -> None:
+        if not resource.namespaced:
+            return
+        space = self.store.get(NAMESPACES, ("", namespace))
+        if space is None:
+            raise status.not_found("", "namespaces", namespace)
+        if space.fields["status.phase"] == "Terminating":
+            raise status.forbidden(
+                resource.group,
+                resource.plural,
+                "",
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+                [
+                    Cause(
+                        "NamespaceTerminating",
+                        "metadata.namespace",
+                        f"namespace {namespace} is being terminated",
+                    )
+                ],
+            )
+
+    def _begin(self, write: Write, metadata: Json, namespace: str) -> None:
+        """The metadata that every new object gets."""
+        for name in (
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "namespace",
+            "resourceVersion",
+        ):
+            metadata.pop(name, None)
+        if namespace:
+            metadata["namespace"] = namespace
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = self._generated(write.bucket, metadata["generateName"], namespace)
+        metadata["uid"] = self._uid()
+        metadata["creationTimestamp"] = self.time()
+        metadata.pop("generation", None)
+        if write.resource.custom or write.bucket in _COUNTED:
+            metadata["generation"] = 1
+
+    def _generated(self, bucket: str, prefix: str, namespace: str) -> str:
+        name = prefix
+        for _ in range(_ATTEMPTS):
+            digest = hashlib.blake2b(self._ids.token().encode(), digest_size=_SUFFIX_LENGTH).digest()
+            suffix = "".join(_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in digest)
+            name = f"{prefix[: _MAX_GENERATED - _SUFFIX_LENGTH]}{suffix}"
+            if self.store.get(bucket, (namespace, name)) is None:
+                break
+        return name
+
+    def _uid(self) -> str:
+        digest = hashlib.blake2b(self._ids.token().encode(), digest_size=16).digest()
+        return str(uuid.UUID(bytes=digest, version=4))
+
+    def _complete(self, write: Write, value: Json) -> None:
+        custom = write.resource.custom
+        if custom:
+            filled = custom.completed(value)
+            value.clear()
+            value.update(filled)
+        else:
+            defaults.fill(write.bucket, value)
+
+    def _judge(self, write: Write, value: Json, old: Json | None) -> None:
+        causes = list(self._causes(write, value, old))
+        if causes:
+            metadata = value["metadata"]
+            name = metadata.get("name") or metadata.get("generateName", "")
+            raise status.invalid(write.resource.group, write.resource.kind, name, causes)
+        if write.bucket == DEFINITIONS:
+            definitions.complete(value, self.time())
+
+    def _causes(self, write: Write, value: Json, old: Json | None) -> Iterator[Cause]:
+        yield from rules.of_metadata(write.bucket, value["metadata"])
+        if old is not None:
+            yield from _new_finalizers(value["metadata"], old["metadata"])
+        if write.resource.custom:
+            yield from write.resource.custom.causes(value, old)
+            return
+        missing = list(rules.of_create(write.bucket, value))
+        yield from missing
+        if old is not None and not write.subresource:
+            yield from rules.of_update(write.bucket, value, old)
+        if write.bucket == DEFINITIONS and not missing:
+            yield from definitions.causes(value)
+
+    def _check_identity(self, write: Write, new: Json, stored: Stored, *, must_have_version: bool) -> None:
+        resource, metadata = write.resource, new.setdefault("metadata", {})
+        name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+        if name and name != stored.name:
+            raise status.bad_request(
+                f"the name of the object ({name[:100]}) does not match the name on the URL ({stored.name})"
+            )
+        if namespace and namespace != stored.namespace:
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        version = metadata.get("resourceVersion", "")
+        if not version and must_have_version:
+            cause = Cause(
+                "FieldValueInvalid", "metadata.resourceVersion", "0: must be specified for an update"
+            )
+            raise status.invalid(resource.group, resource.plural, stored.name, [cause])
+        if metadata.get("uid") and metadata["uid"] != stored.uid:
+            raise status.conflict(
+                resource.group,
+                resource.plural,
+                stored.name,
+                f"Precondition failed: UID in precondition: {metadata['uid'][:100]}, UID in object meta: {stored.uid}",
+            )
+        if version and version != str(stored.version):
+            raise status.modified(resource.group, resource.plural, stored.name)
+
+    @staticmethod
+    def _keep_the_rest(write: Write, new: Json, old: Json) -> Json:
+        """The new object, with what this request may not change as it was."""
+        resource, before = write.resource, old["metadata"]
+        metadata = {
+            name: child for name, child in new["metadata"].items() if name not in (*_KEPT, "generation")
+        }
+        if write.subresource == "status":
+            new = {**old, "status": new.get("status")} if "status" in new else _without_status(old)
+            if resource.custom:
+                metadata = {
+                    **before,
+                    "managedFields": metadata.get("managedFields", before.get("managedFields")),
+                }
+                metadata = {name: child for name, child in metadata.items() if child is not None}
+        elif "status" in resource.subresources:
+            new = {**_without_status(new), **({"status": old["status"]} if "status" in old else {})}
+        metadata |= {name: before[name] for name in _KEPT if name in before}
+        if "generation" in before:
+            changed = write.subresource != "binding" and _counted(new, resource) != _counted(old, resource)
+            metadata["generation"] = before["generation"] + (1 if changed else 0)
+        metadata["resourceVersion"] = before["resourceVersion"]
+        return {**new, "apiVersion": old["apiVersion"], "kind": old["kind"], "metadata": metadata}
+
+
+@lru_cache(maxsize=128)
+def _time_text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def owned_by(resource: Resource, subresource: str = "") -> Callable[[Path], bool]:
+    """Which fields a request may own: status by its subresource, the rest by the main resource."""
+    if subresource == "status":
+        return lambda path: path[0] == "f:status"
+    if "status" in resource.subresources:
+        return lambda path: path[0] != "f:status"
+    return lambda _path: True
+
+
+def _without_status(value: Json) -> Json:
+    return {name: child for name, child in value.items() if name != "status"}
+
+
+def _counted(value: Json, resource: Resource) -> Any:
+    """The part of an object whose changes its generation counts."""
+    if resource.custom is None:
+        return value.get("spec")
+    skipped = {"metadata", "status"} if resource.custom.has_status else {"metadata"}
+    return {name: child for name, child in value.items() if name not in skipped}
+
+
+def _same(old: Json, new: Json) -> bool:
+    """Whether nothing changed but the times at which fields were last written."""
+    if {**old, "metadata": None} != {**new, "metadata": None}:
+        return False
+    return _untimed(old["metadata"]) == _untimed(new["metadata"])
+
+
+def _untimed(metadata: Json) -> Json:
+    entries = [{**entry, "time": ""} for entry in metadata.get("managedFields") or ()]
+    key = sorted(entries, key=lambda e: (e["manager"], e["operation"], e.get("subresource", "")))
+    kept = {name: child for name, child in metadata.items() if child not in ({}, [], None)}
+    return {**kept, "managedFields": key}
+
+
+def _new_finalizers(metadata: Json, old: Json) -> Iterator[Cause]:
+    before = old.get("finalizers") or ()
+    new = [finalizer for finalizer in metadata.get("finalizers") or () if finalizer not in before]
+    if new and old.get("deletionTimestamp"):
+        listed = ", ".join(f'"{finalizer[:100]}"' for finalizer in new)
+        yield Cause(
+            "FieldValueForbidden",
+            "metadata.finalizers",
+            "no new finalizers can be added if the object is being deleted, found new finalizers"
+            f" []string{{{listed}}}",
+        )
