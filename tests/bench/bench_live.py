@@ -26,7 +26,7 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
-from holdfast.sandbox import ControlPlane
+from holdfast.app.sandbox import ControlPlane
 from holdfast.sim import processes
 from holdfast.sim.aws.service import Caller
 from holdfast.state.conversion import pod_states

@@ -13,7 +13,7 @@ import objects
 from app_world import AppWorld
 from holdfast import names
 from holdfast.api.meta import Object
-from holdfast.app import App
+from holdfast.app.program import App
 from holdfast.ports import Change
 from holdfast.runtime import process
 

@@ -24,7 +24,7 @@ from bench import bench_live
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.workloads import Deployment
-from holdfast.sandbox import ControlPlane
+from holdfast.app.sandbox import ControlPlane
 from holdfast.sim.cloud_setup import Reserved
 from holdfast.sim.cluster.kinds import Pod
 from live_world import LiveWorld

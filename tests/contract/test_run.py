@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 import live_world
 import read_only
-from holdfast import settings
 from holdfast.api.cluster import Lease
 from holdfast.api.nodes import Node
+from holdfast.app import settings
 from holdfast.cli import main
 from holdfast.core.scheduling.kernel.compiled import COMPILE_FROM_PODS
 from holdfast.runtime import lease

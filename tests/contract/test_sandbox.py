@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import BotoCoreError
 
-from holdfast import sandbox as sandboxes
+from holdfast.app import sandbox as sandboxes
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.sim.aws.service import Caller

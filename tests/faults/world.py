@@ -32,8 +32,9 @@ from faults.calls import Call
 from faults.damage import Kind
 from faults.judge import ACCESS_KEY, REVISION, Judge
 from faults.proxy import Injection, Proxy, Upstream
-from holdfast import errors, sandbox
+from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.app import sandbox
 from holdfast.runtime import lease
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds

@@ -8,8 +8,9 @@ import pytest
 
 import builders
 import hostile
-from holdfast import errors, settings
+from holdfast import errors
 from holdfast.api.world import World
+from holdfast.app import settings
 from holdfast.cli import manifests, plan, scenarios
 from holdfast.sim import world_reading
 

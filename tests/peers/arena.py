@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 
 import build_peers
-from holdfast import sandbox
 from holdfast.api.world import World as Written
+from holdfast.app import sandbox
+from holdfast.app.sandbox import ControlPlane
 from holdfast.kube.transport import Answer
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sandbox import ControlPlane
 from holdfast.sim import control_plane as planes
 from holdfast.sim import processes, world_reading
 from holdfast.sim.api.serving.http import HOST

@@ -13,7 +13,7 @@ import live_world
 from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.sandbox import ControlPlane
+from holdfast.app.sandbox import ControlPlane
 from holdfast.sim.cluster import pods
 from holdfast.sim.cluster.kinds import Deployment, Pod
 from live_world import LiveWorld

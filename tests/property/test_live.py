@@ -14,7 +14,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.api.workloads import DaemonSet
-from holdfast.app import App
+from holdfast.app.program import App
 from holdfast.cloud.aws.catalog import labels as aws_labels
 from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason

@@ -12,8 +12,8 @@ import aws_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.app.settings import Settings
 from holdfast.cloud.aws.nodeclass import class_hash
-from holdfast.settings import Settings
 from holdfast.sim.aws import eks
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import Fault, NoFaults

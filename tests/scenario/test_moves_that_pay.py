@@ -9,8 +9,8 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from disruption_world import drift_all, is_new
 from holdfast.api.pods import Pod
+from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.settings import Settings
 
 LARGE = instance_types("m5.large")
 BOTH_SIZES = instance_types("m5.large", "m5.xlarge")

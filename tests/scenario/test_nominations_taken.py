@@ -7,8 +7,8 @@ import pytest
 
 import app_world
 from app_world import AppWorld, capacity_types, instance_types
+from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.settings import Settings
 from holdfast.sim.ec2 import faults
 
 LARGE = instance_types("m5.large")

@@ -12,8 +12,8 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import errors
 from holdfast.api import aws
 from holdfast.api.nodes import NodeTaint
+from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.settings import Settings
 
 LARGE = instance_types("m5.large")
 TAINT = NodeTaint(key="example.com/quarantine", effect="NoSchedule")

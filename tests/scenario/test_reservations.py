@@ -8,12 +8,12 @@ import app_world
 import cluster_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
-from holdfast import settings as settings_table
 from holdfast.api import aws, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.app import settings as settings_table
 from holdfast.core.scheduling.input.request import Packing
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, faults

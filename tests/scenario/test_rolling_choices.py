@@ -9,8 +9,8 @@ from app_world import AppWorld
 from disruption_world import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.app.settings import Settings
 from holdfast.core.disruption.inputs import MixedPools
-from holdfast.settings import Settings
 from holdfast.sim.ec2 import control
 
 

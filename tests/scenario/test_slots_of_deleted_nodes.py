@@ -12,9 +12,9 @@ from app_world import AppWorld, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
+from holdfast.app.settings import Settings
 from holdfast.core.disruption.inputs import MixedPools
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.settings import Settings
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Reservation
 

@@ -5,7 +5,7 @@ import structlog
 
 import app_world
 from app_world import AppWorld
-from holdfast.app import App
+from holdfast.app.program import App
 
 SYNCED = "karpenter_cluster_state_synced"
 UNSYNCED = "karpenter_cluster_state_unsynced_time_seconds"

@@ -23,11 +23,11 @@ from holdfast.api.cluster import Event
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.app import Adapters, App
+from holdfast.app.program import Adapters, App
+from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.compute import InlineCompute
-from holdfast.settings import Settings
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.serving.transport import InProcess

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast import sandbox
 from holdfast.api import crds
 from holdfast.api.pods import Pod
+from holdfast.app import sandbox
 from holdfast.kube import credentials, kubeconfig
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server

@@ -19,16 +19,16 @@ from typing import Any, TypeVar
 import aws_world
 import builders
 import cluster_world
-from holdfast import sandbox
 from holdfast.api import conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
+from holdfast.app import sandbox
+from holdfast.app.sandbox import ControlPlane
 from holdfast.ports import Clock
 from holdfast.runtime.cache import Cache, Handler
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.runtime.reflector import Reflector
-from holdfast.sandbox import ControlPlane
 from holdfast.sim.api.serving.front import Front, Request, Response
 from holdfast.sim.cloud_setup import CloudSetup, Reserved
 from holdfast.sim.cluster import pods

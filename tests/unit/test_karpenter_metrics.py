@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import app
+from holdfast.app import program
 from holdfast.controllers import claim_end
 from objects import nodeclaim
 
@@ -13,7 +13,7 @@ DISRUPTED = ("reason", "nodepool", "capacity_type", "consolidation_policy", "ter
 DECIDED = ("reason", "consolidation_type")
 
 
-LABELS = {metric.name: tuple(sorted(metric.labels)) for metric in app._METRICS}
+LABELS = {metric.name: tuple(sorted(metric.labels)) for metric in program._METRICS}
 
 
 @pytest.mark.fact("X-5")

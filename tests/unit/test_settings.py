@@ -2,10 +2,11 @@
 
 import pytest
 
-from holdfast import errors, settings
+from holdfast import errors
+from holdfast.app import settings
+from holdfast.app.settings import Program
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.settings import Program
 
 NAME = {"CLUSTER_NAME": "blue"}
 _MAYBE = (

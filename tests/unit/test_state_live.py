@@ -14,7 +14,7 @@ from app_world import AppWorld
 from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
-from holdfast.app import App
+from holdfast.app.program import App
 from holdfast.model.snapshot import NodeView
 from holdfast.ports import Change
 from holdfast.sim import time

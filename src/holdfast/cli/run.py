@@ -11,11 +11,12 @@ from typing import Final
 import click
 import structlog
 
-from holdfast import errors, production, settings
+from holdfast import errors
+from holdfast.app import production, settings
+from holdfast.app.settings import Program, Setting
 from holdfast.runtime import logs, process
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.threads import DaemonExecutor
-from holdfast.settings import Program, Setting
 
 _THREADS: Final = 8
 _FAILED: Final = 1

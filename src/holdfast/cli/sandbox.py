@@ -13,15 +13,16 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from holdfast import errors, sandbox
+from holdfast import errors
 from holdfast.api.findings import Finding
 from holdfast.api.scenario import Catalog
 from holdfast.api.world import World
+from holdfast.app import sandbox
+from holdfast.app.sandbox import ControlPlane, Plan, Sandbox
 from holdfast.cli import manifests, signals
 from holdfast.cli.manifests import Loaded, Located, Raw
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
-from holdfast.sandbox import ControlPlane, Plan, Sandbox
 from holdfast.sim import world_reading
 from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.sim.cluster.timings import Timings

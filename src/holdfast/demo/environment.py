@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.app import Adapters, App
+from holdfast.app.program import Adapters, App
+from holdfast.app.sandbox import Plan, Sandbox, running
+from holdfast.app.settings import Settings
 from holdfast.cloud.aws.client.calls import Clients, Threads
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.compute import ThreadCompute
-from holdfast.sandbox import Plan, Sandbox, running
-from holdfast.settings import Settings
 from holdfast.sim.cloud_setup import CloudSetup, Reserved, access_key
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup

@@ -16,7 +16,8 @@ import structlog
 
 from holdfast import errors
 from holdfast.api.cluster import Lease, Service
-from holdfast.app import Adapters, App
+from holdfast.app.program import Adapters, App
+from holdfast.app.settings import Program, Settings
 from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.client import credentials
 from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
@@ -33,7 +34,6 @@ from holdfast.runtime.compute import ThreadCompute
 from holdfast.runtime.ids import RealIds
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
-from holdfast.settings import Program, Settings
 from holdfast.state.conversion import times
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from holdfast import fence
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
+from holdfast.app.settings import Settings
 from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.catalog import labels as aws_labels
 from holdfast.cloud.aws.client.calls import Calls, Clients, Executor
@@ -75,7 +76,6 @@ from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Reconciler
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
-from holdfast.settings import Settings
 from holdfast.state.cluster import cluster_state, watched_pod_context
 from holdfast.state.cluster.cluster_state import Live
 
