@@ -259,3 +259,15 @@ class Recorder(Protocol):
 
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         """Sets a gauge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The ports that controllers use, as one value."""
+
+    kube: Kube
+    cloud: Cloud
+    compute: Compute
+    clock: Clock
+    ids: Ids
+    recorder: Recorder

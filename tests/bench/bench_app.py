@@ -46,7 +46,7 @@ AT_A_TIME = 100
 
 
 @dataclass
-class Seen:
+class SnapshotResult:
     """When claims were written and when their nodes were ready."""
 
     claims: dict[str, float] = field(default_factory=dict)
@@ -97,7 +97,7 @@ async def measure(count: int, folder: Path) -> None:
             requirements=[builders.requirement("node.kubernetes.io/instance-type", "In", "m5.4xlarge")]
         )
         await world.until(world.pool_is_ready, "the NodePool is ready")
-        seen, kept = Seen(), Kept()
+        seen, kept = SnapshotResult(), Kept()
         watching = [world.watch(NodeClaim, seen.change), world.watch(Lease, kept.change)]
         asked = len(world.front.asked), world.cloud.endpoint.counts.total()
         began_s = time.perf_counter()
@@ -145,7 +145,7 @@ async def send(world: LiveWorld, method: str, path: str, content: str, body: Map
     assert answer.status < 300, answer.body
 
 
-def row(count: int, seen: Seen, began_s: float, used: tuple[float, float]) -> None:
+def row(count: int, seen: SnapshotResult, began_s: float, used: tuple[float, float]) -> None:
     first, last = min(seen.claims.values()) - began_s, max(seen.claims.values()) - began_s
     ready = max(seen.ready.values()) - began_s
     print(

@@ -49,7 +49,7 @@ STAGES = (
 
 
 @dataclass
-class Seen:
+class SnapshotResult:
     """When each claim and each pod came to a stage."""
 
     at_s: dict[str, dict[str, float]] = field(default_factory=lambda: {stage: {} for stage in STAGES})
@@ -87,7 +87,7 @@ async def measure(name: str, count: int, folder: Path) -> None:
         await world.world.create(pool)
         async with PLAYERS[name](world, folder) as begin:
             await asyncio.sleep(SETTLED_S)
-            seen = Seen()
+            seen = SnapshotResult()
             async with watching(world, seen):
                 before, began_s = used(), time.perf_counter()
                 await world.deploy("web", replicas=count, cpu="1500m", affinity=live_world.apart("web"))
@@ -142,7 +142,7 @@ PLAYERS = {player.__name__: player for player in (nobody, holdfast, karpenter)}
 
 
 @contextlib.asynccontextmanager
-async def watching(world: LiveWorld, seen: Seen) -> AsyncIterator[None]:
+async def watching(world: LiveWorld, seen: SnapshotResult) -> AsyncIterator[None]:
     watches = [world.watch(NodeClaim, seen.claim), world.watch(Pod, seen.pod)]
     try:
         yield
@@ -151,7 +151,7 @@ async def watching(world: LiveWorld, seen: Seen) -> AsyncIterator[None]:
             one.cancel()
 
 
-def stages(seen: Seen, began_s: float) -> None:
+def stages(seen: SnapshotResult, began_s: float) -> None:
     print(f"{'stage':<18}{'first, s':>10}{'half, s':>10}{'last, s':>10}")
     for stage, times in seen.at_s.items():
         at_s = sorted(one - began_s for one in times.values()) or [0.0]  # a watch may be behind

@@ -6,12 +6,12 @@ import pytest
 
 import sim_aws
 from aws_world import REGION, World, listed
-from doors import KeptRecords, ManualClock, SeededIds
 from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
 from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from manual_ports import KeptRecords, ManualClock, SeededIds
 
 
 @pytest.mark.fact("aws-2.3.2")

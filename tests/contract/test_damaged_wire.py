@@ -10,7 +10,6 @@ from typing import Any
 import botocore.session
 import pytest
 
-from doors import KeptRecords, ManualClock, SeededIds
 from holdfast import errors
 from holdfast.api.nodes import Node
 from holdfast.cloud.aws.client.calls import Calls, Clients, Inline
@@ -20,6 +19,7 @@ from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server
 from holdfast.kube.credentials import Credential
 from holdfast.kube.http import HttpTransport
+from manual_ports import KeptRecords, ManualClock, SeededIds
 from objects import node
 
 NODE = b'{"kind":"Node","metadata":{"name":"n","uid":"u","resourceVersion":"7"}}'

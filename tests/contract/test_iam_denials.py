@@ -17,7 +17,6 @@ from botocore.exceptions import ClientError
 
 import iam_rights
 import sim_aws
-from doors import ManualClock, SeededIds
 from holdfast.sim.aws import policy
 from holdfast.sim.aws.policy import Access, Decision, Policy
 from holdfast.sim.aws.service import Caller
@@ -25,6 +24,7 @@ from holdfast.sim.cloud import Cloud
 from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.sim.ec2.setup import ACCOUNT, CLUSTER
 from holdfast.sim.guard import Guard
+from manual_ports import ManualClock, SeededIds
 
 ROOT = Path(__file__).parents[2]
 REGION = sim_aws.REGION

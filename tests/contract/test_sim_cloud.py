@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
 import sim_aws
-from doors import START_S, ManualClock, SeededIds
 from holdfast import errors
 from holdfast.api.world import World
 from holdfast.sim import time, world_reading
@@ -22,6 +21,7 @@ from holdfast.sim.cloud import Cloud
 from holdfast.sim.cloud_setup import CloudSetup, Reserved, access_key
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.setup import Timings
+from manual_ports import START_S, ManualClock, SeededIds
 
 HOUR_S = 3600
 ZONE_A = "usw2-az2"  # us-west-2a

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from doors import ManualClock
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
@@ -15,6 +14,7 @@ from holdfast.ports import Change
 from holdfast.runtime.cache import Cache
 from holdfast.state.cluster.pool_usage import PoolUsage
 from holdfast.state.conversion import nodepools, nodes
+from manual_ports import ManualClock
 from objects import node, nodeclaim
 
 POOLS = ("a", "b")

@@ -293,7 +293,7 @@ def test_a_slot_is_held_for_one_claim_at_a_time_while_claims_are_written() -> No
         slots = world.reserve(total=3)
         await pool(world, slots)
         await world.sleep(20)  # they are counted
-        holding, two = world.app.live.holding, Counter({slots.id: 2})
+        holding, two = world.app.cluster_state.holding, Counter({slots.id: 2})
         with holding(two) as first, holding(two) as second, holding(two) as third:
             assert [held[slots.id] for held in (first, second, third)] == [2, 1, 0]
         with holding(two) as again:

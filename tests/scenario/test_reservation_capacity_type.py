@@ -144,7 +144,9 @@ def test_each_reconcile_reports_how_many_objects_it_relabelled() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await with_nodes(world, 2, slots)
-        controller = CapacityType(live=world.app.live, caches=world.app.caches, doors=world.app.doors)
+        controller = CapacityType(
+            cluster_state=world.app.cluster_state, caches=world.app.caches, ports=world.app.ports
+        )
         assert (await controller.reconcile(KEY)).did == ""
         world.cancel(slots)
         await world.sleep(5)

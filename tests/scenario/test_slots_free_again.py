@@ -89,7 +89,7 @@ def test_the_catalog_and_the_ledger_of_a_snapshot_come_from_one_reading(
         monkeypatch.setattr(cloud, "instance_types", read_around)
         for _ in range(3):
             await world.sleep(1)
-            snapshot = (await world.app.live.take()).snapshot
+            snapshot = (await world.app.cluster_state.snapshot()).snapshot
             offered = {
                 offering.reservation_id: offering.count
                 for pool in snapshot.node_pools
@@ -137,7 +137,9 @@ def test_provisioning_is_triggered_once_for_each_slot_that_becomes_free() -> Non
         await world.sleep(70)  # counts are read once a minute
         triggered: list[int] = []
         watcher = Slots(
-            live=world.app.live, clock=world.own_clock, hurry=lambda: triggered.append(world.clock.now_s())
+            cluster_state=world.app.cluster_state,
+            clock=world.own_clock,
+            hurry=lambda: triggered.append(world.clock.now_s()),
         )
 
         async def after(seconds: float) -> int:

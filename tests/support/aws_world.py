@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import botocore.session
 import msgspec
 
-from doors import KeptRecords, ManualClock, SeededIds
 from holdfast.api import conditions, kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object, to_wire
@@ -35,6 +34,7 @@ from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.entities import Reservation
 from holdfast.sim.ec2.images import Image
 from holdfast.sim.ec2.service import Ec2
+from manual_ports import KeptRecords, ManualClock, SeededIds
 
 R = TypeVar("R")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from doors import KeptRecords
 from holdfast import errors
 from holdfast.cloud.aws.client.batching import Batcher
+from manual_ports import KeptRecords
 
 
 class Clock:

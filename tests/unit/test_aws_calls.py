@@ -17,10 +17,10 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.loaders import create_loader
 
-from doors import KeptRecords, ManualClock, SeededIds
 from holdfast import errors, fence
 from holdfast.cloud.aws.client import calls
 from holdfast.cloud.aws.client.calls import CALLS_TOTAL, Calls, Clients, Inline, Threads
+from manual_ports import KeptRecords, ManualClock, SeededIds
 
 Answer = Callable[[dict[str, list[str]]], tuple[int, str]]
 LOADER = create_loader()  # reads each service's model once for all tests

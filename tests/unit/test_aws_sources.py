@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from doors import KeptRecords, ManualClock
 from holdfast import errors
 from holdfast.cloud.aws.client.sources import REFRESHES_FAILED, Answers, Schedule, Source
+from manual_ports import KeptRecords, ManualClock
 
 
 class Counter:

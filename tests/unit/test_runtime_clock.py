@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from doors import ManualClock
 from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
 from holdfast.runtime.clock import ProgramClock, ScaledClock
+from manual_ports import ManualClock
 
 
 def test_scaled_clock_runs_at_its_speed() -> None:

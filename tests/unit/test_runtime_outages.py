@@ -6,7 +6,6 @@ import json
 
 from structlog.testing import capture_logs
 
-from doors import ManualClock
 from holdfast.api.kubeconfig import ExecCredential, ExecCredentialStatus, ExecVariable, UserEntry
 from holdfast.kube.credentials import Credential
 from holdfast.runtime import logs
@@ -15,6 +14,7 @@ from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.sim import time
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
+from manual_ports import ManualClock
 from recorders import KeepingRecorder
 from scripted import START
 

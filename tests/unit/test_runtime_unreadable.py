@@ -6,7 +6,6 @@ from typing import Any
 import structlog.testing
 
 import objects
-from doors import KeptRecords
 from filled import filled
 from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
@@ -15,6 +14,7 @@ from holdfast.runtime import unreadable
 from holdfast.runtime.cache import Cache, Caches
 from holdfast.sim import time
 from holdfast.sim.time import VirtualClock
+from manual_ports import KeptRecords
 from scripted import START, Said, Script, client, stream
 
 GAUGE = "holdfast_unreadable_objects", (("resource", "pods"),)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from doors import ManualClock
 from holdfast.state.cluster.nominations import NODES_MAX, WINDOW_S, Nominations
+from manual_ports import ManualClock
 
 
 def kept(nominations: Nominations, *pods: str, coming: dict[str, bool]) -> list[str | None]:

@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import Any, Final, Protocol
 
 from holdfast import fence
+from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
 from holdfast.app.settings import Settings
@@ -28,7 +29,6 @@ from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import reporter as disruption_reporter
 from holdfast.controllers.disruption.loop import Disruption
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.instance_status import InstanceStatuses
 from holdfast.controllers.interruption import Interruption
 from holdfast.controllers.node import termination as node_termination
@@ -63,7 +63,7 @@ from holdfast.fence import MayWrite
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.server_time import ServerTime
 from holdfast.kube.transport import Transport
-from holdfast.ports import Clock, Compute, Ids
+from holdfast.ports import Clock, Compute, Ids, Ports
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.clock import ProgramClock
@@ -77,7 +77,7 @@ from holdfast.runtime.results import Reconciler
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.state.cluster import cluster_state, watched_pod_context
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 
 _CLAIM_CONCURRENCY: Final = 1000
 _NODE_CONCURRENCY: Final = 100
@@ -142,18 +142,13 @@ class App:
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
         self._clock = clock = ProgramClock(adapters.clock)
+        ids = adapters.ids
         self._ec2_clock = Ec2Clock(clock)
         outage = Outage("Kubernetes API server", clock)
         # Replicas without the Lease read the clock too, so this client has no fence.
-        reader = Client(
-            transport=adapters.transport,
-            clock=clock,
-            ids=adapters.ids,
-            settings=ClientSettings(attempts=1),
-            outage=outage,
-        )
+        once = ClientSettings(attempts=1)
+        reader = Client(transport=adapters.transport, clock=clock, ids=ids, settings=once, outage=outage)
         self._server_time = ServerTime(reader, clock)
-        ids = adapters.ids
         self._election = _election(settings, adapters, outage)
         leads = self._election.leads if self._election is not None else fence.always
         client = Client(
@@ -167,12 +162,11 @@ class App:
         self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
         makers = watched_pod_context.MAKERS if spreads else ()
-        self.caches = Caches(
-            (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind), clock=clock
-        )
+        kinds: tuple[type[Object], ...] = (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind)
+        self.caches = Caches(kinds, clock=clock)
         unreadable.report(self.caches, self.recorder)
         self.discovery, self.cloud = self._cloud(adapters, leads)
-        self.doors = Doors(
+        self.ports = Ports(
             kube=Writer(client, self.caches),
             cloud=self.cloud,
             compute=adapters.compute,
@@ -180,7 +174,7 @@ class App:
             ids=ids,
             recorder=self.recorder,
         )
-        self.live = Live(
+        self.cluster_state = ClusterState(
             caches=self.caches,
             cloud=self.cloud,
             clock=clock,
@@ -190,7 +184,9 @@ class App:
         )
         unexpected = Unexpected(clock=clock, recorder=self.recorder)
         self.supervisor = Supervisor(unexpected, clock=clock, ids=ids, strict=settings.strict)
-        self._interruption = Interruption(live=self.live, caches=self.caches, doors=self.doors, leads=leads)
+        self._interruption = Interruption(
+            cluster_state=self.cluster_state, caches=self.caches, ports=self.ports, leads=leads
+        )
         self.controllers = [self._controller(one, concurrency) for one, concurrency in self._reconcilers()]
         self.manager = Manager(
             kube=client,
@@ -310,8 +306,8 @@ class App:
     def _controller(self, reconciler: WatchingReconciler, concurrency: int) -> Controller:
         controller = Controller(
             reconciler,
-            clock=self.doors.clock,
-            ids=self.doors.ids,
+            clock=self.ports.clock,
+            ids=self.ports.ids,
             recorder=self.recorder,
             concurrency=concurrency,
             strict=self.settings.strict,
@@ -321,47 +317,54 @@ class App:
 
     def _reconcilers(self) -> list[tuple[WatchingReconciler, int]]:
         """Every reconciler with its concurrency."""
-        doors, caches = self.doors, self.caches
-        holds = SlotHolds(live=self.live, caches=caches, doors=doors, settings=self._disruption_settings())
+        ports, caches = self.ports, self.caches
+        holds = SlotHolds(
+            cluster_state=self.cluster_state, caches=caches, ports=ports, settings=self._disruption_settings()
+        )
         planning = Provisioner(
-            live=self.live,
+            cluster_state=self.cluster_state,
             caches=caches,
-            doors=doors,
+            ports=ports,
             settings=self.settings.planning,
             batching=self.settings.batching,
             holds=holds,
         )
-        base: dict[str, Any] = {"kube": doors.kube, "cloud": doors.cloud, "caches": caches}
-        reporting = base | {"clock": doors.clock, "recorder": doors.recorder}
+        base: dict[str, Any] = {"kube": ports.kube, "cloud": ports.cloud, "caches": caches}
+        reporting = base | {"clock": ports.clock, "recorder": ports.recorder}
         return [
             (planning, 1),
-            (Slots(live=self.live, clock=doors.clock, hurry=planning.hurry), 1),
+            (Slots(cluster_state=self.cluster_state, clock=ports.clock, hurry=planning.hurry), 1),
             (self._lifecycle(planning), _CLAIM_CONCURRENCY),
-            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), doors=doors), 1),
-            (PodEvents(caches=caches, doors=doors), _NODE_CONCURRENCY),
-            (node_termination.NodeTermination(caches=caches, doors=doors, holds=holds), _NODE_CONCURRENCY),
+            (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), ports=ports), 1),
+            (PodEvents(caches=caches, ports=ports), _NODE_CONCURRENCY),
+            (node_termination.NodeTermination(caches=caches, ports=ports, holds=holds), _NODE_CONCURRENCY),
             (nodeclass_status.Status(**reporting), 10),
             (nodeclass_hash.Hash(**base), 10),
-            (nodeclass_garbage.Garbage(cloud=doors.cloud, caches=caches), 1),
+            (nodeclass_garbage.Garbage(cloud=ports.cloud, caches=caches), 1),
             (nodepool_status.Status(**reporting), 10),
             (nodepool_hash.Hash(**base), 10),
             (counter.Counter(**reporting), 10),
             (Availability(**reporting), 10),
             (self._interruption, _NOTICE_CONCURRENCY),
-            (InstanceStatuses(live=self.live, caches=caches, doors=doors), 1),
-            (CapacityType(live=self.live, caches=caches, doors=doors), 1),
-            (ReservationExpiration(live=self.live, caches=caches, doors=doors), 1),
+            (InstanceStatuses(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
+            (CapacityType(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
+            (ReservationExpiration(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             *self._disruption(),
         ]
 
     def _disruption(self) -> list[tuple[WatchingReconciler, int]]:
-        doors, caches, live = self.doors, self.caches, self.live
-        queue = disruption_queue.Queue(live=live, caches=caches, doors=doors)
+        ports, caches, cluster_state = self.ports, self.caches, self.cluster_state
+        queue = disruption_queue.Queue(cluster_state=cluster_state, caches=caches, ports=ports)
         settings = self._disruption_settings()
         return [
             (queue, _COMMAND_CONCURRENCY),
-            (Reboot(caches=caches, doors=doors), _NODE_CONCURRENCY),
-            (Disruption(live=live, caches=caches, doors=doors, queue=queue, settings=settings), 1),
+            (Reboot(caches=caches, ports=ports), _NODE_CONCURRENCY),
+            (
+                Disruption(
+                    cluster_state=cluster_state, caches=caches, ports=ports, queue=queue, settings=settings
+                ),
+                1,
+            ),
         ]
 
     def _disruption_settings(self) -> DisruptionSettings:
@@ -369,25 +372,25 @@ class App:
         return dataclasses.replace(self.settings.disruption, solving=solving)
 
     def _lifecycle(self, planning: Provisioner) -> Lifecycle:
-        doors, caches = self.doors, self.caches
+        ports, caches = self.ports, self.caches
         nodes = caches.of(Node).index(indexes.by_provider_id)
-        launching = LaunchBatcher(doors=doors, caches=caches)
+        launching = LaunchBatcher(ports=ports, caches=caches)
         return Lifecycle(
-            live=self.live,
+            cluster_state=self.cluster_state,
             caches=caches,
-            doors=doors,
+            ports=ports,
             sub_reconcilers=(
-                Launch(live=self.live, launching=launching, doors=doors),
-                Registration(nodes=nodes, doors=doors),
-                Initialization(nodes=nodes, doors=doors),
-                Consistency(nodes=nodes, doors=doors),
-                Tagging(live=self.live, nodes=nodes, doors=doors),
-                Liveness(doors.clock),
-                MissingNode(nodes=nodes, doors=doors),
+                Launch(cluster_state=self.cluster_state, launching=launching, ports=ports),
+                Registration(nodes=nodes, ports=ports),
+                Initialization(nodes=nodes, ports=ports),
+                Consistency(nodes=nodes, ports=ports),
+                Tagging(cluster_state=self.cluster_state, nodes=nodes, ports=ports),
+                Liveness(ports.clock),
+                MissingNode(nodes=nodes, ports=ports),
                 Expiration(),
-                claim_disruption.Disruption(live=self.live, caches=caches, doors=doors),
+                claim_disruption.Disruption(cluster_state=self.cluster_state, caches=caches, ports=ports),
             ),
-            termination=claim_termination.Termination(nodes=nodes, doors=doors),
+            termination=claim_termination.Termination(nodes=nodes, ports=ports),
             hurry=planning.hurry,
         )
 

@@ -13,14 +13,14 @@ from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.doors import Doors
 from holdfast.model.instance_status import InstanceStatus
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import times
 
 KEY: Final[Key] = ("", "instancestatus")
@@ -35,14 +35,14 @@ _PATIENCE_S: Final = 120  # a check may fail for a moment
 class InstanceStatuses:
     name: Final = "interruption.instancestatus"
 
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim).index(indexes.by_instance_id)
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
-        self._cloud = doors.cloud
-        self._clock = doors.clock
-        self._recorder = doors.recorder
-        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._cloud = ports.cloud
+        self._clock = ports.clock
+        self._recorder = ports.recorder
+        self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._counted: set[tuple[str, str]] = set()  # instances that are there, and categories
 
     def watch(self, controller: Controller) -> None:
@@ -64,7 +64,11 @@ class InstanceStatuses:
         return RequeueAfter(_EVERY_S, "the next look at the health of instances", did)
 
     def _claims_of(self, status: InstanceStatus) -> Iterator[NodeClaim]:
-        return (c for c in self._claims.get(status.instance_id) if self._live.is_ours(c.spec.node_class_ref))
+        return (
+            c
+            for c in self._claims.get(status.instance_id)
+            if self._cluster_state.is_ours(c.spec.node_class_ref)
+        )
 
     def _count(self, ours: list[tuple[InstanceStatus, NodeClaim]]) -> None:
         """Each once."""

@@ -15,14 +15,14 @@ from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.doors import Doors
 from holdfast.model.notices import Notice
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import times
 
 _AT_ONCE_MAX: Final = 1000  # notices that wait for their turn; the queue keeps the others
@@ -33,15 +33,17 @@ _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 class Interruption:
     name: Final = "interruption"
 
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors, leads: Callable[[], bool]) -> None:
-        self._live = live
+    def __init__(
+        self, *, cluster_state: ClusterState, caches: Caches, ports: Ports, leads: Callable[[], bool]
+    ) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim).index(indexes.by_instance_id)
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
-        self._cloud = doors.cloud
-        self._clock = doors.clock
-        self._ids = doors.ids
-        self._recorder = doors.recorder
-        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._cloud = ports.cloud
+        self._clock = ports.clock
+        self._ids = ports.ids
+        self._recorder = ports.recorder
+        self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._leads = leads
         self._notices: dict[Key, Notice] = {}
         self._wake: Callable[[Key], None] = lambda _: None
@@ -86,7 +88,7 @@ class Interruption:
     def _about(self, notice: Notice) -> Iterator[NodeClaim]:
         for instance in notice.instance_ids:
             for claim in self._claims.get(instance):
-                if self._live.is_ours(claim.spec.node_class_ref):
+                if self._cluster_state.is_ours(claim.spec.node_class_ref):
                     yield claim
 
     async def _heed(self, notice: Notice, claim: NodeClaim) -> bool:

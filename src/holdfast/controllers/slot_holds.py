@@ -22,15 +22,15 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
-from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Replacement
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.rolling import Rolling
 from holdfast.core.disruption.simulation import Simulator
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import disruption_commands, disruption_input
 from holdfast.state.conversion.disruption_input import Objects
 
@@ -38,18 +38,20 @@ _SUFFIX: Final = 8
 
 
 class SlotHolds:
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors, settings: Settings) -> None:
-        self._live = live
+    def __init__(
+        self, *, cluster_state: ClusterState, caches: Caches, ports: Ports, settings: Settings
+    ) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._waiting = self._claims.index(_waits_for)
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._pods = caches.of(Pod).index(indexes.by_uid)
         self._pools = caches.of(NodePool)
-        self._kube = doors.kube
-        self._compute = doors.compute
-        self._ids = doors.ids
-        self._recorder = doors.recorder
-        self._labels = doors.cloud.labels
+        self._kube = ports.kube
+        self._compute = ports.compute
+        self._ids = ports.ids
+        self._recorder = ports.recorder
+        self._labels = ports.cloud.labels
         self._settings = settings
         self._decided: set[str] = set()  # uids of NodeClaims that are being deleted
         self._lock = asyncio.Lock()
@@ -81,12 +83,12 @@ class SlotHolds:
                 and disruption_commands.of(claim) is None
                 and conditions.find(claim.status.conditions, claim_conditions.DRAINED) is None
                 and not any(True for _ in self._waiting.get(provider_id))
-                and self._live.is_ours(claim.spec.node_class_ref)
+                and self._cluster_state.is_ours(claim.spec.node_class_ref)
             ):
                 yield claim
 
     async def _input(self, claims: Sequence[NodeClaim]) -> DisruptionInput:
-        seen = await self._live.take()
+        seen = await self._cluster_state.snapshot()
         nodes = [node for claim in claims for node in self._nodes.get(claim.status.provider_id or "")]
         return disruption_input.disruption_input(seen.snapshot, Objects((), claims, nodes), 0)
 

@@ -88,7 +88,7 @@ async def read(env: Environment, elapsed_s: float) -> Status:
         on_node[pod.spec.node_name or ""].append(pod.metadata.name)
     instances = {one.id: one for one in ec2.instances if one.live}
     nodes = [_node(env, claim, instances, on_node) for claim in caches.of(NodeClaim)]
-    live = [one for one in instances.values() if one.state == "running"]
+    running = [one for one in instances.values() if one.state == "running"]
     return Status(
         elapsed_s=elapsed_s,
         reservations=tuple(_reservation(env, one) for one in ec2.reservations),
@@ -98,7 +98,7 @@ async def read(env: Environment, elapsed_s: float) -> Status:
         running=Counter(_workload(pod) for pod in pods if _is_ready(pod)),
         replicas=Counter(_workload(pod) for pod in pods),
         pending={pod.metadata.name: why for pod, why in await _pending(env, pods)},
-        cost=_cost(env, live),
+        cost=_cost(env, running),
     )
 
 
@@ -161,13 +161,13 @@ def _workload(pod: Pod) -> str:
     return pod.metadata.labels.get("app", pod.metadata.name)
 
 
-def _cost(env: Environment, live: list[Instance]) -> HourlyCost:
+def _cost(env: Environment, running: list[Instance]) -> HourlyCost:
     ec2 = env.sandbox.cloud.ec2.world
     charges = list(ec2.ledger.open.values())
-    list_price = {one.id: prices.on_demand(ec2.setup, one.instance_type) or 0 for one in live}
+    list_price = {one.id: prices.on_demand(ec2.setup, one.instance_type) or 0 for one in running}
     return HourlyCost(
         reservations=sum(c.nano_usd_per_hour for c in charges if c.kind in ("reservation", CAPACITY_BLOCK)),
-        used=sum(list_price[one.id] for one in live if one.reservation_id),
+        used=sum(list_price[one.id] for one in running if one.reservation_id),
         unreserved=sum(c.nano_usd_per_hour for c in charges if c.kind in ("spot", "on-demand")),
         all_on_demand=sum(list_price.values()),
     )

@@ -25,17 +25,17 @@ from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.reporter import DisruptionReporter
 from holdfast.controllers.disruption.taints import DisruptionTaints
-from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import decide, validation, waiting_replacements
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Memory, Method, Move
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
 from holdfast.core.scheduling.input import columns
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import disruption_commands, disruption_input, pod_states
 from holdfast.state.conversion.disruption_input import Changes, Objects
 
@@ -58,23 +58,25 @@ class _Pending:
 class Disruption:
     name: Final = "disruption"
 
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors, queue: Queue, settings: Settings) -> None:
-        self._live = live
+    def __init__(
+        self, *, cluster_state: ClusterState, caches: Caches, ports: Ports, queue: Queue, settings: Settings
+    ) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._nodes = caches.of(Node)
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
         self._pools = caches.of(NodePool)
-        self._repair_policies = doors.cloud.repair_policies
-        self._kube = doors.kube
-        self._compute = doors.compute
-        self._clock = doors.clock
-        self._recorder = doors.recorder
+        self._repair_policies = ports.cloud.repair_policies
+        self._kube = ports.kube
+        self._compute = ports.compute
+        self._clock = ports.clock
+        self._recorder = ports.recorder
         self._queue = queue
         self._settings = settings
-        self._taints = DisruptionTaints(caches=caches, doors=doors)
-        self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
-        self._reporter = DisruptionReporter(caches=caches, doors=doors)
+        self._taints = DisruptionTaints(caches=caches, ports=ports)
+        self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
+        self._reporter = DisruptionReporter(caches=caches, ports=ports)
         self._changes = Changes(caches)
         self._memory = Memory()
         self._planner = columns.CatalogCache()
@@ -104,10 +106,14 @@ class Disruption:
 
     async def _input(self) -> DisruptionInput:
         changed = self._changes.number  # before the snapshot, so that no later change is missed
-        seen = await self._live.take()
+        seen = await self._cluster_state.snapshot()
         objects = Objects(
-            [pool for pool in self._pools if self._live.is_ours(pool.spec.template.spec.node_class_ref)],
-            [claim for claim in self._claims if self._live.is_ours(claim.spec.node_class_ref)],
+            [
+                pool
+                for pool in self._pools
+                if self._cluster_state.is_ours(pool.spec.template.spec.node_class_ref)
+            ],
+            [claim for claim in self._claims if self._cluster_state.is_ours(claim.spec.node_class_ref)],
             tuple(self._nodes),
             self._unreadable(),
         )
@@ -180,7 +186,7 @@ class Disruption:
         """NotReady when a candidate has, or is nominated for, a pod that the decision did not know: the watch of pods is
         behind, or the pod was bound or planned during the decision."""
         known = {node.claim: {pod.uid for pod in node.pods} for node in cluster.snapshot.nodes}
-        nominated = self._live.nominations.places()
+        nominated = self._cluster_state.nominations.places()
         for claim in claims:
             node = claim.status.node_name
             if not node:

@@ -19,16 +19,16 @@ from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.taints import DisruptionTaints
-from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import DisruptionCommand, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling.output import admission
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import disruption_commands, times
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
@@ -45,20 +45,20 @@ _SUFFIX: Final = 8
 class Queue:
     name: Final = "disruption.queue"
 
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._by_command = self._claims.index(_command_id)
         self._by_replacement = self._claims.index(_replacement_names)
         self._pods = caches.of(Pod).index(indexes.by_uid)
         self._pools = caches.of(NodePool)
-        self._taints = DisruptionTaints(caches=caches, doors=doors)
-        self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
-        self._kube = doors.kube
-        self._labels = doors.cloud.labels
-        self._clock = doors.clock
-        self._ids = doors.ids
-        self._recorder = doors.recorder
+        self._taints = DisruptionTaints(caches=caches, ports=ports)
+        self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
+        self._kube = ports.kube
+        self._labels = ports.cloud.labels
+        self._clock = ports.clock
+        self._ids = ports.ids
+        self._recorder = ports.recorder
         self._starting: set[str] = set()
 
     def watch(self, controller: Controller) -> None:
@@ -81,7 +81,7 @@ class Queue:
             started_s=self._clock.now_s(),
             replacement_names=tuple(claim.metadata.name for claim in claims),
         )
-        with self._live.holding(command.slots_needed) as held:
+        with self._cluster_state.holding(command.slots_needed) as held:
             taken = command.slots_needed - held
             if taken:
                 raise errors.NotReady(f"a slot of {', '.join(sorted(taken))} was taken since the decision")
@@ -124,7 +124,7 @@ class Queue:
     def _node_claim(self, one: Replacement) -> NodeClaim:
         """The NodeClaim to create. NotReady when its NodePool is deleted or refuses another node."""
         name = one.claim.node_pool
-        pool, view = self._pools.get(("", name)), self._live.pool(name)
+        pool, view = self._pools.get(("", name)), self._cluster_state.pool(name)
         if pool is None or view is None:
             raise errors.NotReady(f"NodePool {name} does not exist")
         refused = admission.why_refused(view)

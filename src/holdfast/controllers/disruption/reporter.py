@@ -13,12 +13,12 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_end
-from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import commands
 from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.commands import Action, Blocker, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.validation import Invalid
 from holdfast.model.reasons import BlockedCode
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
@@ -72,14 +72,14 @@ _INVALID_ANNOTATION: Final = "invalid"
 
 
 class DisruptionReporter:
-    def __init__(self, *, caches: Caches, doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, ports: Ports) -> None:
         self._nodes = caches.of(Node)
         self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._invalid = caches.of(Pod).index(
             lambda pod: (_INVALID_ANNOTATION,) if pod_states.has_invalid_do_not_disrupt(pod) else ()
         )
         self._pools = caches.of(NodePool)
-        self._recorder = doors.recorder
+        self._recorder = ports.recorder
         self._reported: dict[str, tuple[Blocker, ...]] = {}  # by node
 
     def decided(self, decision: Decision, took_s: float) -> None:

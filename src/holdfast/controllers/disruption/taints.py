@@ -16,8 +16,8 @@ from holdfast.api import conditions
 from holdfast.api.claim_conditions import DISRUPTION_REASON
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
-from holdfast.controllers.doors import Doors
 from holdfast.core.disruption.commands import DisruptionCommand
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state.conversion import disruption_commands
@@ -27,10 +27,10 @@ _TRIES: Final = 3
 
 
 class DisruptionTaints:
-    def __init__(self, *, caches: Caches, doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, ports: Ports) -> None:
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
-        self._kube = doors.kube
-        self._clock = doors.clock
+        self._kube = ports.kube
+        self._clock = ports.clock
 
     def node_of(self, claim: NodeClaim) -> Node | None:
         return next(iter(self._nodes.get(claim.status.provider_id or "")), None)

@@ -20,9 +20,9 @@ from holdfast.api.pods import Pod
 from holdfast.api.storage import PersistentVolumeClaim, VolumeAttachment
 from holdfast.controllers import claim_end, drain
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
 from holdfast.controllers.slot_holds import SlotHolds
+from holdfast.ports import Ports
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -50,7 +50,7 @@ _EXCLUDED: Final = {names.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
 class NodeTermination:
     name: Final = "node.termination"
 
-    def __init__(self, *, caches: Caches, doors: Doors, holds: SlotHolds) -> None:
+    def __init__(self, *, caches: Caches, ports: Ports, holds: SlotHolds) -> None:
         self._holds = holds
         self._nodes = caches.of(Node)
         self._all_pods = caches.of(Pod)
@@ -58,11 +58,11 @@ class NodeTermination:
         self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._attachments = caches.of(VolumeAttachment)
         self._volume_claims = caches.of(PersistentVolumeClaim)
-        self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)
-        self._kube = doors.kube
-        self._cloud = doors.cloud
-        self._clock = doors.clock
-        self._recorder = doors.recorder
+        self._evictions = Evictions(kube=ports.kube, recorder=ports.recorder)
+        self._kube = ports.kube
+        self._cloud = ports.cloud
+        self._clock = ports.clock
+        self._recorder = ports.recorder
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._nodes, lambda node: (key_of(node),) if _is_going(node) else ())

@@ -14,13 +14,13 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
 from holdfast.core.disruption import drift
 from holdfast.core.disruption.drift import Hash, Subject
 from holdfast.model.offerings import InstanceType
+from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import nodepools, times
 
 _AGAIN_S: Final = 300.0  # drift is looked for this often where nothing changes
@@ -36,12 +36,12 @@ class _Looked:
 
 
 class Disruption:
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._pools = caches.of(NodePool)
-        self._cloud = doors.cloud
-        self._clock = doors.clock
+        self._cloud = ports.cloud
+        self._clock = ports.clock
         self._looked: dict[str, _Looked] = {}  # by uid
 
     async def run(self, draft: Draft) -> RequeueAfter | None:
@@ -56,7 +56,7 @@ class Disruption:
     async def _drift(self, draft: Draft, pool: NodePool) -> float:
         """Until when to look again. One that is launched just now is looked at once it is written."""
         claim = draft.claim
-        node_class = self._live.node_class(claim.spec.node_class_ref)
+        node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
         if not conditions.holds(claim.status.conditions, claim_conditions.LAUNCHED):
             draft.conditions.drop(claim_conditions.DRIFTED)
             return _AGAIN_S

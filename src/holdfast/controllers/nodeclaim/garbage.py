@@ -15,8 +15,8 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance, InstanceState
+from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
@@ -31,13 +31,13 @@ _YOUNG_S: Final = 30
 class Garbage:
     name: Final = "nodeclaim.garbagecollection"
 
-    def __init__(self, *, caches: Caches, nodes: Index[Node], doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, nodes: Index[Node], ports: Ports) -> None:
         self._claims = caches.of(NodeClaim)
         self._nodes = nodes  # by provider id
-        self._kube = doors.kube
-        self._cloud = doors.cloud
-        self._clock = doors.clock
-        self._end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._kube = ports.kube
+        self._cloud = ports.cloud
+        self._clock = ports.clock
+        self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)

@@ -16,8 +16,8 @@ from holdfast import names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
 from holdfast.model import resources, taints
+from holdfast.ports import Ports
 from holdfast.runtime.cache import Index
 from holdfast.runtime.results import RequeueAfter
 from holdfast.state.conversion import claims
@@ -29,9 +29,9 @@ _ENOUGH: Final = (9, 10)
 
 
 class Initialization:
-    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+    def __init__(self, *, nodes: Index[Node], ports: Ports) -> None:
         self._nodes = nodes  # by provider id
-        self._kube = doors.kube
+        self._kube = ports.kube
         self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def run(self, draft: Draft) -> RequeueAfter | None:
@@ -76,9 +76,9 @@ def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
 
 
 class Consistency:
-    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+    def __init__(self, *, nodes: Index[Node], ports: Ports) -> None:
         self._nodes = nodes  # by provider id
-        self._recorder = doors.recorder
+        self._recorder = ports.recorder
 
     async def run(self, draft: Draft) -> None:
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)

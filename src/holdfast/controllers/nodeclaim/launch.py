@@ -19,7 +19,6 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.core.disruption import waiting_replacements
@@ -28,10 +27,10 @@ from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
-from holdfast.ports import LaunchRequest
+from holdfast.ports import LaunchRequest, Ports
 from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import claims, nodes, reservation_condition, times
 
 _MOVES_MAX: Final = 8  # from slot to slot in one go
@@ -56,16 +55,16 @@ class _Failures:
 
 
 class Launch:
-    def __init__(self, *, live: Live, launching: LaunchBatcher, doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, launching: LaunchBatcher, ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._launching = launching
-        self._cloud = doors.cloud
-        self._kube = doors.kube
-        self._clock = doors.clock
-        self._ids = doors.ids
+        self._cloud = ports.cloud
+        self._kube = ports.kube
+        self._clock = ports.clock
+        self._ids = ports.ids
         self._moving = asyncio.Lock()  # two claims must not move to one slot
         self._failures: dict[str, _Failures] = {}  # by uid
-        self._suitable = _Suitable(doors.cloud.labels)
+        self._suitable = _Suitable(ports.cloud.labels)
         self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def run(self, draft: Draft) -> RequeueAfter | Delete | None:
@@ -75,11 +74,13 @@ class Launch:
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
             return RequeueAfter(left_s, "its launch failed a moment ago")
-        if names.LAUNCH_TOKEN not in draft.annotations and self._live.nominations.is_void(draft.name):
+        if names.LAUNCH_TOKEN not in draft.annotations and self._cluster_state.nominations.is_void(
+            draft.name
+        ):
             return Delete("not_needed", "the pods that it was written for run on other nodes, or are deleted")
         if _waits(draft) and not await self._is_its_turn(draft):
             return _waiting(draft, "its slot is not free yet")
-        node_class = self._live.node_class(draft.claim.spec.node_class_ref)
+        node_class = self._cluster_state.node_class(draft.claim.spec.node_class_ref)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return Delete("nodeclass_not_ready", "its node class is not there, or is being deleted")
         try:
@@ -177,7 +178,7 @@ class Launch:
         key = self._cloud.labels.reservation_id
         wanted = claims.requirements_of(draft.claim).get(key or "")
         async with self._moving:
-            entries = await self._live.ledger()
+            entries = await self._cluster_state.ledger()
             free = [
                 id_
                 for id_, entry in entries.items()
@@ -200,10 +201,12 @@ class Launch:
 
     async def _is_its_turn(self, draft: Draft) -> bool:
         """Once its instance is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
-        gone = any(one.name == draft.name for one in waiting_replacements.freed(await self._live.slots()))
+        gone = any(
+            one.name == draft.name for one in waiting_replacements.freed(await self._cluster_state.slots())
+        )
         await self._write_instance_gone(draft, gone=gone)
         return gone and waiting_replacements.may_launch(
-            await self._live.slots(max_age_s=_COUNT_AGE_S), draft.name
+            await self._cluster_state.slots(max_age_s=_COUNT_AGE_S), draft.name
         )
 
     async def _write_instance_gone(self, draft: Draft, *, gone: bool) -> None:

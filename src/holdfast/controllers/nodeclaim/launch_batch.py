@@ -10,9 +10,8 @@ from typing import Final
 
 from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.controllers.doors import Doors
 from holdfast.model.instances import Instance
-from holdfast.ports import LaunchRequest
+from holdfast.ports import LaunchRequest, Ports
 from holdfast.runtime.cache import Caches
 
 _GATHER_S: Final = 0.05
@@ -27,11 +26,11 @@ class _Asked:
 
 
 class LaunchBatcher:
-    def __init__(self, *, doors: Doors, caches: Caches) -> None:
-        self._cloud = doors.cloud
-        self._kube = doors.kube
-        self._clock = doors.clock
-        self._ids = doors.ids
+    def __init__(self, *, ports: Ports, caches: Caches) -> None:
+        self._cloud = ports.cloud
+        self._kube = ports.kube
+        self._clock = ports.clock
+        self._ids = ports.ids
         self._claims = caches.of(NodeClaim)
         self._waiting: list[_Asked] = []
 

@@ -15,14 +15,14 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.subreconciler import Delete, SubReconciler
 from holdfast.controllers.nodeclaim.termination import Termination
+from holdfast.ports import Ports
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 
 _UNREADABLE_S: Final = 60.0  # a version that can be read wakes the claim
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
@@ -34,14 +34,14 @@ class Lifecycle:
     def __init__(
         self,
         *,
-        live: Live,
+        cluster_state: ClusterState,
         caches: Caches,
-        doors: Doors,
+        ports: Ports,
         sub_reconcilers: Sequence[SubReconciler],
         termination: Termination,
         hurry: Callable[[], None],
     ) -> None:
-        self._live = live
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._by_provider_id = self._claims.index(indexes.by_provider_id)
         self._of_pool = self._claims.index(indexes.by_node_pool)
@@ -49,12 +49,12 @@ class Lifecycle:
         self._nodes = caches.of(Node)
         self._nodes_by_provider_id = self._nodes.index(indexes.by_provider_id)
         self._pools = caches.of(NodePool)
-        self._classes = caches.of(doors.cloud.node_classes.kind)
+        self._classes = caches.of(ports.cloud.node_classes.kind)
         self._pods = caches.of(Pod)
-        self._kube = doors.kube
-        self._clock = doors.clock
-        self._recorder = doors.recorder
-        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._kube = ports.kube
+        self._clock = ports.clock
+        self._recorder = ports.recorder
+        self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._sub_reconcilers = sub_reconcilers
         self._termination = termination
         self._hurry = hurry
@@ -78,7 +78,7 @@ class Lifecycle:
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)
-        if claim is None or not self._live.is_ours(claim.spec.node_class_ref):
+        if claim is None or not self._cluster_state.is_ours(claim.spec.node_class_ref):
             return Done()
         hidden = self._unreadable(key, claim)
         if hidden:
@@ -140,7 +140,7 @@ class Lifecycle:
         if end.reason == "insufficient_capacity":
             message = f"NodeClaim {draft.name} event: {end.message}"
             self._recorder.event(claim, "InsufficientCapacityError", message, warning=True)
-            promised = frozenset(self._live.nominations.pods_of(draft.name))
+            promised = frozenset(self._cluster_state.nominations.pods_of(draft.name))
             for pod in self._pods:
                 if pod.metadata.uid in promised:
                     self._recorder.event(pod, "InsufficientCapacityError", message, warning=True)

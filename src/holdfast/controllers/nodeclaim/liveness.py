@@ -20,9 +20,8 @@ from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.nodeclaim.subreconciler import Delete
-from holdfast.ports import Clock
+from holdfast.ports import Clock, Ports
 from holdfast.runtime.cache import Index
 from holdfast.runtime.results import RequeueAfter
 from holdfast.state.conversion import nodes as node_states
@@ -99,10 +98,10 @@ class Expiration:
 
 
 class MissingNode:
-    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+    def __init__(self, *, nodes: Index[Node], ports: Ports) -> None:
         self._nodes = nodes  # by provider id
-        self._kube = doors.kube
-        self._recorder = doors.recorder
+        self._kube = ports.kube
+        self._recorder = ports.recorder
 
     async def run(self, draft: Draft) -> RequeueAfter | Delete | None:
         if not draft.conditions.holds(claim_conditions.REGISTERED) or not draft.status.node_name:

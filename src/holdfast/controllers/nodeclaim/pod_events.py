@@ -11,7 +11,7 @@ from holdfast import errors
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
-from holdfast.controllers.doors import Doors
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -24,12 +24,12 @@ _EVERY_S: Final = 10
 class PodEvents:
     name: Final = "nodeclaim.podevents"
 
-    def __init__(self, *, caches: Caches, doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, ports: Ports) -> None:
         self._claims = caches.of(NodeClaim)
         self._by_node = self._claims.index(indexes.by_node_name)
         self._pods = caches.of(Pod)
-        self._kube = doors.kube
-        self._clock = doors.clock
+        self._kube = ports.kube
+        self._clock = ports.clock
         self._happened_s: dict[Key, int] = {}
 
     def watch(self, controller: Controller) -> None:

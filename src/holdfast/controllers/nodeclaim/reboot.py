@@ -17,9 +17,9 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.api.pods import Pod
 from holdfast.controllers import status_patch
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.drain import Evictions
 from holdfast.core.disruption.inputs import DisruptionReason
+from holdfast.ports import Ports
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
@@ -37,18 +37,18 @@ _TAINT: Final = NodeTaint(key=names.REBOOTING_TAINT, effect="NoSchedule")
 class Reboot:
     name: Final = "nodeclaim.reboot"
 
-    def __init__(self, *, caches: Caches, doors: Doors) -> None:
+    def __init__(self, *, caches: Caches, ports: Ports) -> None:
         self._claims = caches.of(NodeClaim)
         self._by_provider_id = self._claims.index(indexes.by_provider_id)
         self._all_nodes = caches.of(Node)
         self._nodes: Index[Node] = self._all_nodes.index(indexes.by_provider_id)
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
-        self._evictions = Evictions(kube=doors.kube, recorder=doors.recorder)
-        self._kube = doors.kube
-        self._cloud = doors.cloud
-        self._clock = doors.clock
-        self._recorder = doors.recorder
+        self._evictions = Evictions(kube=ports.kube, recorder=ports.recorder)
+        self._kube = ports.kube
+        self._cloud = ports.cloud
+        self._clock = ports.clock
+        self._recorder = ports.recorder
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._claims, lambda claim: (key_of(claim),) if reboots.is_on(claim) else ())

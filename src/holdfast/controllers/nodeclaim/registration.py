@@ -21,12 +21,12 @@ from holdfast.api.meta import OwnerReference
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node, NodeTaint
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
 from holdfast.model import resources
+from holdfast.ports import Ports
 from holdfast.runtime.cache import Index
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 
 CREATED: Final = "karpenter_nodes_created_total"
 METRICS: Final = (Metric(CREATED, "counter", "Nodes that joined.", ("nodepool", "zone")),)
@@ -34,10 +34,10 @@ _UNREGISTERED: Final = (names.UNREGISTERED_TAINT, "NoExecute")
 
 
 class Registration:
-    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+    def __init__(self, *, nodes: Index[Node], ports: Ports) -> None:
         self._nodes = nodes  # by provider id
-        self._kube = doors.kube
-        self._recorder = doors.recorder
+        self._kube = ports.kube
+        self._recorder = ports.recorder
         self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def run(self, draft: Draft) -> None:
@@ -122,10 +122,10 @@ def _taints(node: Node, claim: NodeClaim, labels: dict[str, str]) -> list[NodeTa
 
 
 class Tagging:
-    def __init__(self, *, live: Live, nodes: Index[Node], doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, nodes: Index[Node], ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._nodes = nodes  # by provider id
-        self._cloud = doors.cloud
+        self._cloud = ports.cloud
 
     async def run(self, draft: Draft) -> RequeueAfter | None:
         claim = draft.claim
@@ -134,7 +134,7 @@ class Tagging:
         if draft.hurries_s:
             return RequeueAfter(draft.hurries_s, "its instance is tagged once its node is up, or late")
         draft.annotations |= await self._cloud.tag(claim)
-        node_class = self._live.node_class(claim.spec.node_class_ref)
+        node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
         if (
             node is not None

@@ -15,7 +15,7 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
-from holdfast.controllers.doors import Doors
+from holdfast.ports import Ports
 from holdfast.runtime.cache import Index
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, RequeueAfter
@@ -29,12 +29,12 @@ _CHECK_S: Final = 5.0
 
 
 class Termination:
-    def __init__(self, *, nodes: Index[Node], doors: Doors) -> None:
+    def __init__(self, *, nodes: Index[Node], ports: Ports) -> None:
         self._nodes = nodes  # by provider id
-        self._kube = doors.kube
-        self._cloud = doors.cloud
-        self._clock = doors.clock
-        self._recorder = doors.recorder
+        self._kube = ports.kube
+        self._cloud = ports.cloud
+        self._clock = ports.clock
+        self._recorder = ports.recorder
         self._log = structlog.get_logger().bind(controller="nodeclaim.lifecycle")
 
     async def finalize(self, claim: NodeClaim) -> Done | RequeueAfter:

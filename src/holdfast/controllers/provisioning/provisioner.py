@@ -23,7 +23,6 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
-from holdfast.controllers.doors import Doors
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling.input.columns import CatalogCache
@@ -32,12 +31,13 @@ from holdfast.core.scheduling.output import admission, report
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.reasons import Reason, ReasonCode
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live, Seen
+from holdfast.state.cluster.cluster_state import ClusterState, SnapshotResult
 from holdfast.state.conversion import pod_states
 
 KEY: Final[Key] = ("", "provisioning")
@@ -95,25 +95,25 @@ class Provisioner:
     def __init__(
         self,
         *,
-        live: Live,
+        cluster_state: ClusterState,
         caches: Caches,
-        doors: Doors,
+        ports: Ports,
         settings: Settings,
         batching: BatchSettings,
         holds: SlotHolds,
     ) -> None:
-        self._live = live
+        self._cluster_state = cluster_state
         self._holds = holds
         self._pods = caches.of(Pod)
         self._by_uid = self._pods.index(indexes.by_uid)
         self._pools = caches.of(NodePool)
         self._claims = caches.of(NodeClaim)
-        self._kube = doors.kube
-        self._labels = doors.cloud.labels
-        self._compute = doors.compute
-        self._clock = doors.clock
-        self._ids = doors.ids
-        self._recorder = doors.recorder
+        self._kube = ports.kube
+        self._labels = ports.cloud.labels
+        self._compute = ports.compute
+        self._clock = ports.clock
+        self._ids = ports.ids
+        self._recorder = ports.recorder
         self._settings = settings
         self._catalogs = CatalogCache()
         self._zones: set[str] = set()  # that the gauge was set for
@@ -148,7 +148,7 @@ class Provisioner:
         if after is None:
             self._seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
-        place = self._live.nominations.place_of(after.metadata.uid)
+        place = self._cluster_state.nominations.place_of(after.metadata.uid)
         if after.spec.node_name:
             self._seen_s.pop(after.metadata.uid, None)
             is_bound_now = before is None or not before.spec.node_name
@@ -196,7 +196,7 @@ class Provisioner:
         self._again_s = now_s  # until this run has come to its end
         self._unsure |= set(await self._holds.ensure())
         await self._settle()
-        seen = self._without_delayed(await self._live.take())
+        seen = self._without_delayed(await self._cluster_state.snapshot())
         decided = await self._decide(seen)
         plan = decided.plan
         self._answered((*(pod.uid for pod in seen.snapshot.pending), *(one.pod for one in seen.rejected)))
@@ -205,16 +205,16 @@ class Provisioner:
         left = len(plan.unplaced) + len(seen.rejected)
         self._report(decided, seen)
         did = f"{wrote} NodeClaims written" if wrote else ""
-        promised = len(self._live.nominations)
+        promised = len(self._cluster_state.nominations)
         if not left and not promised and wrote == len(plan.claims):
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
         return RequeueAfter(_AGAIN_S, f"{left} pods have no place, {promised} are promised one", did)
 
-    def _without_delayed(self, seen: Seen) -> Seen:
+    def _without_delayed(self, seen: SnapshotResult) -> SnapshotResult:
         """Without pods that several nodes came up for and that are bound to none: whatever the cause, launches for a pod
         that never binds have a bound."""
-        delayed = self._live.nominations.delayed()
+        delayed = self._cluster_state.nominations.delayed()
         if not delayed:
             return seen
         found = [pod for pod in seen.snapshot.pending if pod.uid in delayed]
@@ -225,14 +225,14 @@ class Provisioner:
             rejected=(*seen.rejected, *(Unplaced(pod.uid, (_not_bound(),)) for pod in found)),
         )
 
-    async def _decide(self, seen: Seen) -> _Decided:
+    async def _decide(self, seen: SnapshotResult) -> _Decided:
         began_s = self._clock.monotonic_s()
         decide = functools.partial(_decided, catalogs=self._catalogs)
         decided = await self._compute.run(decide, SolveRequest(seen.snapshot, self._settings))
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided
 
-    async def _act(self, plan: Plan, seen: Seen) -> int:
+    async def _act(self, plan: Plan, seen: SnapshotResult) -> int:
         """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
         pending = {pod.uid for pod in seen.snapshot.pending}
@@ -243,8 +243,8 @@ class Provisioner:
         ]
         ready = {node.name for node in seen.snapshot.nodes if node.initialized}
         for placed in plan.placed:
-            self._live.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
-        with self._live.holding(
+            self._cluster_state.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
+        with self._cluster_state.holding(
             Counter(claim.reservation_id for claim in allowed if claim.reservation_id)
         ) as held:
             writable = tuple(self._with_slots(allowed, held))
@@ -282,7 +282,7 @@ class Provisioner:
         """Pools that went, or went over a limit, while the plan was made (S-73)."""
         found = set()
         for name in sorted(pools):
-            pool = self._live.pool(name)
+            pool = self._cluster_state.pool(name)
             why = admission.why_refused(pool) if pool is not None else None
             if pool is None or why is not None:
                 self._log.info("claims not written", nodepool=name, why=why.text if why else "it is gone")
@@ -297,7 +297,9 @@ class Provisioner:
             written = await self._create(planned, pool)
         if written is None:
             return False
-        self._live.nominations.promise(planned.pods, written.metadata.name, ready=False, written=True)
+        self._cluster_state.nominations.promise(
+            planned.pods, written.metadata.name, ready=False, written=True
+        )
         claim_writing.count(self._recorder, written, "provisioned")
         for pod in self._pods_by_uid(planned.pods):
             self._recorder.event(
@@ -348,7 +350,7 @@ class Provisioner:
                 self._recorder.observe(DECISION_SECONDS, {}, now_s - since_s)
                 self._seen_s[uid] = None
 
-    def _report(self, decided: _Decided, seen: Seen) -> None:
+    def _report(self, decided: _Decided, seen: SnapshotResult) -> None:
         plan = decided.plan
         told = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))
         by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in told)}

@@ -11,7 +11,7 @@ from holdfast.model import reservations
 from holdfast.ports import Clock, ReservationCounts
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 
 KEY: Final[Key] = ("", "slots")
 _EVERY_S: Final = 5.0
@@ -20,8 +20,8 @@ _EVERY_S: Final = 5.0
 class Slots:
     name: Final = "provisioner.slots"
 
-    def __init__(self, *, live: Live, clock: Clock, hurry: Callable[[], None]) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, clock: Clock, hurry: Callable[[], None]) -> None:
+        self._cluster_state = cluster_state
         self._clock = clock
         self._hurry = hurry
         self._free: dict[str, int] | None = None  # by reservation, as last seen
@@ -30,7 +30,7 @@ class Slots:
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
-        free = self._launchable(await self._live.counts())
+        free = self._launchable(await self._cluster_state.counts())
         before, self._free = self._free, free
         more = before is not None and any(count > before.get(id_, 0) for id_, count in free.items())
         if more:

@@ -14,15 +14,15 @@ from holdfast import errors, names
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
-from holdfast.controllers.doors import Doors
 from holdfast.core.reservations import capacity_type
 from holdfast.model.instances import Instance
 from holdfast.model.reservations import State
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import claims
 
 KEY: Final[Key] = ("", "capacity-type")
@@ -33,20 +33,20 @@ _CONFIRM_S: Final = 10.0  # after a list showed a change for the first time
 class CapacityType:
     name: Final = "reservations.capacity_type"
 
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
-        self._kube = doors.kube
-        self._cloud = doors.cloud
-        self._recorder = doors.recorder
+        self._kube = ports.kube
+        self._cloud = ports.cloud
+        self._recorder = ports.recorder
         self._unconfirmed: dict[str, Instance] = {}  # by provider id, instances that differ from their labels
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
-        counts = await self._live.counts()
+        counts = await self._cluster_state.counts()
         ended = frozenset(one.id for one in counts.reservations if one.state is State.GONE)
         instances = await self._cloud.instances()
         changed, unconfirmed, failed = 0, dict[str, Instance](), None
@@ -73,7 +73,7 @@ class CapacityType:
     def _objects(self, instance: Instance) -> Iterator[NodeClaim | Node]:
         """The claim of an instance, and its node."""
         for claim in self._claims.get(instance.provider_id):
-            if self._live.is_ours(claim.spec.node_class_ref):
+            if self._cluster_state.is_ours(claim.spec.node_class_ref):
                 yield claim
                 yield from (
                     node

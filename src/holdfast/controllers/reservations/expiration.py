@@ -12,15 +12,15 @@ from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
-from holdfast.controllers.doors import Doors
 from holdfast.core.reservations import boundaries, deadlines
 from holdfast.core.reservations.deadlines import Deadline
 from holdfast.model import wording
+from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import claims
 
 KEY: Final[Key] = ("", "expiration")
@@ -31,25 +31,25 @@ _EVERY_S: Final = 10.0
 class Expiration:
     name: Final = "reservations.expiration"
 
-    def __init__(self, *, live: Live, caches: Caches, doors: Doors) -> None:
-        self._live = live
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+        self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
-        self._label = doors.cloud.labels.reservation_id
-        self._clock = doors.clock
-        self._recorder = doors.recorder
-        self._claim_end = ClaimEnd(kube=doors.kube, clock=doors.clock, recorder=doors.recorder)
+        self._label = ports.cloud.labels.reservation_id
+        self._clock = ports.clock
+        self._recorder = ports.recorder
+        self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
-        counts, now_s = await self._live.counts(), self._clock.now_s()
+        counts, now_s = await self._cluster_state.counts(), self._clock.now_s()
         due = deadlines.due(counts.reservations, now_s)
         ended, failed = 0, None
         for claim in tuple(self._claims) if due else ():
             deadline = due.get(self._reservation_id(claim))
-            if deadline is not None and self._live.is_ours(claim.spec.node_class_ref):
+            if deadline is not None and self._cluster_state.is_ours(claim.spec.node_class_ref):
                 try:
                     ended += await self._end(claim, deadline)
                 except errors.HoldfastError as error:

@@ -67,7 +67,7 @@ _MOVING: Final = "moving"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SnapshotResult:
     """A snapshot, and what is not in it."""
 
     snapshot: Snapshot
@@ -92,7 +92,7 @@ class _Supplied:
     unserved: list[tuple[str, str]] = field(default_factory=list)
 
 
-class Live:
+class ClusterState:
     def __init__(
         self,
         *,
@@ -132,7 +132,7 @@ class Live:
 
     # --- What others ask ------------------------------------------------------------------------------
 
-    async def take(self) -> Seen:
+    async def snapshot(self) -> SnapshotResult:
         """The world as it is known now. NotReady when a watch is silent: its cache may be old."""
         self._caches.check_fresh()
         instances = await self._instances(await self.counts())
@@ -224,7 +224,7 @@ class Live:
     def _of(self, kind: type[K]) -> tuple[K, ...]:
         return tuple(self._caches.of(kind))
 
-    def _taken(self, counted: _Counted, instances: tuple[Instance, ...]) -> Seen:
+    def _taken(self, counted: _Counted, instances: tuple[Instance, ...]) -> SnapshotResult:
         self._around.read()
         cluster = Cluster(
             node_pools=self._of(NodePool),
@@ -249,7 +249,7 @@ class Live:
             now_s=self._clock.now_s(),
         )
         world = held_capacity.tainted(self._nominated_pods.applied(taken.snapshot))
-        return Seen(world, taken.rejected, tuple(self._supplied.unserved))
+        return SnapshotResult(world, taken.rejected, tuple(self._supplied.unserved))
 
     async def _supply(self, counts: ReservationCounts) -> _Supplied:
         """Reserved offerings and the ledger of a snapshot come from the same counts. With counts of two readings a plan

@@ -1,6 +1,6 @@
 """The nodes of a running cluster as values, kept up to date as objects change.
 
-Called by `live`. The rule: what a snapshot costs follows from what changed since the last one, not from all there is. So
+Called by `cluster_state`. The rule: what a snapshot costs follows from what changed since the last one, not from all there is. So
 a node is seen anew only when something changed that it is made of: its Node, its NodeClaim, its CSINode, its pods, what
 we decided about it, or what its instance type states. `nodes.pairs` pairs all objects at once.
 """

@@ -1,6 +1,6 @@
 """What pods mean depends on namespaces, on storage and, where the cluster spreads pods by itself, on what made them.
 
-Called by `live`. The rule: after a change, pods that may mean something else are read again, and no others: those of a
+Called by `cluster_state`. The rule: after a change, pods that may mean something else are read again, and no others: those of a
 volume claim that changed, or whose volume did; else those that depend on anything around them.
 """
 

@@ -1,6 +1,6 @@
 """The pods of a running cluster as values, kept up to date as they change.
 
-Called by `live`. The rule: what a snapshot costs follows from the pods that changed since the last one, not from all
+Called by `cluster_state`. The rule: what a snapshot costs follows from the pods that changed since the last one, not from all
 there are. So a pod is converted once for each version of it, a few at a time with others running in between; pods are
 looked up by their node; and who asks is told which nodes have pods that changed.
 """

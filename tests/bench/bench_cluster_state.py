@@ -49,7 +49,7 @@ async def measure() -> None:
     await row(app, f"{NODES * PODS_A_NODE:,} pods more that wait, for the first time")
     await row(app, "the same again")
     for number in range(PROMISED):
-        app.live.nominations.promise([f"w-{number}"], f"n-{number % EXPECTING}", ready=True)
+        app.cluster_state.nominations.promise([f"w-{number}"], f"n-{number % EXPECTING}", ready=True)
     await row(app, f"the same, {PROMISED:,} on their way to {EXPECTING} nodes")
     await row(app, "the same again")
 
@@ -66,7 +66,7 @@ async def row(app: App, words: str) -> None:
     ticking = asyncio.create_task(tick())
     await asyncio.sleep(0)
     began_s = time.thread_time()
-    await app.live.take()
+    await app.cluster_state.snapshot()
     took_s = time.thread_time() - began_s
     await asyncio.sleep(0)
     ticking.cancel()

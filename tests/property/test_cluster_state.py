@@ -20,7 +20,7 @@ from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.ports import Change
 from holdfast.sim import time
-from holdfast.state.cluster.cluster_state import Live
+from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import disruption_commands, nodes, volumes
 
 STEPS = 60
@@ -149,20 +149,20 @@ def test_what_is_remembered_is_what_is_there(seed: int) -> None:
         cluster = Cluster(app, random.Random(seed))
         for _ in range(STEPS):
             cluster.step()
-            await app.doors.clock.sleep(10)
-            anew = Live(
+            await app.ports.clock.sleep(10)
+            anew = ClusterState(
                 caches=app.caches,
                 cloud=app.cloud,
-                clock=app.doors.clock,
+                clock=app.ports.clock,
                 key_aliases=aws_labels.KEY_ALIASES,
                 ledger_lag_s=0,
             )
             place = cluster.place()
-            app.live.nominations.forget("p-1")
-            for live in (app.live, anew):
-                live.nominations.promise(["p-1"] if place else [], place, ready=False)
-            seen = await app.live.take()
-            assert seen == await anew.take()
+            app.cluster_state.nominations.forget("p-1")
+            for cluster_state in (app.cluster_state, anew):
+                cluster_state.nominations.promise(["p-1"] if place else [], place, ready=False)
+            seen = await app.cluster_state.snapshot()
+            assert seen == await anew.snapshot()
             assert {(node.name, node.claim) for node in seen.snapshot.nodes} == halves(app)
 
     time.run(program())

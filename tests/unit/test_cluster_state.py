@@ -46,7 +46,7 @@ def with_disk(disk: str) -> dict[str, Any]:
 
 
 async def nodes_of(app: App) -> dict[str, NodeView]:
-    return {one.name: one for one in (await app.live.take()).snapshot.nodes}
+    return {one.name: one for one in (await app.cluster_state.snapshot()).snapshot.nodes}
 
 
 def in_a_world(program: Callable[[App], Awaitable[None]]) -> None:
@@ -59,13 +59,13 @@ def in_a_world(program: Callable[[App], Awaitable[None]]) -> None:
 def test_what_did_not_change_is_the_same_again() -> None:
     async def program(app: App) -> None:
         put(app, node("n-0"), node("n-1"), pod("p", nodeName="n-0"))
-        before = (await app.live.take()).snapshot
-        assert (await app.live.take()).snapshot.nodes is before.nodes
+        before = (await app.cluster_state.snapshot()).snapshot
+        assert (await app.cluster_state.snapshot()).snapshot.nodes is before.nodes
         put(app, pod("p", nodeName="n-0"), node("n-1", conditions=[]))
-        after = (await app.live.take()).snapshot
+        after = (await app.cluster_state.snapshot()).snapshot
         assert [one is other for one, other in zip(before.nodes, after.nodes, strict=True)] == [True, True]
         put(app, pod("q", nodeName="n-0"))
-        after = (await app.live.take()).snapshot
+        after = (await app.cluster_state.snapshot()).snapshot
         assert [one is other for one, other in zip(before.nodes, after.nodes, strict=True)] == [False, True]
 
     in_a_world(program)
@@ -98,7 +98,7 @@ def test_others_run_while_the_snapshot_of_many_is_taken() -> None:
                 await asyncio.sleep(0)
 
         running = asyncio.create_task(other())
-        seen = (await app.live.take()).snapshot.nodes
+        seen = (await app.cluster_state.snapshot()).snapshot.nodes
         running.cancel()
         assert len(seen) == MANY
         assert turns > MANY // 100
@@ -125,7 +125,7 @@ def test_snapshot_shows_one_moment_while_pods_are_bound() -> None:
                 await asyncio.sleep(0)
 
         binding = asyncio.create_task(bind())
-        snapshot = (await app.live.take()).snapshot
+        snapshot = (await app.cluster_state.snapshot()).snapshot
         binding.cancel()
         assert 0 < bound < MANY
         running = {one.name for one in snapshot.nodes[0].pods}
@@ -151,7 +151,7 @@ def test_what_the_nodes_of_a_pool_have_follows_them() -> None:
 
 
 def used(app: App) -> dict[str, int]:
-    pool = app.live.pool("default")
+    pool = app.cluster_state.pool("default")
     assert pool is not None
     return dict(pool.used.amounts)
 
