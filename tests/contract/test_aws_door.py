@@ -207,7 +207,7 @@ def test_a_notice_is_handed_on_although_our_own_use_of_it_failed() -> None:
     assert len(world.notices()) == 1
 
 
-def test_without_a_queue_there_are_no_notices_and_nobody_asks_in_a_hurry(world: LaunchWorld) -> None:
+def test_without_a_queue_there_are_no_notices_and_no_fast_polling(world: LaunchWorld) -> None:
     began_s = world.clock.monotonic_s()
     assert list(run(world.cloud.notices())) == []
     assert world.clock.monotonic_s() - began_s == 20

@@ -139,7 +139,7 @@ def test_provisioning_is_triggered_once_for_each_slot_that_becomes_free() -> Non
         watcher = Slots(
             cluster_state=world.app.cluster_state,
             clock=world.own_clock,
-            hurry=lambda: triggered.append(world.clock.now_s()),
+            trigger=lambda: triggered.append(world.clock.now_s()),
         )
 
         async def after(seconds: float) -> int:

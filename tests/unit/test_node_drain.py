@@ -110,7 +110,7 @@ def test_a_pod_whose_grace_period_would_outlast_the_node_is_deleted() -> None:
 
 
 @pytest.mark.fact("NC-32")
-def test_a_pod_that_takes_longer_to_end_than_the_node_has_is_told_to_hurry() -> None:
+def test_a_pod_whose_grace_period_outlasts_the_node_gets_a_shorter_one() -> None:
     late = pod(
         "late",
         terminationGracePeriodSeconds=600,

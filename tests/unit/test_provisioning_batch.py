@@ -20,20 +20,20 @@ def test_a_window_ends_after_a_silence_or_when_it_was_open_for_long_enough() -> 
     assert batch.ends_s() == 110
 
 
-def test_whoever_is_in_a_hurry_ends_it_now() -> None:
+def test_a_trigger_ends_the_window_now() -> None:
     batch = Batch(idle_s=1, longest_s=10)
     batch.add("a", 99.5)
-    batch.hurry(100)
+    batch.trigger(100)
     assert batch.ends_s() == 100
     batch.close(100)
     assert batch.ends_s() is None
 
 
-def test_a_hurry_that_leads_to_the_next_is_answered_more_and_more_slowly() -> None:
+def test_many_triggers_are_answered_more_and_more_slowly() -> None:
     batch = Batch(idle_s=1, longest_s=10)
     now_s, answered = 100.0, []
     while now_s < 200:
-        batch.hurry(now_s)
+        batch.trigger(now_s)
         ends_s = batch.ends_s()
         assert ends_s is not None
         now_s = ends_s
@@ -42,5 +42,5 @@ def test_a_hurry_that_leads_to_the_next_is_answered_more_and_more_slowly() -> No
     assert answered[:10] == [100.0] * 10
     assert answered[10:15] == [101, 103, 107, 115, 131]
     assert len([at_s for at_s in answered if at_s > 115]) < 20
-    batch.hurry(now_s + 120)
+    batch.trigger(now_s + 120)
     assert batch.ends_s() == now_s + 120

@@ -333,7 +333,7 @@ class App:
         reporting = base | {"clock": ports.clock, "recorder": ports.recorder}
         return [
             (planning, 1),
-            (Slots(cluster_state=self.cluster_state, clock=ports.clock, hurry=planning.hurry), 1),
+            (Slots(cluster_state=self.cluster_state, clock=ports.clock, trigger=planning.trigger), 1),
             (self._lifecycle(planning), _CLAIM_CONCURRENCY),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), ports=ports), 1),
             (PodEvents(caches=caches, ports=ports), _NODE_CONCURRENCY),
@@ -391,7 +391,7 @@ class App:
                 claim_disruption.Disruption(cluster_state=self.cluster_state, caches=caches, ports=ports),
             ),
             termination=claim_termination.Termination(nodes=nodes, ports=ports),
-            hurry=planning.hurry,
+            trigger=planning.trigger,
         )
 
 

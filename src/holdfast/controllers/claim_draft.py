@@ -59,8 +59,8 @@ class Draft:
         self.status = msgspec.structs.replace(self.status, **fields)
 
     @property
-    def hurries_s(self) -> float:
-        """For how long nothing that can wait is to keep it waiting: it is on its way, and may be initialized in a moment."""
+    def starting_s(self) -> float:
+        """For how long work that can wait is postponed, because the node may be initialized in a moment."""
         if conditions.holds(self.claim.status.conditions, INITIALIZED):
             return 0.0
         return max(0.0, _ON_ITS_WAY_S - self.age_s(LAUNCHED))

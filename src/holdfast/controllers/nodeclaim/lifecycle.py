@@ -39,7 +39,7 @@ class Lifecycle:
         ports: Ports,
         sub_reconcilers: Sequence[SubReconciler],
         termination: Termination,
-        hurry: Callable[[], None],
+        trigger: Callable[[], None],
     ) -> None:
         self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
@@ -57,7 +57,7 @@ class Lifecycle:
         self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._sub_reconcilers = sub_reconcilers
         self._termination = termination
-        self._hurry = hurry
+        self._trigger = trigger
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._claims, lambda claim: (key_of(claim),))
@@ -146,7 +146,7 @@ class Lifecycle:
                     self._recorder.event(pod, "InsufficientCapacityError", message, warning=True)
         await self._claim_end.end(claim, end.reason)
         if end.reason in _REPLANNED:
-            self._hurry()
+            self._trigger()
 
 
 def _says(pool: NodePool) -> tuple[object, ...]:

@@ -131,8 +131,8 @@ class Tagging:
         claim = draft.claim
         if not claim.status.node_name:
             return None
-        if draft.hurries_s:
-            return RequeueAfter(draft.hurries_s, "its instance is tagged once its node is up, or late")
+        if draft.starting_s:
+            return RequeueAfter(draft.starting_s, "its instance is tagged once its node is up, or late")
         draft.annotations |= await self._cloud.tag(claim)
         node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)

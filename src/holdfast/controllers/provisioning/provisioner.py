@@ -1,9 +1,8 @@
-"""Pods that wait for a node become NodeClaims: batch, snapshot, plan, write, tell.
+"""Creates NodeClaims for pending pods: batch, snapshot, plan, create, report.
 
-Run by the engine under one key, so one plan is made at a time. Woken by pods that kube-scheduler found no place for,
-by nodes that are on their way out, and at once, without waiting for more, by `hurry`: a launch failed or a slot got
-free. The rule: a claim is written only for what a plan decided, and what is on its way is part of the next plan, so a
-slow launch stalls nobody and no pod is planned for twice.
+The controller has one key, so one plan is made at a time. Pods that kube-scheduler could not bind and nodes that are
+being deleted wake it; `trigger` (a launch failed, or a slot became free) makes it plan at once. NodeClaims that are not
+launched yet are part of the next snapshot, so a slow launch delays no other pod and no pod is planned for twice.
 """
 
 import asyncio
@@ -133,13 +132,13 @@ class Provisioner:
     # --- What wakes it --------------------------------------------------------------------------------
 
     def watch(self, controller: Controller) -> None:
-        """Everything that is there when it starts has been told to it by the caches."""
+        """The caches have synced, so the first plan sees every pod."""
         self._wake = controller.add
         controller.add(KEY)
 
-    def hurry(self) -> None:
+    def trigger(self) -> None:
         """A launch failed or a slot got free: plan now."""
-        self._batch.hurry(self._clock.monotonic_s())
+        self._batch.trigger(self._clock.monotonic_s())
         self._wake(KEY)
 
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
@@ -175,7 +174,7 @@ class Provisioner:
             if before.status.provider_id:
                 self._add(before.metadata.uid)
             else:
-                self.hurry()
+                self.trigger()
 
     def _add(self, element: str) -> None:
         self._batch.add(element, self._clock.monotonic_s())

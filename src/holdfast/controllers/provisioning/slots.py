@@ -20,10 +20,10 @@ _EVERY_S: Final = 5.0
 class Slots:
     name: Final = "provisioner.slots"
 
-    def __init__(self, *, cluster_state: ClusterState, clock: Clock, hurry: Callable[[], None]) -> None:
+    def __init__(self, *, cluster_state: ClusterState, clock: Clock, trigger: Callable[[], None]) -> None:
         self._cluster_state = cluster_state
         self._clock = clock
-        self._hurry = hurry
+        self._trigger = trigger
         self._free: dict[str, int] | None = None  # by reservation, as last seen
 
     def watch(self, controller: Controller) -> None:
@@ -34,7 +34,7 @@ class Slots:
         before, self._free = self._free, free
         more = before is not None and any(count > before.get(id_, 0) for id_, count in free.items())
         if more:
-            self._hurry()
+            self._trigger()
         return RequeueAfter(_EVERY_S, "looking for free slots", "woke provisioning" if more else "")
 
     def _launchable(self, counts: ReservationCounts) -> dict[str, int]:
