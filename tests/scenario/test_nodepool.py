@@ -159,7 +159,8 @@ def test_a_pool_counts_what_was_launched_and_is_not_going_away() -> None:
         first = await world.create(nodeclaim("first", held, launched))
         second = await world.create(nodeclaim("second", held, launched | {"providerID": "aws:///a/i-2"}))
         await world.create(nodeclaim("in-flight", held))
-        await world.create(nodeclaim("not-ours", {"labels": {"karpenter.sh/nodepool": "other"}}, launched))
+        other = launched | {"providerID": "aws:///a/i-3"}
+        await world.create(nodeclaim("not-ours", {"labels": {"karpenter.sh/nodepool": "other"}}, other))
         labels = POOL | {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
         status = {"capacity": {"cpu": "4", "memory": "15Gi"}}
         await world.create(node("n1", {"labels": labels}, spec={"providerID": "aws:///a/i-1"}, status=status))
