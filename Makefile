@@ -10,7 +10,7 @@ STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test data generate lock clean
+.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test test-all data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -34,8 +34,11 @@ check: $(STAMP) ## lint, types, import contracts, rules of the codebase, tests t
 	$(BIN)/python scripts/generate_crds.py --check
 	$(BIN)/python scripts/generate_parity.py --check
 
-test: $(STAMP) ## run all tests (TESTS=path/to/some to run some)
-	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
+test: $(STAMP) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not exhaustive" $(TESTS)
+
+test-all: test ## run all tests: those of `make test`, then the others; prints the ten slowest
+	$(BIN)/python -m pytest -n auto --dist worksteal -m exhaustive --durations 10 $(TESTS)
 
 fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)

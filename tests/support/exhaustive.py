@@ -1,0 +1,67 @@
+"""Which tests `make test` leaves to `make test-all`: those that take long, and all but a sample of those with many cases.
+
+Used by tests/conftest.py. A test of the left column keeps as many of its cases in `make test` as the right column says,
+spread evenly over all of them; 0 means that only `make test-all` and CI run it. Nothing is left out there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+KEPT: Final[Mapping[str, int]] = {
+    # the real process, in real time
+    "tests/faults/test_faults.py::test_silent_pod_watch_costs_no_running_pod": 0,
+    "tests/faults/test_faults.py::test_everything_recovers_from_faults_of_single_calls": 0,
+    "tests/faults/test_faults.py::test_clock_offset_causes_no_additional_launch": 0,
+    "tests/faults/test_faults.py::test_paused_leader_writes_nothing_to_the_cloud_after_another_replica_leads": 0,
+    "tests/faults/test_faults.py::test_kills_at_random_writes_lose_nothing": 0,
+    "tests/contract/test_run_clocks.py::test_date_header_of_ec2_deletes_no_claim": 0,
+    "tests/contract/test_run_clocks.py::test_date_header_of_the_api_server_deletes_no_claim": 0,
+    "tests/contract/test_run_identity.py::test_denied_describe_cluster_drifts_no_node_and_launches_none": 0,
+    "tests/contract/test_run.py::test_a_large_plan_works_without_a_compiler_cache": 0,
+    "tests/contract/test_run.py::test_it_runs_on_a_read_only_filesystem": 0,
+    "tests/contract/test_run_ends.py::test_sigterm_does_not_wait_for_a_plan": 0,
+    "tests/contract/test_rights.py::test_the_rights_in_kubernetes_are_those_that_a_life_needs": 0,
+    "tests/contract/test_demo.py::test_an_ending_capacity_block_and_an_interrupted_spot_node_are_drained": 0,
+    # days of simulated time
+    "tests/scenario/test_noise.py::test_a_day_of_noise_moves_no_pod_twice_and_launches_nothing_that_is_not_used": 0,
+    "tests/scenario/test_reservation_capacity_type.py::test_a_node_beside_an_open_reservation_that_nobody_selected_stays_out_of_it_for_a_day": 0,
+    "tests/scenario/test_reservations.py::test_a_reservation_of_ten_that_no_pod_needs_is_empty_after_a_day": 0,
+    "tests/scenario/test_leftovers.py::test_class_changes_leave_a_bounded_number_of_templates_and_profiles": 0,
+    "tests/scenario/test_rolling_choices.py::test_a_reservation_of_eight_is_rolled_by_two_while_another_account_takes_a_freed_slot": 0,
+    # random seeds
+    "tests/scenario/test_storms.py::test_after_a_storm_all_that_can_run_runs_and_nothing_is_left_behind": 1,
+    "tests/scenario/test_storms.py::test_while_reservations_are_rolled_and_filled_no_rule_is_broken": 1,
+    "tests/fuzz/test_fuzz.py::test_plans_of_random_scenarios_hold_every_rule": 1,
+    "tests/fuzz/test_samples.py::test_plans_hold_every_rule_where_packings_are_compared_on_a_sample": 0,
+    "tests/fuzz/test_damage.py::test_damage_is_found_in_every_plan": 1,
+    "tests/property/test_oracle.py::test_no_pod_is_left_out_that_could_be_placed_and_no_slot_unused_that_saves_money": 2,
+    "tests/property/test_aws_launching.py::test_every_claim_gets_one_instance_and_every_instance_one_claim": 4,
+    "tests/unit/test_runtime_lease.py::test_there_are_never_two_leaders_and_finally_one": 3,
+    # every point at which the process can crash
+    "tests/scenario/test_crashes.py::test_a_program_that_dies_at_a_write_is_made_good_by_the_next": 6,
+    "tests/scenario/test_disruption_crashes.py::test_a_program_that_dies_while_it_replaces_a_node_is_made_good_by_the_next": 5,
+    "tests/scenario/test_race_crashes.py::test_a_program_that_dies_after_a_lost_race_is_made_good_by_the_next": 3,
+    "tests/scenario/test_repair.py::test_a_program_that_dies_while_it_reboots_a_node_is_made_good_by_the_next": 2,
+    "tests/scenario/test_missing_nodes.py::test_a_crash_at_any_write_changes_nothing": 2,
+    "tests/scenario/test_rolling.py::test_a_crash_at_any_write_of_a_wait_does_not_extend_it": 1,
+    "tests/scenario/test_capacity_blocks.py::test_a_program_that_dies_between_any_two_writes_of_a_drain_is_no_loss": 2,
+    "tests/scenario/test_leader_change.py::test_a_leader_that_is_cut_off_is_followed_and_nothing_is_done_twice": 2,
+    # every kind of fault
+    "tests/scenario/test_weather.py::test_ec2_throttles_or_loses_its_answers": 3,
+    "tests/scenario/test_weather.py::test_the_line_to_the_api_server_is_bad": 2,
+    "tests/contract/test_damaged_aws.py::test_no_answer_raises_anything_but_our_errors": 6,
+    "tests/contract/test_damaged_wire.py::test_no_answer_of_aws_raises_anything_but_our_errors": 8,
+    "tests/scenario/test_identity.py::test_unknown_identity_launches_nothing_and_recovers_without_a_restart": 2,
+    "tests/scenario/test_identity.py::test_unknown_identity_after_a_restart_leaves_running_nodes_alone": 2,
+    # plans that are compiled first
+    "tests/unit/test_planner_slots.py::test_ten_thousand_one_per_node_pods_take_the_one_slot_and_buy_the_rest": 0,
+    "tests/fuzz/test_compiled.py::test_a_plan_has_the_same_bytes_whether_its_kernel_is_compiled_or_not": 0,
+}
+
+
+def left_to_test_all(cases: Sequence[T], kept: int) -> Iterable[T]:
+    """All but `kept` of the cases; those that are kept are spread evenly, the first among them."""
+    chosen = {index * len(cases) // kept for index in range(kept)}
+    return (case for index, case in enumerate(cases) if index not in chosen)
