@@ -1,6 +1,7 @@
 """Marks what only `make test-all` runs, and prints after a failure the command that runs the test again."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import pytest
 
@@ -8,11 +9,17 @@ from exhaustive import KEPT, left_to_test_all
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _mark(items, lambda nodeid: nodeid.partition("[")[0])  # tests
+    kept = [item for item in items if item.get_closest_marker("exhaustive") is None]
+    _mark(kept, lambda nodeid: nodeid.partition("::")[0])  # files
+
+
+def _mark(items: list[pytest.Item], name_of: Callable[[str], str]) -> None:
     cases = defaultdict(list)
     for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
-    for name, kept in KEPT.items():
-        for item in left_to_test_all(cases[name], kept):
+        cases[name_of(item.nodeid)].append(item)
+    for name in cases.keys() & KEPT.keys():
+        for item in left_to_test_all(cases[name], KEPT[name]):
             item.add_marker(pytest.mark.exhaustive)
 
 

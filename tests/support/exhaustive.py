@@ -1,7 +1,8 @@
 """Which tests `make test` leaves to `make test-all`: those that take long, and all but a sample of those with many cases.
 
-Used by tests/conftest.py. A test of the left column keeps as many of its cases in `make test` as the right column says,
-spread evenly over all of them; 0 means that only `make test-all` and CI run it. Nothing is left out there.
+Used by tests/conftest.py. A test on the left keeps as many of its cases in `make test` as the number on the right, and a
+file as many of its tests, spread evenly; 0 means that only `make test-all` runs it. CI runs `make test-all`, so nothing
+is left out there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,6 +56,37 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/contract/test_damaged_wire.py::test_no_answer_of_aws_raises_anything_but_our_errors": 8,
     "tests/scenario/test_identity.py::test_unknown_identity_launches_nothing_and_recovers_without_a_restart": 2,
     "tests/scenario/test_identity.py::test_unknown_identity_after_a_restart_leaves_running_nodes_alone": 2,
+    "tests/fuzz/test_fuzz.py::test_a_seed_that_broke_a_rule_once_holds_them_all": 8,
+    # many tests of seconds each: whole programs
+    "tests/contract/test_demo.py": 2,
+    "tests/contract/test_run.py": 3,
+    "tests/contract/test_rights.py": 1,
+    "tests/contract/test_sandbox.py": 5,
+    "tests/contract/test_aws_discovery_catalog.py": 8,
+    "tests/contract/test_aws_launch_once.py": 10,
+    "tests/scenario/test_capacity_blocks.py": 10,
+    "tests/scenario/test_claim_stages.py": 8,
+    "tests/scenario/test_clocks.py": 5,
+    "tests/scenario/test_consolidation_goals.py": 3,
+    "tests/scenario/test_disruption_commands.py": 5,
+    "tests/scenario/test_disruption_reports.py": 4,
+    "tests/scenario/test_identity.py": 6,
+    "tests/scenario/test_leftovers.py": 1,
+    "tests/scenario/test_missing_nodes.py": 6,
+    "tests/scenario/test_moves_that_pay.py": 3,
+    "tests/scenario/test_provisioning.py": 8,
+    "tests/scenario/test_provisioning_ends.py": 5,
+    "tests/scenario/test_provisioning_races.py": 4,
+    "tests/scenario/test_repair.py": 4,
+    "tests/scenario/test_reservation_capacity_type.py": 5,
+    "tests/scenario/test_reservations.py": 8,
+    "tests/scenario/test_rolling.py": 4,
+    "tests/scenario/test_slots_of_deleted_nodes.py": 5,
+    "tests/scenario/test_slots_through_a_day.py": 0,
+    "tests/scenario/test_weather.py": 5,
+    # `make check` runs these
+    "tests/unit/test_tidy.py": 0,
+    "tests/unit/test_sim_fidelity.py": 0,
     # plans that are compiled first
     "tests/unit/test_planner_slots.py::test_ten_thousand_one_per_node_pods_take_the_one_slot_and_buy_the_rest": 0,
     "tests/fuzz/test_compiled.py::test_a_plan_has_the_same_bytes_whether_its_kernel_is_compiled_or_not": 0,

@@ -13,6 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", KEPT)
 def test_every_test_of_the_table_exists(name: str) -> None:
     path, _, function = name.partition("::")
+    if not function:
+        assert (ROOT / path).is_file()
+        return
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
