@@ -109,7 +109,7 @@ def test_the_default_output_is_tables(tmp_path: Path) -> None:
     result = run(tmp_path, *WORLD)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[1].split() == ["NODEPOOL", "TYPE", "ZONE", "CAPACITY", "SLOT", "$/H", "PODS"]
+    assert lines[1].split() == ["NODEPOOL", "TYPE", "ZONE", "CAPACITY", "RESERVATION", "$/H", "PODS"]
     assert any(line.startswith("Cost: $0.096 an hour for 3 new nodes") for line in lines)
 
 

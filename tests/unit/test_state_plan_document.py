@@ -118,8 +118,8 @@ def table(made: Plan, **more: Any) -> list[str]:
 def test_tables_say_what_the_document_says() -> None:
     assert table(EXAMPLE, not_reserved=NOT_RESERVED) == [
         "New nodes",
-        "  NODEPOOL  TYPE      ZONE        CAPACITY  SLOT  $/H  PODS",
-        "  default   m5.large  us-west-2a  reserved  cr-1  0    default/web-0",
+        "  NODEPOOL  TYPE      ZONE        CAPACITY  RESERVATION  $/H  PODS",
+        "  default   m5.large  us-west-2a  reserved  cr-1         0    default/web-0",
         "",
         "On nodes that exist",
         "  NODE    PODS",
@@ -153,7 +153,7 @@ def test_many_equal_pods_are_one_row() -> None:
     unplaced = tuple(Unplaced(f"p{n}", (reason(ReasonCode.LIMITS, "pool"),)) for n in range(9))
     made = plan(claim(*(f"q{n}" for n in range(5)), price=None), unplaced=unplaced)
     rows = table(made)
-    assert rows[2].endswith("-     ?    q0, q1, q2 and 2 more")
+    assert rows[2].endswith("-            ?    q0, q1, q2 and 2 more")
     assert rows[6] == "  p0, p1, p2 and 6 more  NodePool pool: ..."
 
 

@@ -16,7 +16,7 @@ _PERCENT: Final = 100
 def lines(plan: dict[str, Any]) -> Iterator[str]:
     yield from _section(
         "New nodes",
-        ("NODEPOOL", "TYPE", "ZONE", "CAPACITY", "SLOT", "$/H", "PODS"),
+        ("NODEPOOL", "TYPE", "ZONE", "CAPACITY", "RESERVATION", "$/H", "PODS"),
         [
             (
                 claim["nodePool"],

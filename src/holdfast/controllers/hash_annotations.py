@@ -37,7 +37,9 @@ async def write(kube: Kube, owner: Object, claims: Sequence[NodeClaim], hashes: 
         for claim in claims:
             updated += await _update_claim(kube, claim, hashes)
     await kube.patch(owner, {"metadata": {"annotations": hashes.annotations}})
-    return f"hash {hashes.hash}" + (f", {updated} claims to version {hashes.version}" if updated else "")
+    return f"updated hash to {hashes.hash}" + (
+        f", {updated} claims to version {hashes.version}" if updated else ""
+    )
 
 
 async def _update_claim(kube: Kube, claim: NodeClaim, hashes: HashAnnotations) -> bool:

@@ -31,4 +31,4 @@ async def write(kube: Kube, obj: K, changes: Mapping[str, Any]) -> str:
     if not changes:
         return ""
     await kube.patch(obj, {"status": dict(changes)}, status=True, only_if_unchanged=True)
-    return f"wrote {', '.join(sorted(changes))}"
+    return f"updated status: {', '.join(sorted(changes))}"

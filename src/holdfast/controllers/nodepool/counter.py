@@ -66,7 +66,7 @@ class Counter:
         gone = dict.fromkeys(there.keys() - counted.keys())
         status = {"nodes": used[resources.NODES], "resources": {**gone, **counted}}
         await self._kube.patch(pool, {"status": status}, status=True)
-        return f"counted {used}"
+        return f"updated status.resources: {used}"
 
     def _measure(self, pool: NodePool, used: Resources) -> None:
         for metric, amounts in ((USAGE, used), (LIMIT, resources.parse_readable(pool.spec.limits))):

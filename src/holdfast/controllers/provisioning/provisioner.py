@@ -203,12 +203,12 @@ class Provisioner:
         self._again_s = None
         left = len(plan.unplaced) + len(seen.rejected)
         self._report(decided, seen)
-        did = f"{wrote} NodeClaims written" if wrote else ""
+        did = f"created {wrote} nodeclaim(s)" if wrote else ""
         promised = len(self._cluster_state.nominations)
         if not left and not promised and wrote == len(plan.claims):
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
-        return RequeueAfter(_AGAIN_S, f"{left} pods have no place, {promised} are promised one", did)
+        return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {promised} wait for their nodes", did)
 
     def _without_delayed(self, seen: SnapshotResult) -> SnapshotResult:
         """Without pods that several nodes came up for and that are bound to none: whatever the cause, launches for a pod
