@@ -74,7 +74,7 @@ from holdfast.runtime.metrics import Metric, Metrics
 from holdfast.runtime.outages import Outage
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.results import Reconciler
-from holdfast.runtime.supervision import Supervisor, Unexpected
+from holdfast.runtime.supervision import Supervisor, Unexpected, until_first_ends
 from holdfast.runtime.writes import Writer
 from holdfast.state.cluster import cluster_state, watched_pod_context
 from holdfast.state.cluster.cluster_state import ClusterState
@@ -236,14 +236,7 @@ class App:
         ]
         if self.settings.interruption_queue:
             tasks.append(self.supervisor.start("interruption", self._interruption.listen))
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await until_first_ends(tasks)
 
     def _cloud(self, adapters: Adapters, leads: MayWrite) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder

@@ -19,7 +19,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.reflector import Reflector
-from holdfast.runtime.supervision import Supervisor
+from holdfast.runtime.supervision import Supervisor, until_first_ends
 
 _GRACE_S: Final = 20.0  # the kubelet kills the container after 30
 _SYNC_WARNING_S: Final = 30.0
@@ -58,14 +58,7 @@ class Manager:
         leader = asyncio.create_task(self._lead(stop, after_sync))
         tasks = [leader, self._supervisor.start("recorder", self._recorder.run)]
         tasks += [self._supervisor.start(f"watch {one.kind.plural}", one.run) for one in self._reflectors]
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await until_first_ends(tasks)
 
     def unready(self) -> str:
         """Why this replica is not ready, or nothing. A replica that waits for the Lease is ready."""

@@ -6,7 +6,7 @@ a defect that affects many objects would fill the log. In simulation and CI (`st
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import structlog
@@ -77,3 +77,15 @@ class Supervisor:
             else:
                 return
             await self._clock.sleep(BACKOFF.delay_s(failures, self._ids))
+
+
+async def until_first_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Waits until one of the tasks ends, raises its error if it has one, and cancels the others."""
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
