@@ -165,7 +165,7 @@ def test_a_target_in_direct_mode_leaves_no_spot_in_the_catalog() -> None:
     assert {o.capacity_type for it in types.values() for o in it.offerings} == {names.ON_DEMAND}
 
 
-# --- Marks of launches ------------------------------------------------------------------------------------
+# --- Unavailable offerings --------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -189,7 +189,7 @@ def test_a_full_reservation_leaves_on_demand_alone_and_the_other_way_round() -> 
     world.discovery.hold_downs.full([reservation_id], now_s)
     assert health(world, node_class) == everything | {("reserved", "us-west-2a"): False}
     world.discovery.hold_downs.succeeded(reservation_id)
-    world.discovery.unavailable.pools.mark(("m5.large", "us-west-2a", names.ON_DEMAND), now_s)
+    world.discovery.unavailable.pools.add(("m5.large", "us-west-2a", names.ON_DEMAND), now_s)
     assert health(world, node_class) == everything | {("on-demand", "us-west-2a"): False}
     world.clock.advance(181)
     assert health(world, node_class) == everything
@@ -237,7 +237,7 @@ def test_a_subnet_without_addresses_closes_its_zone_for_everything() -> None:
     world, node_class, _ = marked_world()
     everything = health(world, node_class)
     in_a = next(s.id for s in node_class.status.subnets if s.zone == "us-west-2a")
-    world.discovery.unavailable.subnets.mark(in_a, world.clock.monotonic_s())
+    world.discovery.unavailable.subnets.add(in_a, world.clock.monotonic_s())
     assert health(world, node_class) == {key: key[1] != "us-west-2a" for key in everything}
     world.clock.advance(181)
     assert health(world, node_class) == everything
@@ -245,7 +245,7 @@ def test_a_subnet_without_addresses_closes_its_zone_for_everything() -> None:
 
 def test_an_account_that_may_not_use_spot_is_offered_none() -> None:
     world, node_class, _ = marked_world()
-    world.discovery.unavailable.capacity_types.mark(names.SPOT, world.clock.monotonic_s())
+    world.discovery.unavailable.capacity_types.add(names.SPOT, world.clock.monotonic_s())
     assert health(world, node_class) == {key: key[0] != names.SPOT for key in health(world, node_class)}
     world.clock.advance(181)
 

@@ -153,7 +153,7 @@ def test_a_notice_comes_again_until_it_is_acknowledged() -> None:
     assert notice.ends_s == notice.sent_s + 120
     now_s = world.clock.monotonic_s()
     pool = (machine.instance_type, instance.zone, "spot")
-    assert world.discovery.unavailable.pools.marked(now_s) == {pool}
+    assert world.discovery.unavailable.pools.members(now_s) == {pool}
     world.clock.advance(30)
     (again,) = world.notices()
     run(world.cloud.acknowledge(again))

@@ -59,7 +59,7 @@ def test_a_target_by_id_is_launched_into_or_fails(world: LaunchWorld) -> None:
     assert isinstance(found, errors.ReservationExhausted)
     assert found.reservation_ids == (slots.id,)
     assert len(world.machines) == 1
-    assert not world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
+    assert not world.discovery.unavailable.pools.members(world.clock.monotonic_s())
 
 
 @pytest.mark.fact("Q-39", "Q-41")
@@ -92,4 +92,4 @@ def test_what_a_target_lacks_says_nothing_about_what_can_be_bought(world: Launch
     world.ec2.world.faults.add(faults.NoCapacity(market="on-demand"))
     (found,) = world.launch(world.requests(node_class, types=("m5.large",)))
     assert not isinstance(found, Instance)
-    assert not world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
+    assert not world.discovery.unavailable.pools.members(world.clock.monotonic_s())

@@ -316,9 +316,9 @@ def test_a_pool_that_ec2_has_none_of_is_left_alone_for_a_while(world: LaunchWorl
     world.ec2.world.faults.add(faults.NoCapacity(instance_type="m5.large", market="on-demand"))
     (found,) = world.launch(requests)
     assert type(found) is errors.InsufficientCapacity
-    marked = world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
-    assert marked
-    assert {(name, kind) for name, _, kind in marked} == {("m5.large", "on-demand")}
+    unavailable = world.discovery.unavailable.pools.members(world.clock.monotonic_s())
+    assert unavailable
+    assert {(name, kind) for name, _, kind in unavailable} == {("m5.large", "on-demand")}
 
 
 @pytest.mark.fact("aws-5.8.5")
@@ -327,7 +327,7 @@ def test_an_account_that_may_not_use_spot_is_not_offered_any_for_a_while(world: 
     world.refuses(code="AuthFailure.ServiceLinkedRoleCreationNotPermitted")
     (found,) = world.launch(requests)
     assert type(found) is errors.InsufficientCapacity
-    assert world.discovery.unavailable.capacity_types.marked(world.clock.monotonic_s()) == {"spot"}
+    assert world.discovery.unavailable.capacity_types.members(world.clock.monotonic_s()) == {"spot"}
 
 
 def test_a_code_that_nobody_has_met_is_tried_again_and_counted(world: LaunchWorld) -> None:
@@ -336,7 +336,7 @@ def test_a_code_that_nobody_has_met_is_tried_again_and_counted(world: LaunchWorl
     (found,) = world.launch(requests)
     assert type(found) is errors.Retryable
     assert world.records.total("holdfast_aws_unknown_error_codes_total", code="BrandNewCode") > 0
-    assert not world.discovery.unavailable.pools.marked(world.clock.monotonic_s())
+    assert not world.discovery.unavailable.pools.members(world.clock.monotonic_s())
 
 
 @pytest.mark.fact("aws-5.8.1")

@@ -308,7 +308,7 @@ def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_boug
     assert found.reservation_ids == (slots.id,)
     now_s = world.clock.monotonic_s()
     assert world.discovery.hold_downs.held(now_s) == {slots.id}
-    assert not world.discovery.unavailable.pools.marked(now_s)
+    assert not world.discovery.unavailable.pools.members(now_s)
 
 
 @pytest.mark.fact("AW-07", "aws-14.6", "aws-5.8.6", "aws-5.8.7")
@@ -382,9 +382,9 @@ def test_a_subnet_without_addresses_is_left_alone_for_a_while(world: LaunchWorld
     world.refuses(code="InsufficientFreeAddressesInSubnet")
     world.launch(requests)
     (full,) = (subnet.id for subnet in node_class.status.subnets if subnet.zone == "us-west-2a")
-    assert world.discovery.unavailable.subnets.marked(world.clock.monotonic_s()) == {full}
+    assert world.discovery.unavailable.subnets.members(world.clock.monotonic_s()) == {full}
     world.clock.advance(180)
-    assert not world.discovery.unavailable.subnets.marked(world.clock.monotonic_s())
+    assert not world.discovery.unavailable.subnets.members(world.clock.monotonic_s())
 
 
 def test_a_refusal_of_the_whole_request_is_counted_again_too(world: LaunchWorld) -> None:

@@ -43,7 +43,7 @@ from holdfast.state.conversion import (
 )
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.nodes import NodeAndClaim
-from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pod_shapes import PodContext
 from holdfast.state.conversion.pods import PodConverter
 from objects import NOW_S
 
@@ -152,7 +152,7 @@ def _storage(*found: Any) -> None:
         [one for one in found if isinstance(one, PersistentVolume)],
         [one for one in found if isinstance(one, StorageClass)],
     )
-    pod_shapes.convert(pod, Surroundings(storage=known), RULES)
+    pod_shapes.convert(pod, PodContext(storage=known), RULES)
 
 
 def _node(node: Node) -> None:

@@ -10,15 +10,15 @@ POOL = ("m5.large", "us-west-2a", "spot")
 @pytest.mark.fact("aws-5.9.1")
 def test_a_mark_ends_after_three_minutes_and_marking_again_puts_it_off() -> None:
     unavailable = Unavailable()
-    unavailable.pools.mark(POOL, 0)
-    assert unavailable.pools.marked(179) == {POOL}
-    unavailable.pools.mark(POOL, 100)
-    assert unavailable.pools.marked(180) == {POOL}
-    assert unavailable.pools.marked(280) == frozenset()
-    unavailable.capacity_types.mark("spot", 0)
-    unavailable.subnets.mark("subnet-1", 60)
-    assert unavailable.capacity_types.marked(180) == frozenset()
-    assert unavailable.subnets.marked(180) == {"subnet-1"}
+    unavailable.pools.add(POOL, 0)
+    assert unavailable.pools.members(179) == {POOL}
+    unavailable.pools.add(POOL, 100)
+    assert unavailable.pools.members(180) == {POOL}
+    assert unavailable.pools.members(280) == frozenset()
+    unavailable.capacity_types.add("spot", 0)
+    unavailable.subnets.add("subnet-1", 60)
+    assert unavailable.capacity_types.members(180) == frozenset()
+    assert unavailable.subnets.members(180) == {"subnet-1"}
 
 
 @pytest.mark.fact("AW-04", "aws-3.7")

@@ -14,7 +14,7 @@ from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import TopologySpread
 from holdfast.state.conversion import default_spreads, pod_shapes
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pod_shapes import PodContext
 from holdfast.state.conversion.pods import PodConverter
 from objects import NOW_S, deployment, owned, pod, read
 from scenarios import built, instance_type, offering
@@ -58,7 +58,7 @@ CONTROLLER = read(ReplicationController, "old", {"namespace": "default"}, spec={
 def converter(*services: Service, **more: Any) -> PodConverter:
     makers = (REPLICA_SET, STATEFUL_SET, CONTROLLER)
     known = default_spreads.defaults(more.get("constraints", CONSTRAINTS), services, makers)
-    return PodConverter(LabelRules(WELL_KNOWN_LABELS), Surroundings(spreads=known))
+    return PodConverter(LabelRules(WELL_KNOWN_LABELS), PodContext(spreads=known))
 
 
 def spreads(meta: dict[str, Any], *services: Service, **spec: Any) -> tuple[TopologySpread, ...]:
@@ -141,9 +141,9 @@ def test_what_was_read_before_is_read_again_when_services_or_defaults_change() -
     one = pod("a", {"labels": {"app": "web"}})
     keep = converter(constraints=())
     assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
-    keep.use(Surroundings(spreads=default_spreads.defaults(CONSTRAINTS)))
+    keep.use(PodContext(spreads=default_spreads.defaults(CONSTRAINTS)))
     assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
-    keep.use(Surroundings(spreads=default_spreads.defaults(CONSTRAINTS, [service("a", app="web")])))
+    keep.use(PodContext(spreads=default_spreads.defaults(CONSTRAINTS, [service("a", app="web")])))
     assert selects(keep.view(one, now_s=NOW_S)[0].shape.spreads, app="web")
 
 

@@ -154,7 +154,7 @@ def test_a_node_is_deleting_when_any_half_that_counts_says_so() -> None:
     assert merged(node=node(), claim=ending).deleting
     assert merged(node=node("n", gone)).deleting
     assert not merged(node=node("n", gone), claim=nodeclaim()).deleting
-    assert nodes.view(NodeAndClaim(node(), None), marked=True).deleting
+    assert nodes.view(NodeAndClaim(node(), None), to_delete=True).deleting
 
 
 def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() -> None:

@@ -16,7 +16,7 @@ from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Effect, Toleration, TolerationOperator
 from holdfast.state.conversion import pod_states
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pod_shapes import PodContext
 from holdfast.state.conversion.pods import PodConverter
 from objects import AN_HOUR_AGO, NOW_S, container, owned, pod
 
@@ -25,7 +25,7 @@ NAMESPACES = {"default": {"env": "prod"}, "dev": {"env": "dev"}, "test": {"env":
 
 
 def converter() -> PodConverter:
-    return PodConverter(RULES, Surroundings(namespaces=NAMESPACES))
+    return PodConverter(RULES, PodContext(namespaces=NAMESPACES))
 
 
 def shape(made: Pod) -> PodShape:
@@ -104,7 +104,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(small._shapes) <= 4
 
 
-def test_other_surroundings_are_read_again_and_only_where_they_matter() -> None:
+def test_changed_context_converts_only_dependent_pods_again() -> None:
     kept = converter()
     term = {
         "topologyKey": names.ZONE,
@@ -115,7 +115,7 @@ def test_other_surroundings_are_read_again_and_only_where_they_matter() -> None:
     selecting, plain = pod("a", affinity=affinity), pod("b")
     before = kept.convert(plain)
     assert kept.convert(selecting).shape.affinity[0].namespaces == ("dev", "test")
-    kept.use(Surroundings(namespaces={"dev": {"env": "dev"}}))
+    kept.use(PodContext(namespaces={"dev": {"env": "dev"}}))
     assert kept.convert(selecting).shape.affinity[0].namespaces == ("dev",)
     assert kept.convert(plain) is before
 

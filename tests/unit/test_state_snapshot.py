@@ -18,7 +18,7 @@ from holdfast.model.snapshot import CloudLabels
 from holdfast.state.conversion import pod_states, snapshot
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.pods import PodConverter
-from holdfast.state.conversion.snapshot import Cluster, Marks, Supply, Taken
+from holdfast.state.conversion.snapshot import Cluster, PendingDecisions, Supply, Taken
 from objects import NOW_S, budget, container, csi_node, daemonset, node, nodeclaim, owned, pod
 from planner_builders import fake_types
 
@@ -62,10 +62,10 @@ SUPPLY = Supply(
 )
 
 
-def take(cluster: Cluster = CLUSTER, marks: Marks = snapshot.NO_MARKS) -> Taken:
+def take(cluster: Cluster = CLUSTER, decisions: PendingDecisions = snapshot.NO_DECISIONS) -> Taken:
     converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
     return snapshot.take(
-        cluster, SUPPLY, converter, now_s=NOW_S, marks=marks, is_pending=pod_states.awaits_node
+        cluster, SUPPLY, converter, now_s=NOW_S, decisions=decisions, is_pending=pod_states.awaits_node
     )
 
 
@@ -129,7 +129,7 @@ def test_nodes_know_their_volume_limits_and_pools_what_they_use() -> None:
 
 
 def test_marks_are_seen_before_the_api_server_knows() -> None:
-    got = take(marks=Marks(deleting=frozenset({"n2"}), nominated=frozenset({"n1"}))).snapshot
+    got = take(decisions=PendingDecisions(deleting=frozenset({"n2"}), nominated=frozenset({"n1"}))).snapshot
     assert [(n.deleting, n.nominated) for n in got.nodes] == [(False, False), (False, True), (True, False)]
     assert got.node_pools[1].used == resources.of({"cpu": 2000, "nodes": 1})
 

@@ -11,7 +11,7 @@ from holdfast.model.reasons import ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.state.conversion import volumes
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import Converted, Surroundings
+from holdfast.state.conversion.pod_shapes import Converted, PodContext
 from holdfast.state.conversion.pods import PodConverter
 from objects import AN_HOUR_AGO, bound_claim, claim, in_places, pod, storage_class, volume
 
@@ -25,7 +25,7 @@ def converted(made: Pod, *objects: Any) -> Converted:
         [o for o in objects if o.kind == "PersistentVolume"],
         [o for o in objects if o.kind == "StorageClass"],
     )
-    return PodConverter(RULES, Surroundings(storage=known)).convert(made)
+    return PodConverter(RULES, PodContext(storage=known)).convert(made)
 
 
 def with_claims(*names: str) -> Pod:

@@ -148,7 +148,7 @@ class Fault(Wire, frozen=True, kw_only=True):
     at_most: Annotated[
         int | None, about("How many instances a launch gets at most.", minimum=0, maximum=COUNT_MAX)
     ] = None
-    after: Annotated[str | None, _duration("How long an instance lives; unset: 60s.")] = None
+    after: Annotated[str | None, _duration("How long an instance runs; unset: 60s.")] = None
 
 
 _FAULT_RULES: Final = tuple(

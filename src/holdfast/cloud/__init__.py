@@ -1,1 +1,1 @@
-"""The clouds behind the Cloud door, a folder each. Only these rooms know a cloud by name."""
+"""Implementations of `ports.Cloud`, one package per cloud. No other package names a cloud."""

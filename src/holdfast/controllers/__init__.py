@@ -1,5 +1,5 @@
 """The shell: observe, decide, act, report. A folder per resource, a file per concern.
 
-Controllers ask `core` what to do and do it through the doors of `ports`. They never import each
+Controllers ask `core` what to do and do it through `ports`. They never import each
 other, nor any adapter (`cloud`, `kube`, `sim`).
 """

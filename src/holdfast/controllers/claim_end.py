@@ -2,7 +2,7 @@
 
 The rules: a deadline is on the claim before the claim
 is on its way out, so a crash between the two leaves a claim that the next look ends; a deadline only ever moves
-nearer; and a claim that is on its way already is counted by whoever sent it.
+nearer; and a claim that is deleting already was counted by the controller that deleted it.
 """
 
 from typing import Final

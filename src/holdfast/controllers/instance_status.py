@@ -2,7 +2,7 @@
 
 Run by the engine under one key, each minute. The rules: what has failed for two minutes is not coming back by itself,
 and nothing on it can be drained, so its claim ends at once, whatever disruption budgets say; what is only announced is
-drained in peace; an instance that nobody knows is nobody's business. A slot that such an instance holds is its own until
+drained in peace; an instance without a NodeClaim is ignored. A slot that such an instance holds is its own until
 the cloud has let it go, like that of any instance on its way out.
 """
 
@@ -57,7 +57,7 @@ class InstanceStatuses:
             try:
                 ended += await self._heed(status, claim)
             except errors.HoldfastError as error:
-                failed = error  # it keeps nobody else waiting
+                failed = error  # the other claims do not wait for it
         if failed is not None:
             raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
         did = f"{ended} claims of unhealthy instances deleted" if ended else ""

@@ -2,7 +2,7 @@
 
 Run by the engine, a key a notice; `listen` brings the notices, while this replica leads. The rules: a notice is
 acknowledged when the deletion of its claims was accepted, and not before, so that a crash loses none; the same notice
-twice is once; an instance that nobody knows is nobody's business; and where the cloud says by when it takes an instance,
+twice is once; an instance without a NodeClaim is ignored; and where the cloud says by when it takes an instance,
 the drain is over by then, whatever disruption budgets say.
 """
 

@@ -142,7 +142,7 @@ def _reserved(
 
 
 def _on_demand_price(known: InstanceType, zone: str) -> int | None:
-    """What the slot would cost if it were bought: in its zone or, where that is unknown, in any."""
+    """The on-demand price of the slot: in its zone or, where that is unknown, in any zone."""
     priced = {
         o.zone: o.price_nano_usd_per_hour
         for o in known.offerings

@@ -146,12 +146,12 @@ class _Reading:
             self._find((*path, "capacity"), "pods is missing, so no pod would fit: how many can a node run?")
         ways = [self._offering(o, (*path, "offerings", i)) for i, o in enumerate(written.offerings)]
         kept = tuple(sorted((o for o in ways if o is not None), key=catalog.order))
-        bought = [
+        unreserved = [
             ((o.zone, o.capacity_type), (*path, "offerings", i))
             for i, o in enumerate(written.offerings)
             if o.reservation is None
         ]
-        self.findings += _repeated([(f"{kind} in {zone}", where) for (zone, kind), where in bought])
+        self.findings += _repeated([(f"{kind} in {zone}", where) for (zone, kind), where in unreserved])
         if len(self.findings) > before:
             return None
         return InstanceType(
@@ -184,7 +184,7 @@ class _Reading:
         return requirements.of(catalog.is_in(names.INSTANCE_TYPE, written.name), *stated)
 
     def _offering(self, written: wire.Offering, path: Path) -> Offering | None:
-        """An offering that is bought; reserved ones are made for each class from the reservations."""
+        """An on-demand or spot offering; reserved ones are made for each class from the reservations."""
         reserved = written.capacity_type == names.RESERVED
         if reserved != (written.reservation is not None):
             wrong = (

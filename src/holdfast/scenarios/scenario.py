@@ -41,7 +41,7 @@ from holdfast.state.conversion import (
     volumes,
 )
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pod_shapes import PodContext
 from holdfast.state.conversion.pods import PodConverter
 
 
@@ -58,7 +58,11 @@ def find_catalog(objects: Sequence[Object]) -> wire.Catalog | tuple[Wrong, ...]:
     if not found:
         return (
             Wrong(
-                None, Finding((), "no Catalog among the files: what could be bought? See docs/scenario.md")
+                None,
+                Finding(
+                    (),
+                    "no Catalog among the files: instance types and prices are unknown; see docs/scenario.md",
+                ),
             ),
         )
     if len(found) > 1:
@@ -105,7 +109,7 @@ def build(
         return tuple(wrong)
     pods, made_claims = _all_pods(reading)
     rules = LabelRules(terms.labels.well_known, terms.key_aliases)
-    converter = PodConverter(rules, _surroundings(reading, made_claims, written.spec.scheduler_config))
+    converter = PodConverter(rules, _pod_context(reading, made_claims, written.spec.scheduler_config))
     wrong += checks.wrong_pods(reading, pods, converter)
     if wrong:
         return tuple(wrong)
@@ -151,9 +155,9 @@ def _named(pod: Pod, number: int) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.generate_name}{number}"))
 
 
-def _surroundings(
+def _pod_context(
     reading: Objects, made_claims: Iterable[storage.PersistentVolumeClaim], config: SchedulerConfig
-) -> Surroundings:
+) -> PodContext:
     classes = reading.of(storage.StorageClass)
     # A claim that is written down goes before one that was made up.
     all_claims = [
@@ -164,7 +168,7 @@ def _surroundings(
     makers += [*reading.of(ReplicationController), *reading.of(StatefulSet)]
     spreads = [pod_shapes.spread(c) for c in config.pod_topology_spread.default_constraints]
     defaults = default_spreads.defaults(spreads, reading.of(cluster.Service), makers)
-    return Surroundings(reading.namespaces(), known, defaults)
+    return PodContext(reading.namespaces(), known, defaults)
 
 
 def _passed_over(pods: Iterable[Pod]) -> Iterator[str]:

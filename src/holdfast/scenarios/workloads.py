@@ -152,7 +152,7 @@ class _Family:
 
 
 def _names(workload: Workload, existing: Sequence[Pod], taken: set[tuple[str, str]]) -> list[str]:
-    """The names of the pods that it lacks: its lowest numbers that nobody has."""
+    """The names of the missing pods: the lowest numbers that no pod has."""
     wanted = min(count(workload), PODS_MAX)
     name, namespace = workload.metadata.name, namespace_of(workload)
     if isinstance(workload, StatefulSet):

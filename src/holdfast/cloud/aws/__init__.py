@@ -1,1 +1,1 @@
-"""AWS behind the Cloud door: EC2, Fleet, reservations, prices, instance types, AMIs, SQS."""
+"""The AWS implementation of `ports.Cloud`: EC2, Fleet, reservations, prices, instance types, AMIs, SQS."""

@@ -220,9 +220,9 @@ class Discovery:
             zones_by_type=listing.zones_by_type,
             on_demand=self._on_demand.last or price_list.shipped(self._aws.region),
             spot=self._spot.last,
-            exhausted=self.unavailable.pools.marked(now_s),
-            forbidden=self.unavailable.capacity_types.marked(now_s),
-            full_subnets=self.unavailable.subnets.marked(now_s),
+            exhausted=self.unavailable.pools.members(now_s),
+            forbidden=self.unavailable.capacity_types.members(now_s),
+            full_subnets=self.unavailable.subnets.members(now_s),
             held_down=self.hold_downs.held(now_s),
             learned=learned,
         )

@@ -1,4 +1,4 @@
-"""The metrics that this room counts. Read by `app`, which declares them all."""
+"""The metrics of this package; `app` declares them."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ METRICS: Final = (
         "Size of the user data of a launch template of the class; EC2 takes 16384.",
         ("ec2nodeclass",),
     ),
-    Metric(bookkeeping.UNKNOWN_CODES, "counter", "Error codes that nobody has met.", ("code",)),
+    Metric(bookkeeping.UNKNOWN_CODES, "counter", "Unknown error codes.", ("code",)),
     Metric(sources.REFRESHES_FAILED, "counter", "Readings that failed.", ("source", "error")),
     Metric(sources.REFRESH_AGE, "gauge", "Age of what was read.", ("source",)),
     Metric(reader.SLOTS, "gauge", "Slots of a reservation.", _RESERVATION),
@@ -46,5 +46,5 @@ METRICS: Final = (
     Metric(queue.RECEIVED, "counter", "Messages of the interruption queue.", ("message_type",)),
     Metric(queue.DELETED, "counter", "Messages that were dealt with."),
     Metric(queue.AGE, "histogram", "Age of messages when they were read."),
-    Metric(queue.MALFORMED, "counter", "Messages that nobody understands."),
+    Metric(queue.MALFORMED, "counter", "Malformed messages."),
 )

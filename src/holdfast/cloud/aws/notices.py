@@ -1,7 +1,7 @@
-"""Interruption notices as the Cloud door has them, and what this room itself makes of them.
+"""Interruption notices for `ports.Cloud`, and their effect on the catalog.
 
-Called by `provider`. The rules: a notice is handed on whatever came of our own use of it; the pool that a spot
-instance is taken from is not bought from for a while (aws-6.4.2); news about reservations makes them be counted
+The rules: a notice is handed on whatever came of our own use of it; the pool of
+an interrupted spot instance is unavailable for a while (aws-6.4.2); news about reservations makes them be counted
 again, and counts nothing down by itself (Karpenter takes one warning for an empty reservation, aws-6.4.7).
 """
 
@@ -77,7 +77,7 @@ class Notices:
             with contextlib.suppress(errors.HoldfastError):
                 found = (await self._provider.described(instance_id)).instance
                 pool = (found.instance_type, found.zone, names.SPOT)
-                self._discovery.unavailable.pools.mark(pool, self._clock.monotonic_s())
+                self._discovery.unavailable.pools.add(pool, self._clock.monotonic_s())
         if self._discovery.demand.is_selected and any(
             one.notice.kind in _ABOUT_RESERVATIONS for one in received
         ):

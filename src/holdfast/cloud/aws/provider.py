@@ -1,4 +1,4 @@
-"""AWS behind the Cloud door: the half that looks and the half that launches, as one.
+"""The AWS implementation of `ports.Cloud`: discovery and the launcher together.
 
 Built by `app`; controllers know it as `ports.Cloud`. It decides nothing itself.
 """

@@ -24,7 +24,7 @@ from holdfast.state.conversion import nodes as node_states
 
 KEY: Final[Key] = ("", "garbage")
 _EVERY_S: Final = 120.0
-_MAX_AGE_S: Final = 90.0  # of a list that will do: somebody reads one each minute
+_MAX_AGE_S: Final = 90.0  # of a list that is recent enough: another controller lists each minute
 _YOUNG_S: Final = 30
 
 

@@ -51,7 +51,7 @@ class _Failed:
 @dataclass(frozen=True, slots=True)
 class _Failures:
     in_a_row: int
-    until_s: float  # before that it is not tried again, whoever wakes the claim: our own writes do
+    until_s: float  # no launch before that, whatever triggers the reconcile: our own writes do
 
 
 class Launch:
@@ -118,7 +118,7 @@ class Launch:
                 case errors.InsufficientCapacity():
                     return Delete("insufficient_capacity", str(outcome))
                 case errors.Unreachable() | errors.Conflict() | errors.NotReady():
-                    return _Failed(outcome)  # nobody knows what happened before: the token stays
+                    return _Failed(outcome)  # the call may have launched an instance: the token stays
                 case errors.HoldfastError():
                     await self._spend_token(draft)
                     return _Failed(outcome)
@@ -268,8 +268,8 @@ def _fill(
     offering: Offering | None,
     well_known: AbstractSet[str],
 ) -> None:
-    """Labels of the claim win over those of the instance, annotations of the instance over those of the claim (NC-9). A
-    claim that was told of another instance before, which it could not be written whole for, forgets what that one was."""
+    """Labels of the claim win over those of the instance, annotations of the instance over those of the claim
+    (NC-9). If an earlier launch wrote labels of another instance to the claim, those labels are removed."""
     of_instance, own = dict(instance.labels), draft.labels
     if any(key in own and own[key] != of_instance.get(key) for key in _PLACE):
         own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}

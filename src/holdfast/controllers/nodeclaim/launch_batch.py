@@ -43,8 +43,8 @@ class LaunchBatcher:
         return await asked.answer
 
     async def _gathered(self) -> None:
-        """Whoever came first makes the call for all, so what goes wrong with it is not lost. It waits while others
-        come: each of them has been written to an API server that may be slow."""
+        """The first caller makes the call for all, so its error is not lost. It waits while more callers
+        arrive: each of them has written its claim to an API server that may be slow."""
         came = 0
         for _ in range(_GATHER_TIMES):
             if came == len(self._waiting):
@@ -58,7 +58,9 @@ class LaunchBatcher:
         finally:
             for asked in waiting:
                 if not asked.answer.done():
-                    asked.answer.set_result((_claim(asked.request), errors.Unreachable("nobody answered")))
+                    asked.answer.set_result(
+                        (_claim(asked.request), errors.Unreachable("the launch call ended without an answer"))
+                    )
 
     async def _call(self, asked: list[_Asked]) -> None:
         token = self._ids.token()

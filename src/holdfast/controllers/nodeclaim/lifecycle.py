@@ -128,7 +128,7 @@ class Lifecycle:
         return None, waits, failed
 
     async def _held(self, claim: NodeClaim) -> NodeClaim:
-        """Before anything is launched for a claim, nobody can take it away without us (NC-1)."""
+        """Adds the finalizer before the launch, so that a deletion always waits for us (NC-1)."""
         finalizers = claim.metadata.finalizers
         if names.TERMINATION_FINALIZER in finalizers:
             return claim

@@ -1,8 +1,9 @@
 """When a pod last came to a node or left it, on the node's claim: consolidation leaves a node in peace for a while after.
 
-Run by the engine, a key a claim, woken by pods. The rule (NC-43): a pod that is bound, ends, or is told to end counts,
-unless a DaemonSet made it; a claim is written at most every ten seconds, and the last event is never lost. Before a
-claim is initialized its lifecycle controller writes to it and nothing reads the time, so the event waits.
+Run by the engine, a key a claim, woken by pods. The rule (NC-43): a pod that is bound, ends, or is terminating
+counts, unless a DaemonSet made it; a claim is written at most every ten seconds, and the last event is never
+lost. Before a claim is initialized its lifecycle controller writes to it and nothing reads the time, so the
+event waits.
 """
 
 from typing import Final

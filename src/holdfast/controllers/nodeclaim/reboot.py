@@ -1,4 +1,4 @@
-"""nodeclaim.reboot: a node that is ill is restarted in place, which keeps its instance and the slot it is in.
+"""nodeclaim.reboot: reboots the instance of an unhealthy node, which keeps the instance and its slot.
 
 Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. The rules (NC-39a): the
 node is tainted, and emptied by eviction alone; who may not be evicted by the bound rides along. What the node was before
@@ -28,7 +28,7 @@ from holdfast.state.conversion import nodes as node_states
 from holdfast.state.conversion import times
 
 _BACK_S: Final = 20 * 60
-_DRAIN_S: Final = 5 * 60  # where nobody says how long it may take
+_DRAIN_S: Final = 5 * 60  # where the claim has no annotation for it
 _CHECK_S: Final = 15.0
 _SOON_S: Final = 1.0
 _TAINT: Final = NodeTaint(key=names.REBOOTING_TAINT, effect="NoSchedule")
@@ -133,7 +133,7 @@ class Reboot:
 
 
 def _drained_by_s(claim: NodeClaim) -> int:
-    """When the instance is rebooted, whoever is still on it."""
+    """When the instance is rebooted, even if pods still run on it."""
     found = conditions.find(claim.status.conditions, claim_conditions.REBOOTING)
     assert found is not None, "it is rebooting"
     bound_s = times.duration_s(claim.metadata.annotations.get(names.REBOOT_TERMINATION_GRACE_PERIOD, ""))

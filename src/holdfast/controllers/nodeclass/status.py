@@ -1,8 +1,8 @@
 """nodeclass.status: a class gets its finalizer, then its status from the cloud, again and again; and it has an end.
 
 Run by the engine, a key a class. The rules: what could not be read stays as it was; nothing is written that did not
-change; and while a class lives it is looked at each minute, and at the very second one of the reservations starts,
-drains or ends. Living and ending are one reconciler's, so that what was released is never made anew.
+change; and a class is reconciled each minute, and at the second one of its reservations starts, drains or
+ends. One reconciler handles both the status and the deletion, so that released resources are never created again.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """NodeRegistrationHealthy: whether the instances that a NodePool launched lately became nodes (P-17).
 
-Called by `status`, and told of every change of a NodeClaim. What it remembers is a few outcomes a pool; after a
+It watches every change of a NodeClaim and caches a few outcomes per pool; after a
 restart they are recalled from the condition, and a new spec of the pool or of its class begins anew.
 """
 

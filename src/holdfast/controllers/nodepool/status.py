@@ -1,7 +1,8 @@
 """nodepool.status: whether a NodePool can be used, as conditions, written in one patch.
 
-Run by the engine, a key a pool. Ready is validation and the class together; registration health is told and decides
-nothing (P-16, C-2). What the API server let through and no node could be made from is a verdict here, never a refusal.
+Run by the engine, a key a pool. Ready is validation and the class together; registration health is only
+reported (P-16, C-2). What the API server let through and no node could be made from is a verdict here, never a
+refusal.
 """
 
 from typing import Any, Final

@@ -123,7 +123,7 @@ class Provisioner:
         self._unsure: set[str] = set()  # NodeClaims whose creation was not answered
         self._again_s: float | None = None  # when pods that are not on a node yet are looked at again
         self._wake: Callable[[Key], None] = lambda _: None
-        self._room = asyncio.Semaphore(_CREATES_AT_ONCE)
+        self._creates = asyncio.Semaphore(_CREATES_AT_ONCE)
         self._log = structlog.get_logger().bind(controller=self.name)
         self._pods.subscribe(self._on_pod)
         caches.of(Node).subscribe(self._on_node)
@@ -142,8 +142,8 @@ class Provisioner:
         self._wake(KEY)
 
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """kube-scheduler says again and again that there is no place; a pod that was promised one is no news, unless
-        it went elsewhere: then it has taken somebody's place."""
+        """kube-scheduler repeats that a pod is unschedulable; for a nominated pod this triggers nothing, unless
+        the pod was bound to another node: then it uses capacity that was planned for other pods."""
         if after is None:
             self._seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
@@ -292,7 +292,7 @@ class Provisioner:
         pool = self._pools.get(("", planned.node_pool))
         if pool is None:
             return False
-        async with self._room:
+        async with self._creates:
             written = await self._create(planned, pool)
         if written is None:
             return False
@@ -339,7 +339,7 @@ class Provisioner:
             return False
         return True
 
-    # --- What the outside is told ---------------------------------------------------------------------
+    # --- Events and metrics -------------------------------------------------------------------------
 
     def _answered(self, uids: Iterable[str]) -> None:
         now_s = self._clock.monotonic_s()
@@ -351,9 +351,9 @@ class Provisioner:
 
     def _report(self, decided: _Decided, seen: SnapshotResult) -> None:
         plan = decided.plan
-        told = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))
-        by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in told)}
-        for one in told:
+        events = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))
+        by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in events)}
+        for one in events:
             if one.pod in by_uid:
                 self._recorder.event(by_uid[one.pod], one.event, one.text, warning=one.warning)
         self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced))
@@ -361,9 +361,9 @@ class Provisioner:
         for zone in self._zones | set(decided.by_zone):
             self._recorder.gauge(BY_ZONE, _NAMED_BY | {"zone": zone}, decided.by_zone[zone])
         self._zones = set(decided.by_zone)
-        told_of = [("NodePoolNotServed", *one) for one in seen.unserved]
-        told_of += [(report.NO_COMPATIBLE_TYPES, *one) for one in decided.unusable]
-        for event, name, why in told_of:
+        pool_events = [("NodePoolNotServed", *one) for one in seen.unserved]
+        pool_events += [(report.NO_COMPATIBLE_TYPES, *one) for one in decided.unusable]
+        for event, name, why in pool_events:
             pool = self._pools.get(("", name))
             if pool is not None:
                 self._recorder.event(pool, event, why, warning=True)

@@ -1,7 +1,7 @@
 """Wakes provisioning when there is more reserved capacity than before: a slot got free, a reservation began or grew.
 
-Run by the engine under one key, every few seconds; it reads what the Cloud door has in memory. Pods that wait need not
-wait for the next look at all pods, and pods on their way to bought capacity are not its business.
+Run by the engine under one key, every few seconds; it reads cached counts from `ports.Cloud`. Pending pods need not
+wait for the next periodic reconcile. Pods that are nominated to on-demand or spot capacity are left alone.
 """
 
 from collections.abc import Callable

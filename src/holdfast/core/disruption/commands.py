@@ -155,7 +155,7 @@ class Memo:
 class Memory:
     """What one decision leaves for the next. To lose it costs time, never correctness."""
 
-    moves: tuple[Move, ...] | None = None  # None: nobody knows, the program has just begun
+    moves: tuple[Move, ...] | None = None  # None: unknown, the program has just started
     memos: Mapping[Method, Memo] = field(default_factory=dict)
     unreached: tuple[str, ...] = ()  # NodePools that the last pass had no time for
 

@@ -225,14 +225,14 @@ class Judge:
         self, method: Method, found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost
     ) -> list[PlannedClaim] | Reason:
         """What is launched instead, narrowed to what pays; or why nothing is."""
-        bought = [claim for claim in claims if claim.reservation_id is None]
-        if len(bought) > 1:
-            return Reason(BlockedCode.TOO_MANY, f"Can't remove without creating {len(bought)} candidates")
-        if bought:
-            narrowed = self._bought(method, found, bought[0], before)
+        unreserved = [claim for claim in claims if claim.reservation_id is None]
+        if len(unreserved) > 1:
+            return Reason(BlockedCode.TOO_MANY, f"Can't remove without creating {len(unreserved)} candidates")
+        if unreserved:
+            narrowed = self._narrowed(method, found, unreserved[0], before)
             if isinstance(narrowed, Reason):
                 return narrowed
-            return [narrowed if claim is bought[0] else claim for claim in claims]
+            return [narrowed if claim is unreserved[0] else claim for claim in claims]
         if claims and not before.paid_nano:
             # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
             claims = [
@@ -265,7 +265,7 @@ class Judge:
             return 0
         return one.cost.paid_nano
 
-    def _bought(
+    def _narrowed(
         self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
     ) -> PlannedClaim | Reason:
         pool = self.survey.pools[claim.node_pool]

@@ -2,8 +2,8 @@
 
 Called for every candidate. The rules: what disruption costs is counted in whole units, a pod of no particular priority
 being one `POD`; and what a node costs is two numbers that are never added up, what is paid by the hour and the worth of
-slots that are paid for already. The first decides, the second breaks ties: so a slot is always cheaper than anything
-that is bought, and a small slot is cheaper than a big one.
+slots that are paid for already. The first decides, the second breaks ties: so a slot is always cheaper than any
+on-demand or spot instance, and a small slot is cheaper than a big one.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def saving_wanted_nano(evicted: int, saving_per_pod_nano: int) -> int:
 
 
 def is_empty(node: NodeView) -> bool:
-    """Whether there is nobody whose move would hurt (D-8)."""
+    """Whether moving the pods of the node costs nothing (D-8)."""
     return rescheduling_cost(node) <= POD
 
 

@@ -1,6 +1,6 @@
 """Whether a node is no longer what its NodePool would make.
 
-Called by whoever marks NodeClaims as drifted. Pure: what only the cloud can know comes in as its word. The rules are
+Pure: the drift reason of the cloud is an argument. The rules are
 Karpenter's (NC-40, NC-41, R-38), the first difference is the reason, and what is not known is never a difference.
 """
 
@@ -47,7 +47,7 @@ class Subject:
     wanted: Requirements  # what every node of the pool is
     instance_types: tuple[InstanceType, ...]
     cloud: CloudLabels
-    cloud_says: str | None = None  # why the machine is no longer what its class would launch
+    cloud_says: str | None = None  # why the instance is no longer what its class would launch
     ignored: frozenset[str] = frozenset()  # labels that say nothing: the cloud alone decides about them
 
 

@@ -49,7 +49,7 @@ class FreeSlots:
         if not self.free:
             return False
         return all(
-            self._fits(pod.shape) or targets.has_room(pod.shape, one.name)
+            self._fits(pod.shape) or targets.fits_elsewhere(pod.shape, one.name)
             for pod in one.node.pods
             if pod.reschedulable
         )
@@ -76,7 +76,7 @@ class Prefilter:
     def __init__(self, survey: Survey, targets: Targets, settings: Settings) -> None:
         self._targets = targets
         self._slots = FreeSlots(survey, settings)
-        self._cost, self._rooms = _columns(survey)
+        self._cost, self._allocatable = _columns(survey)
         self._known: dict[tuple[Resources, int], bool] = {}
 
     def why_not(self, one: Candidate) -> Reason | None:
@@ -111,7 +111,11 @@ class Prefilter:
     def _is_offered_cheaper(self, load: Resources, limit_nano: int) -> bool:
         fits: NDArray[np.bool_] = (self._cost > 0) & (self._cost < limit_nano)
         for name, amount in load.amounts:
-            fits = fits & (self._rooms[name] >= amount) if name in self._rooms else fits & (amount <= 0)
+            fits = (
+                fits & (self._allocatable[name] >= amount)
+                if name in self._allocatable
+                else fits & (amount <= 0)
+            )
         return bool(fits.any())
 
 
@@ -120,11 +124,11 @@ def _columns(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.in
     found = list(_launchable(survey))
     cost = np.array([o.cost_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
     known = {name for t, _ in found for name in t.allocatable}
-    rooms = {
+    allocatable = {
         name: np.array(bounded(t.allocatable_of(o)[name] for t, o in found), dtype=np.int64)
         for name in sorted(known)
     }
-    return cost, rooms
+    return cost, allocatable
 
 
 def _launchable(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:

@@ -84,8 +84,8 @@ class Rolling:
         answer = self.simulator.ask(
             [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
         )
-        bought = [claim for claim in answer.claims if claim.reservation_id is None]
-        if answer.stuck is None and not (bought and one.is_reserved):
+        unreserved = [claim for claim in answer.claims if claim.reservation_id is None]
+        if answer.stuck is None and not (unreserved and one.is_reserved):
             held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
             return held if isinstance(held, DisruptionCommand) else self._replaced(one, need, answer)
         can_wait = answer.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
@@ -122,8 +122,9 @@ class Rolling:
     def terminate_first(
         self, one: Candidate, need: Need, *, for_pending: bool = False
     ) -> DisruptionCommand | Reason:
-        """The node goes, and its slot is held for its replacement; or why not. `for_pending`: its pods were evicted
-        before and wait for a place, so the slot is held for whoever of those who wait would get it."""
+        """Terminates the node and holds its slot for the replacement; or why not. `for_pending`: its pods were
+        evicted before and are pending, so the slot is held for those pending pods that the planner would place
+        in it."""
         snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
@@ -174,7 +175,7 @@ class Rolling:
         )
 
     def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Reason | None:
-        """Budgets forget a node once its machine ends; where its replacement is not up by then, that one counts."""
+        """Budgets do not count a terminated node, so its replacement counts until it is initialized."""
         snapshot = self.survey.cluster.snapshot
         allowed = budgets.allowances(self.survey.cluster, need.reason).get(one.pool)
         key = snapshot.cloud_labels.reservation_id or ""
@@ -195,8 +196,9 @@ class Rolling:
         return Reason(BlockedCode.BUDGET, text, (one.pool,))
 
     def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Reason | None:
-        """Pods that have no home before the node is gone do not come back meanwhile: a disruption budget must allow
-        all of them to be away at once, or the drain waits for the slot and the slot for the drain."""
+        """Pods that fit on no node before the old one terminates stay pending until then. Their disruption
+        budgets must allow all of them to be evicted at once, or the drain waits for the slot and the slot for
+        the drain."""
         if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
             return None
         homeless = {uid for claim in answer.claims for uid in claim.pods}
@@ -217,8 +219,8 @@ class Rolling:
         return None
 
     def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
-        """Whether a slot of its reservation is being released that nobody waits for: then it is waited for, as long as
-        the settings say, before anything is bought."""
+        """Whether a slot of its reservation is being released that no claim waits for. The command then waits
+        for that slot, as long as the settings allow, before it launches on demand or on spot."""
         snapshot = self.survey.cluster.snapshot
         id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "", "")
         entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_)

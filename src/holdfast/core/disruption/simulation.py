@@ -57,7 +57,7 @@ class Question:
     consolidating: bool = False  # pods avoid nodes that only just changed (S-25)
     credited: str | None = None  # a reservation that gets back the slot of the node that goes (R-14a)
     avoids_drifted: bool = False  # pods are placed on no drifted node: they would be evicted again there
-    alone: bool = False  # nobody else is planned for: the place is held for these pods
+    alone: bool = False  # no other pods are planned: the slot is held for these pods
     forced: bool = False  # pods that may not be evicted now count as well (NC-38a)
 
 
@@ -142,7 +142,7 @@ class Simulator:
 
 
 def _credited(snapshot: Snapshot, id_: str) -> Snapshot:
-    """With the one slot that the node leaves, and no other: whoever else holds one, this one is not theirs."""
+    """With the one slot that the node releases, and no other: claims that hold slots have no right to this one."""
     found = tuple(replace(one, available=1) if one.id == id_ else one for one in snapshot.reservations)
     claims = tuple(claim for claim in snapshot.claims if claim.reservation_id != id_)
     return replace(snapshot, reservations=found, claims=claims)

@@ -58,7 +58,7 @@ class Targets:
         }
 
     def fitting(self, shape: PodShape) -> NDArray[np.intp]:
-        """The nodes that have room for one pod of the shape, and that it may go on as far as labels and taints say."""
+        """The nodes that have capacity for one pod of the shape and whose labels and taints allow it."""
         known = self._found.get(id(shape))
         if known is None:
             fits = np.ones(len(self._nodes), dtype=bool)
@@ -71,14 +71,14 @@ class Targets:
             known = self._found[id(shape)] = shape, found
         return known[1]
 
-    def has_room(self, shape: PodShape, elsewhere_than: str) -> bool:
+    def fits_elsewhere(self, shape: PodShape, excluded_node: str) -> bool:
         """Whether some other node could take a pod of the shape."""
         found = self.fitting(shape)
-        return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != elsewhere_than)
+        return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != excluded_node)
 
     def left_over(self, node: NodeView) -> list[PodView]:
-        """Pods of a node that find no room on others, the biggest being placed first as the planner does; nobody else
-        and no tie between pods is thought of, so the planner will not place more of them."""
+        """Pods of a node that do not fit on other nodes, the biggest placed first as in the planner. This
+        ignores all other pods and all constraints between pods, so the planner will not place more of them."""
         pods = [pod for pod in node.pods if pod.reschedulable]
         pods.sort(key=_biggest_first)
         taken: dict[int, list[Resources]] = {}
@@ -150,7 +150,7 @@ def _biggest_first(pod: PodView) -> tuple[int, int]:
 
 
 def _enough(shape: PodShape, count: int) -> int | None:
-    """How many nodes are enough for so many pods; None: more than room may keep such a pod from a node."""
+    """How many nodes are enough for so many pods; None: more than capacity may keep such a pod from a node."""
     if shape.anti_affinity or shape.preferred_anti_affinity or shape.host_ports or shape.volumes.claims:
         return None
     return count + SPARE

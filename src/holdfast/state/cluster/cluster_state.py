@@ -1,10 +1,9 @@
-"""The world of a running cluster at one moment: watch caches and the Cloud door, as one snapshot.
+"""The snapshot of a running cluster, from the watch caches and `ports.Cloud`.
 
-Called by provisioning, by disruption and by whoever has to know which slots are free. The rules: nothing is asked of
-the API server, and of the cloud only what its door serves from memory, but for the list of machines, which the ledger
-needs where there are reservations; what did not change since the last snapshot is the same value again, so that what
-was derived from it is not derived anew; a class that cannot be served keeps its own pools out of the snapshot, and no
-others; and so does a pool that cannot be read.
+The rules: a snapshot never calls the API server, and reads from the cloud only cached values, except for the
+list of instances, which the ledger needs where there are reservations; what did not change since the last
+snapshot is the same value again, so that what was derived from it is not derived anew; a class that cannot be
+served keeps its own pools out of the snapshot, and no others; and so does a pool that cannot be read.
 """
 
 import contextlib
@@ -58,7 +57,7 @@ KINDS: Final[tuple[type[Object], ...]] = (
     StorageClass,
     CSINode,
 )
-# Of a list of machines that will do while nothing comes or goes. Somebody reads one each minute; that one is taken.
+# The age of a list of instances that is enough while no slot changes. A controller lists each minute; that list is used.
 _MAX_AGE_S: Final = 90.0
 # Of counts while instances of ours leave slots: a slot that is free again must be in a plan before a launch on demand.
 # The read begins after the list of instances, so it shows what that list shows as terminated.
@@ -103,7 +102,7 @@ class ClusterState:
         ledger_lag_s: int,
         spreads: Sequence[DefaultConstraint] = (),
     ) -> None:
-        """`spreads`: what kube-scheduler gives to pods that have none; what makes pods (`watched_surroundings.MAKERS`) is
+        """`spreads`: what kube-scheduler gives to pods that have none; what makes pods (`watched_pod_context.MAKERS`) is
         to be in the caches then."""
         self._caches = caches
         self._cloud = cloud
@@ -126,8 +125,8 @@ class ClusterState:
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # as in the last snapshot
         self._counted = _Counted(NOT_READ)  # the newest that could be read
-        self._machines: tuple[Instance, ...] = ()  # likewise
-        self._gone: dict[Instance, int] = {}  # machines that left a slot, with when they were missed
+        self._listed_instances: tuple[Instance, ...] = ()  # likewise
+        self._gone: dict[Instance, int] = {}  # instances that left a slot, with when a list first lacked them
         self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
 
     # --- What others ask ------------------------------------------------------------------------------
@@ -161,7 +160,9 @@ class ClusterState:
         """What the ledger keeps of counts once there are newer ones."""
         if not counted.counts.reservations:
             return None
-        return ledger.count_before(self._bare(counted, (*self._machines, *self._gone)), self._ledger_lag_s)
+        return ledger.count_before(
+            self._bare(counted, (*self._listed_instances, *self._gone)), self._ledger_lag_s
+        )
 
     async def ledger(self) -> Mapping[str, ledger.Entry]:
         """Which slots are free, without anything else of the world."""
@@ -178,7 +179,7 @@ class ClusterState:
         """Of the wanted slots, as many as are free now, by reservation. They are held while the claims for them are being
         written: provisioning and disruption plan at the same time, so a slot that was free in the snapshot of one may be
         the other's by now."""
-        world = self._bare(self._counted, (*self._machines, *self._gone))
+        world = self._bare(self._counted, (*self._listed_instances, *self._gone))
         chosen = tuple(one for one in world.reservations if one.id in wanted)
         found = ledger.ledger(dataclasses.replace(world, reservations=chosen), self._ledger_lag_s)
         granted = Counter(
@@ -278,22 +279,24 @@ class ClusterState:
         return found.of_class[reference.name]
 
     async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:
-        """Without reservations nobody counts by machines. Those of before, where they cannot be read now: the counts
-        say what is free, and nobody waits for a node because a list of machines does not come. Those of before as
-        well while nothing comes or goes: who looks every few seconds costs one call a minute."""
+        """Empty without reservations: only the ledger needs instances. If EC2 cannot list them now, the previous
+        list: the counts show what is free, and no pod should wait for a list of instances. Also the previous
+        list while no slot changes, so that a caller that reads every few seconds costs one call a minute."""
         if not counts.reservations:
             return ()
         with contextlib.suppress(errors.HoldfastError):
             listed = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _MAX_AGE_S)
             self._miss(listed, counts)
-            self._machines = listed
-        return *self._machines, *self._gone
+            self._listed_instances = listed
+        return *self._listed_instances, *self._gone
 
     def _miss(self, listed: tuple[Instance, ...], counts: ReservationCounts) -> None:
-        """Machines that were in slots and are not listed any more are gone, and told of until a count can show it: their
-        slots are on their way back."""
+        """Instances that were in slots and are no longer listed have terminated. They stay in the snapshot
+        until a count can show it: their slots are being released."""
         there, now_s = {one.provider_id for one in listed}, self._clock.now_s()
-        missed = (one for one in self._machines if one.reservation_id and one.provider_id not in there)
+        missed = (
+            one for one in self._listed_instances if one.reservation_id and one.provider_id not in there
+        )
         self._gone |= {dataclasses.replace(one, state=InstanceState.GONE): now_s for one in missed}
         self._gone = {
             one: at_s
@@ -302,13 +305,13 @@ class ClusterState:
         }
 
     def _is_in_motion(self) -> bool:
-        """Whether a machine comes to a slot or leaves one, or a claim waits for one to go. What is bought comes and
-        goes without a slot's being counted by it."""
+        """Whether an instance starts in a slot or leaves one, or a claim waits for an instance to terminate.
+        On-demand and spot instances do not count: they hold no slot."""
         moving = (InstanceState.STARTING, InstanceState.ENDING)
         owned, coming_or_going = self._by_provider_id, self._moving.get(_MOVING)
         return any(coming_or_going) or any(
             one.reservation_id and (one.state in moving or not owned.get(one.provider_id))
-            for one in self._machines
+            for one in self._listed_instances
         )
 
 
@@ -320,7 +323,7 @@ def _leave_slots(instances: Iterable[Instance]) -> bool:
 
 
 def _is_moving(claim: NodeClaim) -> tuple[str, ...]:
-    """Whether it waits for a machine to go, or comes to a slot, or leaves one."""
+    """Whether the claim waits for an instance to terminate, or its instance starts in a slot or leaves one."""
     waits = names.WAITS_FOR_INSTANCE in claim.metadata.annotations
     settled = claim.status.provider_id and claim.metadata.deletion_timestamp is None
     return (_MOVING,) if waits or (claims.has_slot(claim) and not settled) else ()

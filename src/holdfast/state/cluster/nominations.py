@@ -1,8 +1,9 @@
 """Pods that were promised a node and have not been bound yet, or still run on a node that drains.
 
-Written by whoever carries a plan out, read when the next snapshot is taken: a pod that is on its way to a node counts
-as being there, so that it is not planned again and others find the room that is really left. Kept in memory: after a
-restart such pods are planned anew, onto the claims that are on their way, which are seen by everybody.
+The provisioner and disruption write them; the next snapshot reads them. A nominated pod counts as running on
+its node, so that it is not planned again and other pods see the capacity that is really free. The nominations
+are not stored: after a restart such pods are planned again, onto the NodeClaims that are launching, which the
+API server lists.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator

@@ -1,6 +1,6 @@
 """NodeClaims of a running cluster as far as slots are counted by them, kept up to date as they change.
 
-Called by `cluster_state`. The rule: what it costs to ask follows from the claims that changed since somebody asked last.
+The rule: the cost of a read follows from the claims that changed since the last read.
 """
 
 from collections.abc import Callable

@@ -182,7 +182,7 @@ class WatchedNodes:
         return nodes.view(
             pair,
             self._pods.on_node(name) if node is not None else (),
-            marked=name in self._deleting,
+            to_delete=name in self._deleting,
             nominated=name in self._nominated,
             full=name in self._full,
             volume_limits=nodes.volume_limits(

@@ -1,7 +1,7 @@
 """What pods mean depends on namespaces, on storage and, where the cluster spreads pods by itself, on what made them.
 
 Called by `cluster_state`. The rule: after a change, pods that may mean something else are read again, and no others: those of a
-volume claim that changed, or whose volume did; else those that depend on anything around them.
+volume claim that changed, or whose volume did; else those that depend on any other object.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from holdfast.runtime.results import Key
 from holdfast.state.cluster.watched_pods import WatchedPods
 from holdfast.state.conversion import default_spreads, pod_shapes, volumes
 from holdfast.state.conversion.default_spreads import Defaults
-from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pod_shapes import PodContext
 
 MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
     Service,
@@ -47,12 +47,12 @@ class WatchedSurroundings:
         """Pods are read in what is there now."""
         if not self._changed and not self._changed_claims:
             return
-        around = Surroundings(
+        context = PodContext(
             {n.metadata.name: n.metadata.labels for n in self._caches.of(Namespace)},
             volumes.storage(self._claims, self._caches.of(PersistentVolume), self._caches.of(StorageClass)),
             self._defaults(),
         )
-        self._pods.use(around, None if self._changed else tuple(self._changed_claims))
+        self._pods.use(context, None if self._changed else tuple(self._changed_claims))
         self._changed, self._changed_claims = False, {}
 
     def _defaults(self) -> Defaults:

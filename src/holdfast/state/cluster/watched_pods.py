@@ -1,8 +1,8 @@
 """The pods of a running cluster as values, kept up to date as they change.
 
-Called by `cluster_state`. The rule: what a snapshot costs follows from the pods that changed since the last one, not from all
+The rule: what a snapshot costs follows from the pods that changed since the last one, not from all
 there are. So a pod is converted once for each version of it, a few at a time with others running in between; pods are
-looked up by their node; and who asks is told which nodes have pods that changed.
+looked up by their node; and the caller gets the nodes whose pods changed.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from holdfast.runtime.cache import Cache, key_of
 from holdfast.runtime.results import Key
 from holdfast.state.conversion import daemonsets, pod_states, pods, volumes
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import Surroundings
+from holdfast.state.conversion.pod_shapes import PodContext
 from holdfast.state.conversion.pods import PodConverter
 from holdfast.state.conversion.snapshot import Pods
 
@@ -52,9 +52,9 @@ class WatchedPods:
         """Tells the node of every pod that changed from now on, as it was and as it is."""
         self._changed_on.append(changed_on)
 
-    def use(self, around: Surroundings, claims: Iterable[Key] | None) -> None:
-        """From now on pods are read in these surroundings, which differ in these volume claims; None: in anything."""
-        self.converter.use(around)
+    def use(self, context: PodContext, claims: Iterable[Key] | None) -> None:
+        """Converts pods in this context from now on. It differs in these volume claims; None: in anything."""
+        self.converter.use(context)
         if claims is None:
             again = self.converter.depending()
         else:
@@ -150,7 +150,7 @@ class _RememberingConverter(PodConverter):
     def __init__(self, rules: LabelRules) -> None:
         super().__init__(rules)
         self._views: dict[str, tuple[Pod, PodView, tuple[Reason, ...]]] = {}
-        self._depending: dict[str, Pod] = {}  # those that mean something else in other surroundings
+        self._depending: dict[str, Pod] = {}  # the pods that mean something else in another context
 
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         known = self._views.get(pod.metadata.uid)

@@ -55,7 +55,7 @@ def of(pod: Pod, known: Defaults) -> tuple[TopologySpread, ...]:
 
 
 def _about(pod: Pod, known: Defaults) -> LabelSelector | None:
-    """Who counts: whoever all of these select."""
+    """The selector of the pods that count: those that all of these selectors match."""
     namespace, labels = pod.metadata.namespace or _DEFAULT_NAMESPACE, pod.metadata.labels
     conditions = {
         Expression(key, Operator.IN, (value,))

@@ -105,12 +105,12 @@ def view(
     pair: NodeAndClaim,
     pods: Iterable[PodView] = (),
     *,
-    marked: bool = False,
+    to_delete: bool = False,
     nominated: bool = False,
     full: bool = False,
     volume_limits: Limits = (),
 ) -> NodeView:
-    """The node; `marked` when we decided to delete it and the API server does not know yet; `full` when it has pods that
+    """The node; `to_delete` when we decided to delete it and the API server does not know yet; `full` when it has pods that
     cannot be read: what they request is not known, so nothing more is planned onto it."""
     node, claim = pair.node, pair.claim
     has = node.status if node is not None else NodeStatus()
@@ -132,7 +132,7 @@ def view(
         node_pool=labels.get(names.NODEPOOL),
         claim=claim.metadata.name if claim is not None else None,
         initialized=initialized,
-        deleting=marked or _is_deleting(pair),
+        deleting=to_delete or _is_deleting(pair),
         nominated=nominated,
         last_pod_event_s=times.epoch_s_or_none(promised.last_pod_event_time),
         volume_limits=volume_limits,

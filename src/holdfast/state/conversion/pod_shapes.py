@@ -51,8 +51,8 @@ _TOLERATION_OPERATORS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a pod's meaning depends on besides the pod."""
+class PodContext:
+    """The objects besides the pod that its meaning depends on."""
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels by name
     storage: Storage = field(default_factory=Storage)
@@ -63,20 +63,22 @@ class Surroundings:
 class Converted:
     shape: PodShape
     problems: tuple[Reason, ...]  # why it is rejected; a pod that runs already is not affected by them
-    self_contained: bool  # whether it means the same in other surroundings
+    self_contained: bool  # whether it means the same in every context
     reads_labels: bool  # whether more than `shape.labels` follows from the pod's labels
 
 
-def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted:
+def convert(pod: wire.Pod, context: PodContext, rules: LabelRules) -> Converted:
     """The shape of a pod and why it cannot be planned (S-7, S-9, S-100)."""
     spec = pod.spec
     namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
     found = _Problems()
     claims = volumes.claim_names(pod.metadata.name, spec.volumes)
-    needs, unserved = found.part(_NO_VOLUMES, lambda: volumes.needs(namespace, claims, around.storage, rules))
+    needs, unserved = found.part(
+        _NO_VOLUMES, lambda: volumes.needs(namespace, claims, context.storage, rules)
+    )
     affinity = spec.affinity or wire.Affinity()
-    together = _PodTerms(affinity.pod_affinity, namespace, pod.metadata.labels, around, found)
-    apart = _PodTerms(affinity.pod_anti_affinity, namespace, pod.metadata.labels, around, found)
+    together = _PodTerms(affinity.pod_affinity, namespace, pod.metadata.labels, context, found)
+    apart = _PodTerms(affinity.pod_anti_affinity, namespace, pod.metadata.labels, context, found)
     shape = PodShape(
         namespace=namespace,
         requests=found.part(resources.of({resources.PODS: 1}), lambda: requests(pod)),
@@ -88,7 +90,7 @@ def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted
         preferred_terms=_preferred_terms(affinity.node_affinity, rules),
         tolerations=found.part((), lambda: tolerations(spec.tolerations)),
         spreads=found.part((), lambda: _spreads(spec.topology_spread_constraints, pod.metadata.labels))
-        or default_spreads.of(pod, around.spreads),
+        or default_spreads.of(pod, context.spreads),
         affinity=together.required,
         anti_affinity=apart.required,
         preferred_affinity=together.preferred,
@@ -98,7 +100,7 @@ def convert(pod: wire.Pod, around: Surroundings, rules: LabelRules) -> Converted
     )
     if spec.resource_claims:
         found.add("it asks for devices by resourceClaims, which are not planned for", "resourceClaims")
-    by_default = around.spreads.constraints and not spec.topology_spread_constraints
+    by_default = context.spreads.constraints and not spec.topology_spread_constraints
     self_contained = not (claims or together.by_selector or apart.by_selector or by_default)
     reads_labels = (
         together.by_labels
@@ -226,7 +228,7 @@ def _required_term(
 
 
 def _preferred_terms(affinity: wire.NodeAffinity | None, rules: LabelRules) -> tuple[PreferredNodeTerm, ...]:
-    """The wishes that a node can fulfil; one that cannot be read or names nodes is as good as none."""
+    """The preferences that a new node can satisfy, without those that are invalid or name nodes."""
     preferred = []
     for term in affinity.preferred if affinity is not None else ():
         try:
@@ -283,10 +285,10 @@ class _PodTerms:
         affinity: wire.PodAffinity | None,
         namespace: str,
         labels: Mapping[str, str],
-        around: Surroundings,
+        context: PodContext,
         found: _Problems,
     ) -> None:
-        self._namespace, self._labels, self._around = namespace, labels, around
+        self._namespace, self._labels, self._context = namespace, labels, context
         written = affinity or wire.PodAffinity()
         terms = (*written.required, *(p.pod_affinity_term for p in written.preferred))
         self.by_selector = any(term.namespace_selector is not None for term in terms)
@@ -311,7 +313,7 @@ class _PodTerms:
         chosen = selectors.selector(term.namespace_selector)
         if chosen is None:
             return tuple(sorted(set(term.namespaces))) or (self._namespace,)
-        selected = {name for name, labels in self._around.namespaces.items() if chosen.matches(labels)}
+        selected = {name for name, labels in self._context.namespaces.items() if chosen.matches(labels)}
         return tuple(sorted(selected.union(term.namespaces)))
 
 

@@ -1,6 +1,6 @@
-"""What stage of its life a pod is in, read from its wire form.
+"""The lifecycle state of a pod, read from its wire form.
 
-Called by the conversion of pods and by whoever chooses which pods are planned. The rule: Karpenter's own
+The rule: Karpenter's own
 definitions (S-1 to S-6, D-6), one function each, so that no two callers mean different things by one word.
 """
 
@@ -93,12 +93,12 @@ def is_ready(pod: Pod) -> bool:
 
 def is_not_to_be_disrupted(pod: Pod, now_s: int) -> bool:
     """Whether an annotation forbids to disrupt it now: for ever, or for so long after its start (D-6)."""
-    wish = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
-    if wish is None or not is_active(pod):
+    value = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
+    if value is None or not is_active(pod):
         return False
-    if wish == "true":
+    if value == "true":
         return True
-    seconds = times.duration_s(wish)
+    seconds = times.duration_s(value)
     if not seconds:
         return False
     started_s = times.epoch_s_or_none(pod.status.start_time)
@@ -107,8 +107,8 @@ def is_not_to_be_disrupted(pod: Pod, now_s: int) -> bool:
 
 def has_invalid_do_not_disrupt(pod: Pod) -> bool:
     """Whether the annotation has a value that means nothing: neither "true" nor a duration (D-6)."""
-    wish = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
-    return wish is not None and wish != "true" and not times.duration_s(wish)
+    value = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
+    return value is not None and value != "true" and not times.duration_s(value)
 
 
 def deletion_cost(pod: Pod) -> int:

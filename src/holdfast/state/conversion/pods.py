@@ -2,7 +2,7 @@
 
 Called whenever a snapshot is taken and by `holdfast plan`. The rules: equal shapes are one object, so that a
 planner may group by identity; what is remembered is bounded and belongs to the converter, never to the
-module; a pod whose meaning depends on its surroundings is read again when these change.
+module; a pod whose meaning depends on its context is read again when the context changes.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
 from holdfast.state.conversion import pod_shapes, pod_states, times
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import Converted, Surroundings
+from holdfast.state.conversion.pod_shapes import Converted, PodContext
 
 REMEMBERED_MAX: Final = 131_072
 
@@ -26,25 +26,25 @@ class PodConverter:
     """From wire pods to views. Keep one: what it has seen makes the next snapshot cheap."""
 
     def __init__(
-        self, rules: LabelRules, around: Surroundings | None = None, *, remembered_max: int = REMEMBERED_MAX
+        self, rules: LabelRules, context: PodContext | None = None, *, remembered_max: int = REMEMBERED_MAX
     ) -> None:
         self._rules = rules
-        self._around = around or Surroundings()
+        self._context = context or PodContext()
         self._remembered_max = remembered_max
         self._encode = msgspec.msgpack.Encoder().encode
         self._known: dict[bytes, Converted] = {}
         self._siblings: dict[bytes, Converted] = {}  # by all but labels and size
         self._sizes: dict[bytes, Resources] = {}
-        self._dependent: list[bytes] = []  # keys of those that mean something else in other surroundings
+        self._dependent: list[bytes] = []  # keys of the pods that mean something else in another context
         self._shapes: dict[PodShape, PodShape] = {}
 
-    def use(self, around: Surroundings) -> None:
-        """From now on, pods are read in these surroundings."""
-        if around == self._around:
+    def use(self, context: PodContext) -> None:
+        """Converts pods in this context from now on."""
+        if context == self._context:
             return
-        if around.spreads.constraints != self._around.spreads.constraints:
-            self._forget()  # even pods that ask nothing of their surroundings may get or lose a constraint
-        self._around = around
+        if context.spreads.constraints != self._context.spreads.constraints:
+            self._forget()  # even a pod that does not depend on its context may get or lose a constraint
+        self._context = context
         for key in self._dependent:
             self._known.pop(key, None)
         self._dependent.clear()
@@ -56,13 +56,13 @@ class PodConverter:
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
-        if self._around.spreads.constraints and not pod.spec.topology_spread_constraints:
+        if self._context.spreads.constraints and not pod.spec.topology_spread_constraints:
             # Whom a default is about depends on what made the pod.
             parts = (*parts, pod.metadata.owner_references)
         try:
             key = self._encode(parts)
         except OverflowError:  # a number beyond 64 bits, which only a file can hold: read it, and forget it
-            return pod_shapes.convert(pod, self._around, self._rules)
+            return pod_shapes.convert(pod, self._context, self._rules)
         return self._known.get(key) or self._learn(key, parts, pod)
 
     def _learn(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
@@ -86,10 +86,10 @@ class PodConverter:
                 try:
                     size = self._sizes[size_key] = pod_shapes.requests(pod)
                 except errors.InvalidInput:  # said with everything else that is wrong with it
-                    return pod_shapes.convert(pod, self._around, self._rules)
+                    return pod_shapes.convert(pod, self._context, self._rules)
             labels = tuple(sorted(pod.metadata.labels.items()))
             return Converted(replace(known.shape, labels=labels, requests=size), (), True, False)
-        fresh = pod_shapes.convert(pod, self._around, self._rules)
+        fresh = pod_shapes.convert(pod, self._context, self._rules)
         if fresh.self_contained and not fresh.reads_labels and not fresh.problems:
             self._siblings[key] = fresh
             self._sizes[size_key] = fresh.shape.requests

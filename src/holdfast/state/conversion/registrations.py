@@ -32,7 +32,7 @@ def outcome(before: NodeClaim | None, after: NodeClaim | None) -> Outcome | None
 
 
 def _timed_out(claim: NodeClaim, ends: datetime) -> Outcome | None:
-    """Deleted after it had its time, and not for want of capacity or because somebody wanted it gone."""
+    """Deleted after the launch or registration timeout, and not for lack of capacity or by a user or disruption."""
     launched, registered = (conditions.find(claim.status.conditions, c) for c in (LAUNCHED, REGISTERED))
     if launched is None:
         return None

@@ -1,6 +1,6 @@
-"""The world at one moment, from the objects of a cluster and the answers of a cloud.
+"""A snapshot from the objects of a cluster and the answers of a cloud.
 
-Called by whoever plans: the controllers, disruption and `holdfast plan`. The rules: everything in a snapshot
+The controllers and `holdfast plan` plan from it. The rules: everything in a snapshot
 is sorted by name, so that it does not depend on the order in which objects were seen; and a pending pod that
 cannot be planned is left out and named with its reasons, never dropped in silence.
 
@@ -56,14 +56,14 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """What we decided and the API server does not know yet, by the names of nodes."""
+class PendingDecisions:
+    """Decisions that are not in the API server yet, by the names of nodes."""
 
     deleting: frozenset[str] = frozenset()
     nominated: frozenset[str] = frozenset()
 
 
-NO_MARKS: Final = Marks()
+NO_DECISIONS: Final = PendingDecisions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def take(
     converter: PodConverter,
     *,
     now_s: int,
-    marks: Marks = NO_MARKS,
+    decisions: PendingDecisions = NO_DECISIONS,
     is_pending: Callable[[Pod], bool] = pod_states.is_provisionable,
     uid_of: Callable[[Pod], str] = lambda pod: pod.metadata.uid,
 ) -> Taken:
@@ -107,7 +107,7 @@ def take(
         rejected,
         newest=lambda d: newest.get((d.metadata.namespace or "default", d.metadata.name)),
     )
-    seen = sorted(_nodes(cluster, supply, bound, marks), key=lambda node: node.name)
+    seen = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
     claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
     there = Nodes(tuple(seen), nodepools.used(seen))
     return assembled(cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s)
@@ -178,7 +178,7 @@ def _sorted_out(
 
 
 def _nodes(
-    cluster: Cluster, supply: Supply, bound: Mapping[str, Iterable[PodView]], marks: Marks
+    cluster: Cluster, supply: Supply, bound: Mapping[str, Iterable[PodView]], decisions: PendingDecisions
 ) -> Iterator[NodeView]:
     """Nodes that are there, and claims that were launched."""
     csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
@@ -188,7 +188,7 @@ def _nodes(
         yield nodes.view(
             pair,
             bound.get(name, ()) if pair.node is not None else (),
-            marked=name in marks.deleting,
-            nominated=name in marks.nominated,
+            to_delete=name in decisions.deleting,
+            nominated=name in decisions.nominated,
             volume_limits=nodes.volume_limits(csi_nodes.get(name), limits.get(pair.instance_type, ())),
         )

@@ -1,6 +1,6 @@
 """Times and durations of the wire as integers of seconds.
 
-Called by the other modules of `state`. The rules: a time without a zone is UTC, whatever machine reads it, so
+The rules: a time without a zone is UTC, whatever the local time zone, so
 that a file means the same everywhere; and a duration or a time beyond what a date can hold is the latest date, so
 that no arithmetic on what a user wrote overflows.
 """

@@ -23,7 +23,7 @@ from holdfast.state.conversion.node_terms import LabelRules
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 IMMEDIATE: Final = "Immediate"
-ALTERNATIVES_MAX: Final = 256  # fewer alternatives are still true ones; nobody writes more by hand
+ALTERNATIVES_MAX: Final = 256  # a shorter list is still correct; users write fewer
 
 # The names that storage drivers had when they were part of Kubernetes, and what took their place.
 DRIVERS: Final = {

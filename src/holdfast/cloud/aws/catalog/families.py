@@ -1,7 +1,6 @@
 """AMI families, as far as the size of a node depends on them.
 
-Called by `node_shape` and `labels`. Numbers and switches are Karpenter's. What a family writes as user data
-is somebody else's business.
+Numbers and switches are Karpenter's. The user data of a family is not part of this module.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ DEFAULT: Final = "AL2023"  # where nothing names a family
 @dataclass(frozen=True, slots=True)
 class Family:
     name: str
-    data_device: str | None  # the device whose volume pods write to; None: nobody knows
+    data_device: str | None  # the device whose volume pods write to; None: unknown
     data_volume_bytes: int = 20 * _GIB  # of that device, unless the class says otherwise
     eni_limited_pods: bool = True  # as many pods as addresses, rather than 110
     pods_per_core: bool = True  # the kubelet's podsPerCore reaches the node

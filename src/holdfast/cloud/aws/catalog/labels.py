@@ -1,7 +1,6 @@
-"""The label keys of AWS: what core is told of them.
+"""The label keys of AWS, as `CloudLabels` for core.
 
-Called by `preflight`, `offerings` and `type_labels`, and by whoever fills a snapshot. Light on purpose: the
-command line loads it to check a manifest.
+This module imports little on purpose: the command line loads it to check a manifest.
 """
 
 import functools

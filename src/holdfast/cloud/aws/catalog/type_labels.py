@@ -32,7 +32,7 @@ def architecture(info: InstanceTypeInfo) -> str:
 
 
 def of_type(info: InstanceTypeInfo, family: Family, region: str) -> list[Requirement]:
-    """What every node of a type has, wherever and however it was bought."""
+    """The labels of every node of the type, whatever its zone and capacity type."""
     arch = architecture(info)
     systems = (LINUX,) if family.windows_build is None else (WINDOWS,) if arch == AMD64 else ()
     return [

@@ -1,7 +1,7 @@
-"""What launches found out: what cannot be bought for a while, and which reservations are to be left alone.
+"""Offerings that EC2 cannot launch for a while, and reservations that launches skip for a while.
 
-Written by whoever launches and by interruption warnings, read by the catalog. Two memories that never touch
-(Q-43, decision 12): a full reservation says nothing about what can be bought, nor the other way round. The
+The launcher and interruption warnings write it; the catalog reads it. The two caches are independent (Q-43,
+decision 12): a full reservation does not make on-demand or spot capacity unavailable, nor the reverse. The
 rule: every entry ends by itself, with time or with a newer count; `now_s` is the monotonic clock's.
 """
 
@@ -18,30 +18,30 @@ Pool = tuple[str, str, str]
 """Instance type, zone and capacity type."""
 
 
-class Marks(Generic[K]):
-    """Things that are out of the question until a time of their own; marking again puts it off."""
+class ExpiringSet(Generic[K]):
+    """A set whose members expire, each at its own time; adding a member again extends its time."""
 
     def __init__(self) -> None:
         self._until_s: dict[K, float] = {}
 
-    def mark(self, thing: K, now_s: float, ttl_s: float = OFFERING_TTL_S) -> None:
+    def add(self, thing: K, now_s: float, ttl_s: float = OFFERING_TTL_S) -> None:
         self._until_s[thing] = now_s + ttl_s
 
-    def unmark(self, thing: K) -> None:
+    def discard(self, thing: K) -> None:
         self._until_s.pop(thing, None)
 
-    def marked(self, now_s: float) -> frozenset[K]:
+    def members(self, now_s: float) -> frozenset[K]:
         self._until_s = {thing: until_s for thing, until_s in self._until_s.items() if until_s > now_s}
         return frozenset(self._until_s)
 
 
 class Unavailable:
-    """What cannot be bought for a while."""
+    """On-demand and spot capacity that EC2 cannot launch for a while."""
 
     def __init__(self) -> None:
-        self.pools = Marks[Pool]()  # EC2 has none left there
-        self.capacity_types = Marks[str]()  # the account may not have any
-        self.subnets = Marks[str]()  # no addresses left, whatever is launched
+        self.pools = ExpiringSet[Pool]()  # EC2 has none left there
+        self.capacity_types = ExpiringSet[str]()  # the account may not have any
+        self.subnets = ExpiringSet[str]()  # no addresses left, whatever is launched
 
 
 class HoldDowns:
@@ -51,7 +51,7 @@ class HoldDowns:
 
     def __init__(self) -> None:
         self._full_s: dict[str, float] = {}  # when each was found full
-        self._refused = Marks[str]()
+        self._refused = ExpiringSet[str]()
         self._refusals: dict[str, int] = {}
 
     def full(self, reservation_ids: Iterable[str], now_s: float) -> None:
@@ -59,17 +59,17 @@ class HoldDowns:
 
     def refused(self, reservation_ids: Iterable[str], now_s: float) -> None:
         """Launches of one moment fail together and count once."""
-        for reservation_id in set(reservation_ids) - self._refused.marked(now_s):
+        for reservation_id in set(reservation_ids) - self._refused.members(now_s):
             count = self._refusals.get(reservation_id, 0)
             held_s = min(HOLD_DOWN_FIRST_S * 2.0 ** min(count, 16), HOLD_DOWN_LONGEST_S)
             self._refusals[reservation_id] = count + 1
-            self._refused.mark(reservation_id, now_s, held_s)
+            self._refused.add(reservation_id, now_s, held_s)
 
     def succeeded(self, reservation_id: str) -> None:
         """A launch into it."""
         self._full_s.pop(reservation_id, None)
         self._refusals.pop(reservation_id, None)
-        self._refused.unmark(reservation_id)
+        self._refused.discard(reservation_id)
 
     def counted(self, free: Mapping[str, int], began_s: float) -> None:
         """A reading that began then showed so many free slots. A reservation it does not have is forgotten."""
@@ -80,4 +80,4 @@ class HoldDowns:
         }
 
     def held(self, now_s: float) -> frozenset[str]:
-        return self._refused.marked(now_s) | self._full_s.keys()
+        return self._refused.members(now_s) | self._full_s.keys()

@@ -66,9 +66,9 @@ class Batcher(Generic[V]):
     async def _flush(self, batch: dict[str, asyncio.Future[V]]) -> None:
         if not batch:
             return
-        told = {"batcher": self._name}
-        self._recorder.observe(BATCH_SIZE, told, len(batch))
-        self._recorder.observe(BATCH_TIME, told, self._clock.monotonic_s() - self._opened_s)
+        labels = {"batcher": self._name}
+        self._recorder.observe(BATCH_SIZE, labels, len(batch))
+        self._recorder.observe(BATCH_TIME, labels, self._clock.monotonic_s() - self._opened_s)
         try:
             found = await self._ask(sorted(batch))
         except Exception as error:  # noqa: BLE001 - after a defect the callers would wait for ever
@@ -84,4 +84,4 @@ class Batcher(Generic[V]):
 
 def _settle(future: "asyncio.Future[V]", error: Exception) -> None:
     future.set_exception(error)
-    future.exception()  # whoever asked may have gone away; then nobody is left to be told
+    future.exception()  # a cancelled caller never reads it; without this asyncio logs the error

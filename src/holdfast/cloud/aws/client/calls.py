@@ -1,6 +1,6 @@
-"""How AWS is called: through one door, at our own pace, with our own retries.
+"""Calls to AWS, with our own rate limits and our own retries.
 
-Everything in this room that needs AWS holds a `Calls`. The rules: the SDK never retries, sleeps or rolls
+Every module of this package calls AWS through a `Calls`. The rules: the SDK never retries, sleeps or rolls
 dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
 said that it refused to look at it, since a write without an answer may have taken effect; a listing is all
 of its pages or an error; every error is one of ours, by the table in `error_codes`; an answer that is cut, of another
@@ -91,7 +91,7 @@ class Clients:
         self._lock = threading.Lock()  # making one is not safe in two threads at once
 
     def get(self, service: str) -> Any:
-        """Blocks while the client is made. Whoever needs the raw client runs in the executor."""
+        """Blocks while boto3 creates the client, so call it in the executor."""
         with self._lock:
             if service not in self._clients:
                 self._clients[service] = self._make(service)

@@ -1,9 +1,8 @@
 """What AWS's error codes mean, in one table, and which of our errors each becomes.
 
-Called wherever an answer of AWS is read: an error of a whole call, or one of the errors inside a fleet's
-answer. The rules: a full reservation, EC2 without capacity, a quota and a subnet without addresses are four
-different things (Q-43, AW-07); throttling says nothing about capacity; a code that nobody has met is tried
-again, and whoever reads it counts it.
+The table covers errors of a whole call and the errors inside a fleet's answer. The rules: a full reservation,
+EC2 without capacity, a quota and a subnet without addresses are four different things (Q-43, AW-07); throttling
+says nothing about capacity; an unknown code is retryable, and the caller counts it.
 """
 
 import enum

@@ -1,8 +1,8 @@
 """How often AWS is asked at most: a token bucket for each family of operations.
 
 Held by `calls`. EC2 keeps such buckets for each account and region, and everything in the account draws on
-them; ours are smaller, so that a busy cluster leaves room for its neighbours. The rule: a call that finds no
-token waits for its own, in the order of asking.
+them; ours are smaller, so that a busy cluster leaves tokens for the other clusters of the account. The rule: a
+call that finds no token waits for its own, in the order of asking.
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
 """What is read from AWS now and then, kept in memory between, and the one loop that keeps it fresh.
 
-A `Source` is one value for the whole program (all subnets, all reservations); an `Answers` keeps the answers
-to questions that differ (an image by its id, a parameter by its name). The rules: one reading at a time,
-whoever asks; a reading that failed leaves the last value in place; how often AWS is asked depends on time
-alone, never on how many ask us.
+A `Source` is one value for the whole program (all subnets, all reservations); an `Answers` keeps the answers to
+questions that differ (an image by its id, a parameter by its name). The rules: one reading at a time, whatever
+the number of callers; a reading that failed leaves the last value in place; how often AWS is asked depends on
+time alone, never on how many ask us.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ RETRY_FIRST_S: Final = 5.0
 RETRY_LONGEST_S: Final = 300.0
 _FAILURES_KEPT: Final = 16
 SHORTEST_S: Final = 0.1  # between two looks at what is due
-LONGEST_S: Final = 10.0  # what nobody wanted may be wanted by then
-UNUSED_S: Final = 86_400.0  # an answer that nobody wanted for so long is forgotten
+LONGEST_S: Final = 10.0  # a value without readers may have one by then
+UNUSED_S: Final = 86_400.0  # an answer that no caller read for so long is deleted
 
 
 class Source(Generic[T]):
@@ -38,7 +38,7 @@ class Source(Generic[T]):
         self.name = name
         self._is_needed = is_needed
         self.period_s = period_s
-        self.wanted = True  # the schedule leaves alone what nobody wants
+        self.wanted = True  # the loop refreshes only what callers want
         self._read = read
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -75,8 +75,8 @@ class Source(Generic[T]):
         return self._value if self._value is not None else await self.fresh()
 
     async def fresh(self, max_age_s: float | None = None) -> T:
-        """The value, no older than its period, or than that. Who asks right after a failure is told of that failure: when AWS
-        is in trouble it is not asked the more for it."""
+        """The value, no older than `max_age_s` or its period. Right after a failed reading this raises that
+        failure, so that an AWS outage does not cause more calls."""
         async with self._lock:
             limit_s = self.period_s if max_age_s is None else max_age_s
             if self._value is not None and self.age_s is not None and self.age_s < limit_s:
@@ -109,7 +109,7 @@ class Source(Generic[T]):
 
 
 class Answers(Generic[K, T]):
-    """Answers by their question, each for as long as whoever asks takes such an answer for true."""
+    """Answers by their question; each caller sets how old an answer may be."""
 
     def __init__(self, clock: ports.Clock) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
 """Whether an instance is still what its class would launch today; pure.
 
 The order is Karpenter's, the first difference is the reason (aws-6.3.1). The rule:
-what is not known is never a difference, so an empty status drifts nobody.
+what is not known is never a difference, so an empty status causes no drift.
 """
 
 from typing import Final

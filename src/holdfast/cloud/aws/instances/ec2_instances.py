@@ -1,7 +1,7 @@
 """What DescribeInstances says of our instances, as values; pure.
 
 The rules: what an instance is follows from what EC2 says of it today, not
-from what was asked for (decision 25); an id that nobody knows is missing from an answer and never an error,
+from what was asked for (decision 25); an unknown id is missing from an answer and never an error,
 so ids are asked for by a filter.
 """
 

@@ -1,8 +1,8 @@
 """Messages of the interruption queue: what EC2 is about to do to instances and reservations. Pure.
 
-Called by `queue`. A message is an EventBridge event; which events are understood stands in one table, keyed
+A message is an EventBridge event; which events are understood stands in one table, keyed
 as EventBridge keys them (aws-6.4.2). The rules: a message that is no event is InvalidInput, for the caller
-to count and drop; an event that nobody asked for is a notice of nothing; events are best effort, so nothing
+to count and drop; an event of another kind becomes an empty notice; events are best effort, so nothing
 may depend on one that a poll would not find out later.
 """
 

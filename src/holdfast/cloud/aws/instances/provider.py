@@ -59,7 +59,7 @@ class InstanceProvider:
         self._ended = batcher("terminate_instances", self._terminate)
 
     def launched(self, instance_id: str) -> None:
-        """EC2 answered that it has launched it, so it is there even while nobody can see it."""
+        """EC2 reported the launch, so the instance exists even while DescribeInstances does not list it."""
         now_s = self._clock.monotonic_s()
         self._new = {known: at_s for known, at_s in self._new.items() if now_s - at_s < LAG_S}
         self._new[instance_id] = now_s
@@ -83,8 +83,8 @@ class InstanceProvider:
         return (await self.by_provider_id(provider_id)).instance
 
     async def all(self, max_age_s: float = 0) -> tuple[EC2Instance, ...]:
-        """Every instance of this cluster, by provider id. A listing of many pages serves whoever asks for longer,
-        so that calls do not grow with nodes."""
+        """Every instance of this cluster, by provider id. A listing of many pages is reused for longer,
+        so that the rate of calls does not grow with the nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / ec2_instances.PAGE)
         if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
             found = await self._read(ec2_instances.all_of(self._cluster))
@@ -103,21 +103,21 @@ class InstanceProvider:
     async def terminate(self, provider_id: str) -> None:
         """NotFound when it has ended. One that is ending is only looked at (aws-6.7.1)."""
         id_ = ec2_instances.instance_id(provider_id)
-        with contextlib.suppress(errors.NotReady):  # nobody sees it yet, and it can be ended all the same
+        with contextlib.suppress(errors.NotReady):  # EC2 does not list it yet, but can terminate it
             if await self._state(id_) is InstanceState.ENDING:
                 return
         if await self._ended.get(id_) == _TERMINATED:
             raise errors.NotFound(f"{provider_id} has ended")
 
     async def _state(self, id_: str) -> InstanceState:
-        """Whoever waits for an end asks every few seconds: a listing from a moment ago will do."""
+        """Callers that wait for a termination ask every few seconds, so a recent listing is enough."""
         is_young = self._clock.monotonic_s() - self._listed_s < JUST_S
         listed = self._listed.get(id_) if is_young else None
         return (listed or await self.described(id_)).instance.state
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        """The operation is written on the instance first: after a crash between the two it is not rebooted,
-        which whoever waits for the reboot finds out, rather than rebooted twice, which nobody would."""
+        """Tags the instance with the operation first. After a crash between the two calls the instance is not
+        rebooted, which the reboot controller notices; a second reboot would stay unnoticed."""
         found = await self.by_provider_id(provider_id)
         if found.tags.get(ec2_instances.REBOOT_TAG) == operation:
             return

@@ -1,6 +1,6 @@
 """The repair policies of AWS: which conditions of a Node count, and for how long each is tolerated (aws-9.4.3).
 
-Read through the Cloud door by disruption. A condition that nobody on the node reports is never there.
+Disruption reads them through `ports.Cloud`. A condition that no agent on the node reports never matches.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """What a fleet's answer teaches about what can be had, written down for the catalog and the metrics.
 
-Called by `launching`. The rules: a pool that EC2 has none of is out of the question for a while, but only
-for what is bought (Q-43, decision 12); a reservation is held down when EC2 itself calls it full, and for
+The rules: a pool without capacity is unavailable for a while, but only for on-demand and spot launches
+(Q-43, decision 12); a reservation is held down when EC2 itself calls it full, and for
 nothing else: a quota, or a subnet without addresses, is no full reservation.
 """
 
@@ -26,12 +26,12 @@ class Bookkeeping:
         self,
         unavailable: Unavailable,
         hold_downs: HoldDowns,
-        room: Addresses,
+        addresses: Addresses,
         *,
         clock: ports.Clock,
         recorder: ports.Recorder,
     ) -> None:
-        self.room = room
+        self.addresses = addresses
         self._unavailable = unavailable
         self._hold_downs = hold_downs
         self._clock = clock
@@ -42,7 +42,7 @@ class Bookkeeping:
         self._recorder.observe(batching.BATCH_SIZE, {"batcher": "create_fleet"}, claims)
 
     def blocked_subnets(self) -> frozenset[str]:
-        return self._unavailable.subnets.marked(self._clock.monotonic_s())
+        return self._unavailable.subnets.members(self._clock.monotonic_s())
 
     def full(self, reservation_ids: Iterable[str]) -> None:
         """EC2 refused them, and their counts say that they are full."""
@@ -53,7 +53,7 @@ class Bookkeeping:
         self._hold_downs.refused(reservation_ids, self._clock.monotonic_s())
 
     def answered(self, picked: Choice, answer: Answer, *, into_target: bool) -> None:
-        """`into_target`: direct mode, whose pool is not the one that everybody buys from."""
+        """`into_target`: direct mode, where a full target does not make the on-demand pool unavailable."""
         for one in answer.launched:
             pick = picked.pick(one.instance_type, one.zone)
             if pick is not None and pick.offering.reservation_id is not None:
@@ -65,16 +65,16 @@ class Bookkeeping:
         now_s, meaning = self._clock.monotonic_s(), failure.meaning
         self._count(picked, failure)
         if meaning is Meaning.NO_ADDRESSES and failure.subnet_id:
-            self._unavailable.subnets.mark(failure.subnet_id, now_s)
+            self._unavailable.subnets.add(failure.subnet_id, now_s)
         elif meaning is Meaning.NO_SPOT_ROLE:
-            self._unavailable.capacity_types.mark(names.SPOT, now_s)
+            self._unavailable.capacity_types.add(names.SPOT, now_s)
         elif meaning is Meaning.NO_CAPACITY and picked.capacity_type == names.RESERVED:
             pick = picked.pick(failure.instance_type or "", failure.zone or "")
             if pick is not None and pick.offering.reservation_id is not None:
                 self._hold_downs.refused([pick.offering.reservation_id], now_s)
         elif meaning in _OUT_OF_STOCK and picked.capacity_type != names.RESERVED and not into_target:
             pool = (failure.instance_type or "", failure.zone or "", picked.capacity_type)
-            self._unavailable.pools.mark(pool, now_s)
+            self._unavailable.pools.add(pool, now_s)
 
     def _count(self, picked: Choice, failure: Failure) -> None:
         pick = picked.pick(failure.instance_type or "", failure.zone or "")

@@ -3,7 +3,7 @@
 The rules: a claim that allows `reserved` goes into reservations before anything else,
 and then into nothing but reservations (Q-20, Q-21); ordinary reservations, capacity blocks and interruptible
 reservations never share a request, the set with the cheapest offering is taken and on a tie the capacity
-block (Q-36); a request has each pair of type and zone once, with the reservation that has most room (Q-22).
+block (Q-36); a request has each pair of type and zone once, with the reservation that has most free slots (Q-22).
 
 Differs from Karpenter (aws-5.2.5): a slot that is paid for is never passed over because its type is exotic.
 """
@@ -101,14 +101,15 @@ def choose(
     best_effort: bool = False,
 ) -> Choice:
     """InsufficientCapacity when nothing that will do can be had. `free` are counts of reservations that are
-    newer than those of the types; without `spot` none is bought; `best_effort`: minValues may be missed."""
+    newer than those of the types; without `spot` no spot offering is chosen; `best_effort`: minValues may be
+    missed."""
     picks = [
         Pick(known, offering)
         for known, offering in wanted.offerings(types, CLOUD_LABELS, free or {})
         if spot or offering.capacity_type != names.SPOT
     ]
     reserved = [pick for pick in picks if pick.offering.capacity_type == names.RESERVED]
-    chosen = _reserved(reserved) if reserved else _bought(picks, wanted)
+    chosen = _reserved(reserved) if reserved else _unreserved(picks, wanted)
     if chosen is None:
         raise errors.InsufficientCapacity(
             f"none of the instance types that will do can be had in {wanted.requirements}"
@@ -147,12 +148,12 @@ def _one_a_pool(picks: Iterable[Pick]) -> tuple[Pick, ...]:
     best: dict[tuple[str, str], Pick] = {}
     for pick in picks:
         pool = (pick.instance_type.name, pick.offering.zone)
-        if pool not in best or _roomier(pick.offering, best[pool].offering):
+        if pool not in best or _has_more_slots(pick.offering, best[pool].offering):
             best[pool] = pick
     return tuple(best.values())
 
 
-def _roomier(a: Offering, b: Offering) -> bool:
+def _has_more_slots(a: Offering, b: Offering) -> bool:
     return (-a.count, a.reservation_id or "") < (-b.count, b.reservation_id or "")
 
 
@@ -160,10 +161,10 @@ def _label(offering: Offering, key: str) -> str:
     return offering.requirements.get(key).any_value() or ""
 
 
-# --- What is bought ---------------------------------------------------------------------------------
+# --- Unreserved: on demand and spot -----------------------------------------------------------------
 
 
-def _bought(picks: list[Pick], wanted: ClaimView) -> Choice | None:
+def _unreserved(picks: list[Pick], wanted: ClaimView) -> Choice | None:
     if not any(r.min_values for r in wanted.requirements):
         picks = _without_dear_spot(_without_exotic(picks))
     spot = [pick for pick in picks if pick.offering.capacity_type == names.SPOT]

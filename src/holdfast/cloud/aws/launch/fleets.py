@@ -193,7 +193,7 @@ def _overrides_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def error(choice: Choice, failures: Sequence[Failure], target: tuple[str, ...] = ()) -> errors.HoldfastError:
-    """What a claim that got nothing is told (aws-5.8.8). A new value each time: each claim has its own.
+    """The error of a claim that got no instance (aws-5.8.8). A new value each time: each claim has its own.
 
     Something that is no verdict on capacity, such as throttling, may have hidden what could have been had:
     then the launch is tried again. A reservation that is full is only named full by EC2's own word for it.

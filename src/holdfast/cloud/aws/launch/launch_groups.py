@@ -87,8 +87,8 @@ def client_token(group: Group, attempt: int) -> str:
 
 
 def adopted(members: Sequence[Member], ec2_instances: Iterable[EC2Instance]) -> dict[int, EC2Instance]:
-    """By place in the answer, the instance of an earlier call that each member takes. Whoever asks for the same
-    is suited by the same, so members are looked at group by group."""
+    """By place in the answer, the instance of an earlier call that each member takes. Members of one group ask for
+    the same, so the same instances suit all of them."""
     waiting = [(group.first, deque(group.members)) for group in groups(members)]
     found: dict[int, EC2Instance] = {}
     for ec2_instance in ec2_instances:

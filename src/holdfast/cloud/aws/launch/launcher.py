@@ -1,15 +1,15 @@
 """Launching: from NodeClaims to instances, so that every claim gets one instance or one reason, and never two.
 
-The other half of the Cloud door. It looks (what earlier calls launched), decides (`choice`, `templates`,
+The launching half of `ports.Cloud`. It lists (what earlier calls launched), decides (`choice`, `templates`,
 `fleets`), acts (templates, then CreateFleet) and writes down what it learned (`bookkeeping`). The rules:
 
 - An instance that an earlier call with the same token launched is adopted before anything is launched, and a
   call that is made again has the same client token (decision 24). A token is spent once an answer was read:
   after any error but Unreachable and NotReady. So what cannot be asked now is Unreachable, whatever the reason.
-- When EC2 calls a reservation full, its count is read again at once. While the count says that there is
-  room, the launch is tried again. If there is none, another reservation that the claim lists is tried,
+- When EC2 calls a reservation full, its count is read again at once. While the count shows free
+  slots, the launch is tried again. If there are none, another reservation that the claim lists is tried,
   unless it holds a slot of this one: which slot it holds next is for its owner to write down (decision 13).
-- A launch into reservations never ends up buying instead.
+- A launch into reservations never falls back to on-demand or spot capacity.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Launcher:
         self._books = books
         self._counts = counts
         self.templates = TemplateStore(aws, context.cluster, ids)
-        self._dealt: dict[str, Instance] = {}  # by id, what claims were told
+        self._dealt: dict[str, Instance] = {}  # by id, the instances that claims got
 
     async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
         """One outcome a request, in order. `owned`: provider ids that claims have already."""
@@ -117,13 +117,13 @@ class Launcher:
     # --- What was launched before ---------------------------------------------------------------------
 
     async def _adopt(self, members: Sequence[Member], owned: Collection[str]) -> dict[int, Outcome]:
-        """The instances of earlier calls: what a claim was told in this life, whether anybody can see it yet or not;
-        else one that nobody owns and that suits it."""
+        """The instances of earlier calls: the one that this process gave to the claim, even if EC2 does not
+        list it yet; else an instance that no claim owns and that suits the claim."""
         by_name = {member.claim.metadata.name: member for member in members}
         outcomes: dict[int, Outcome] = {
-            by_name[told.claim].index: told
-            for told in self._dealt.values()
-            if told.claim in by_name and told.launch_token == by_name[told.claim].request.token
+            by_name[dealt.claim].index: dealt
+            for dealt in self._dealt.values()
+            if dealt.claim in by_name and dealt.launch_token == by_name[dealt.claim].request.token
         }
         left = {member.index: member for member in members if member.index not in outcomes}
         tokens = sorted({member.request.token for member in left.values()})
@@ -137,11 +137,11 @@ class Launcher:
             outcomes[index] = self._deal(ec2_instance.id, adopted)
         return outcomes
 
-    def _deal(self, instance_id: str, told: Instance) -> Instance:
-        self._dealt[instance_id] = told
+    def _deal(self, instance_id: str, instance: Instance) -> Instance:
+        self._dealt[instance_id] = instance
         if len(self._dealt) > DEALT_MAX:
             self._dealt.pop(next(iter(self._dealt)))
-        return told
+        return instance
 
     # --- What is launched now -------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Launcher:
                 return launch.outcomes
             await self._clock.sleep(PAUSE_S * 2**attempt)
         self._books.refused(key for key in launch.refused if launch.free.get(key))
-        launch.give_up(lambda: errors.Retryable("EC2 refuses although its counts say that there is room"))
+        launch.give_up(lambda: errors.Retryable("EC2 refuses although its counts show free slots"))
         return launch.outcomes
 
     async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:
@@ -190,7 +190,7 @@ class Launcher:
         answer = await self._create(picked, made, first, order)
         self._books.answered(picked, answer, into_target=_targets(first))
         repeated = self._tell(launch, answer, picked, made)
-        if not launch.left or repeated or await self._has_room(launch, picked, answer):
+        if not launch.left or repeated or await self._has_free_slots(launch, picked, answer):
             return None
         target = _target_ids(first)
         return lambda: fleets.error(picked, answer.failures, target)
@@ -207,11 +207,12 @@ class Launcher:
         return picked, templates.templates(picked, first.claim, first.node_class, launch.context)
 
     async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
-        room = self._books.room
-        subnets = fleets.zonal_subnets(first.node_class, self._books.blocked_subnets(), room.free())
+        subnets = fleets.zonal_subnets(
+            first.node_class, self._books.blocked_subnets(), self._books.addresses.free()
+        )
         request = fleets.request(picked, made, subnets, order)
         self._books.asked(order.count)
-        charge = room.charge(picked, subnets, order.count)
+        charge = self._books.addresses.charge(picked, subnets, order.count)
         try:
             answer = await self._ask(request, made)
         except errors.Unreachable:
@@ -223,7 +224,7 @@ class Launcher:
         return answer
 
     async def _ask(self, request: Mapping[str, Any], made: Sequence[Template]) -> Answer:
-        """A template that somebody deleted is made again, once (aws-5.1.3)."""
+        """Creates a deleted template again, once (aws-5.1.3)."""
         await self.templates.ensure(made)
         try:
             return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
@@ -235,8 +236,9 @@ class Launcher:
         return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
 
     def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> bool:
-        """Deals the instances out, one a claim; those above what was asked for are found by their tags and ended.
-        Whether the answer was an earlier one, told again: some of its instances are other claims' already."""
+        """Gives each claim one instance; garbage collection finds surplus instances by their tags and
+        terminates them. Returns whether EC2 repeated an earlier answer: some of its instances belong to other
+        claims already."""
         now_s = self._clock.now_s()
         outcomes: dict[int, Outcome] = {}
         new = [found for found in answer.launched if not self._is_taken(found, launch)]
@@ -248,12 +250,12 @@ class Launcher:
         return len(new) < len(answer.launched)
 
     def _is_taken(self, found: Launched, launch: _Launch) -> bool:
-        told = self._dealt.get(found.instance_id)
-        if told is not None:
-            return all(told.claim != member.claim.metadata.name for member in launch.left)
+        dealt = self._dealt.get(found.instance_id)
+        if dealt is not None:
+            return all(dealt.claim != member.claim.metadata.name for member in launch.left)
         return ec2_instances.provider_id(found.zone, found.instance_id) in launch.owned
 
-    async def _has_room(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
+    async def _has_free_slots(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
         """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
         may not show yet what this very answer launched, so that is taken off."""
         refused = launch.refused = fleets.full_reservations(picked, answer.failures)
@@ -294,7 +296,7 @@ def _only_reserved(wanted: ClaimView) -> ClaimView:
 
 
 def _targets(member: Member) -> bool:
-    """Direct mode with a target: nothing else may be bought, and what is full is not what everybody buys."""
+    """Direct mode with a target: EC2 launches only into the target, and a full target says nothing about its pool."""
     return templates.direct_setting(member.node_class) == templates.TARGET
 
 

@@ -32,7 +32,7 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import ClaimView
 
 ALLOWED_TTL_S: Final = 1800.0
-FORBIDDEN_TTL_S: Final = 300.0  # whoever grants the rights does not wait for long
+FORBIDDEN_TTL_S: Final = 300.0  # short: after a user grants the permissions, the class becomes ready soon
 _PROFILE_WORDS: Final = "IAM Instance Profile"  # EC2 has no code of its own for one that it does not know
 _TAGGED: Final = ("instance", "network-interface", "volume")  # what RunInstances creates
 _REFUSED: Final = (errors.Unauthorized, errors.Rejected)

@@ -1,9 +1,9 @@
 """Launch templates as EC2 has them: made once, made again when they are gone, deleted when nothing uses them.
 
-Called by `launching` and `probes`, when a class is deleted, and every few minutes. The rules: a name is derived from
-all that a template says, so one that exists already is the right one, whoever made it: there is no need to look before
-making it. Only what carries our own tag is collected, and only when no instance was launched from it and no launch used
-it for an hour; what a class would launch from is tried out more often than that, so it stays.
+The rules: a name is derived from all that a template says, so a template that exists already is the right one
+and needs no read before its creation. Only what carries our own tag is collected, and only when no instance was
+launched from it and no launch used it for an hour; what a class would launch from is tried out more often than
+that, so it stays.
 """
 
 import asyncio

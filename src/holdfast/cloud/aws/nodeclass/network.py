@@ -1,8 +1,8 @@
 """Subnets and security groups: read whole, selected here.
 
-Called by `discovery`. The rule, as for reservations: one paged call lists all that the account sees, and the
-terms of every class are matched against that. So the calls grow neither with classes nor with terms, and a
-term that matches nothing can be told what there is.
+The rule, as for reservations: one paged call lists all that the account sees, and the
+terms of every class are matched against that. So the calls grow neither with classes nor with terms, and the
+message for a term without a match can list what exists.
 """
 
 from collections.abc import Mapping, Sequence

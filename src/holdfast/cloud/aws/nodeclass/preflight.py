@@ -88,13 +88,13 @@ def capacity_ways(node_class: EC2NodeClass) -> Sequence[Way]:
     """The capacity types a class can launch, with the reservations it selects."""
     spec = node_class.spec
     target = spec.capacity_reservation_spec and spec.capacity_reservation_spec.capacity_reservation_target
-    bought = (names.ON_DEMAND,) if target else (names.ON_DEMAND, names.SPOT)
+    unreserved = (names.ON_DEMAND,) if target else (names.ON_DEMAND, names.SPOT)
     words = (
         "on-demand capacity (a capacityReservationTarget excludes spot)"
         if target
         else "on-demand or spot capacity"
     )
-    ways = [Way(words, requirements.of(_is(names.CAPACITY_TYPE, *bought), *_outside_reservations()))]
+    ways = [Way(words, requirements.of(_is(names.CAPACITY_TYPE, *unreserved), *_outside_reservations()))]
     if node_class.status.capacity_reservations:
         ways += [
             Way(

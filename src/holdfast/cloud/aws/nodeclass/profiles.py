@@ -74,8 +74,8 @@ class Profiles:
             await self._delete(listed.name, listed.roles)
 
     async def collect(self, in_use: AbstractSet[str]) -> None:
-        """Removes profiles of this cluster that nobody uses: of classes that are gone, or of roles that a
-        class had before. Young ones are left: whoever made one may not have written it down yet."""
+        """Deletes unused profiles of this cluster: of deleted classes, or of roles that a class had before. Young
+        profiles stay: the status of their class may not name them yet."""
         now_s = self._aws.ec2_clock.now_s()
         unused = {
             listed.name: listed
@@ -122,7 +122,7 @@ class Profiles:
             await self._create(node_class, name)
         if role in (roles or ()):
             return Profile(name)
-        for other in roles or ():  # somebody put another role in: a profile holds one
+        for other in roles or ():  # the profile has another role, and a profile holds only one
             await self._aws.call(
                 calls.IAM, "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=other
             )

@@ -83,8 +83,8 @@ Probe = Callable[[EC2NodeClass], Awaitable[Problem | None]]
 
 
 async def resolve(node_class: EC2NodeClass, parts: Parts, probe: Probe | None = None) -> dict[str, Any]:
-    """The status as a merge patch. The list of conditions is complete, so it is written only if nobody else
-    wrote since the class was read."""
+    """The status as a merge patch. The list of conditions is complete, so write it only if the class
+    has not changed since it was read."""
     work = _Resolving(node_class, parts)
     await work.part(AMIS, work.images)
     if parts.reserved_capacity:

@@ -137,7 +137,7 @@ class PackingState(NamedTuple):
     s_rows: Ints  # [s, (first, end)] in `frontier`
     s_max_allocatable: Ints  # [s, resource] the most that any row of the shape has
     frontier: Ints  # [row, resource] allocatable, without rows that another one exceeds in every resource
-    s_priced: Ints  # [s, (first, end)] in `priced_room`
+    s_priced: Ints  # [s, (first, end)] in `priced_allocatable`
     priced_allocatable: Ints  # [row, resource] of unreserved offerings, cheapest first
     s_slots: Ints  # [s, (first, end)] in `slot_reservation`
     slot_reservation: Ints
