@@ -116,8 +116,8 @@ DAMAGES = pytest.mark.parametrize(
         (same_address, checkers.subnets_are_not_overfull, "in use twice"),
         (unpaid, checkers.everything_is_paid_for_once, "not billed: .'i-"),
         (paid_twice, checkers.everything_is_paid_for_once, "is billed as on-demand"),
-        (ill_before_it_was_there, checkers.health_is_told_truly, "fails its check 'system'"),
-        (left_behind, checkers.health_is_told_truly, "waits for instance-stop"),
+        (ill_before_it_was_there, checkers.instance_health_is_valid, "fails its check 'system'"),
+        (left_behind, checkers.instance_health_is_valid, "waits for instance-stop"),
     ],
 )
 

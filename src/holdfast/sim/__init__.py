@@ -1,5 +1,5 @@
-"""The simulated world behind the same doors: API server, EC2, kubelet, scheduler, clock, faults.
+"""The simulator behind the same ports: API server, EC2, kubelet, scheduler, clock, faults.
 
-It is the referee: it imports `api`, `data` and the doors, never `core`, `model` or `state`, so that
-a mistake of the player cannot be repeated by the one who judges it.
+It checks the controller under test: it imports `api`, `data` and the ports, never `core`, `model` or `state`, so
+that the simulator cannot repeat a mistake of the controller.
 """

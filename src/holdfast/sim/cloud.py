@@ -1,9 +1,9 @@
 """A whole simulated AWS from one small value: EC2, IAM, SQS, SSM, EKS, the price list and STS, wired to each other.
 
-Built by whoever runs a simulation, the sandbox or a test; clients reach it through `endpoint` and a front of
-`sim.aws.fronts`. The rules: services speak of the same things (a parameter of SSM names an image that EC2 has, EC2
+Built by simulations, the sandbox and tests; clients reach it through `endpoint` and a front of
+`sim.aws.fronts`. The rules: services share their data (a parameter of SSM names an image that EC2 has, EC2
 knows the instance profiles of IAM, EC2's events arrive in the queue); while it is `running`, what is due happens when
-it is due, though nobody calls; with a state file it goes on after a restart where it stopped.
+it is due, even without an API call; with a state file it continues after a restart where it stopped.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class Cloud:
                 self.save()
 
     def save(self) -> None:
-        """Writes the state file, in one step: whoever reads it finds the whole of the old or the whole of the new."""
+        """Writes the state file atomically: a reader finds the whole old file or the whole new file."""
         if self._state_file is None:
             return
         about = self.about
@@ -152,7 +152,7 @@ class Cloud:
         }
 
     def _event(self, event: Mapping[str, Any]) -> None:
-        """The rule of EventBridge is our own account's: it hears of nobody else."""
+        """The rule of EventBridge is our own account's: it gets no events of other accounts."""
         if event["account"] == self.about.account:
             self._deliver(event)
 

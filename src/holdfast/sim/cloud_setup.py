@@ -16,7 +16,7 @@ class Reserved:
     total: int
     id: str = ""  # "": EC2 makes one up
     owner: str = ""  # "": our own account
-    elsewhere: int = 0  # slots in use by somebody this world does not show
+    elsewhere: int = 0  # slots in use by instances that are not simulated
     shared_with: tuple[str, ...] = ()
     kind: str = "default"  # default or capacity-block
     criteria: str = "open"  # open or targeted

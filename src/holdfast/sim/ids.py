@@ -1,4 +1,4 @@
-"""The Ids door from a seed: the same names and the same dice in every run. Callers: simulations and tests."""
+"""The Ids port from a seed: the same names and the same dice in every run. Callers: simulations and tests."""
 
 import random
 

@@ -1,7 +1,7 @@
-"""Real programs beside a simulated world: started, waited for until they are ready, and ended in order.
+"""Real programs beside the simulator: started, waited for until they are ready, and ended in order.
 
-Called by `control_plane` and by tests that run an autoscaler nobody here wrote. The rules: everything that was
-started has ended when the block ends, the last one first; what a program says goes to a log of its own.
+Called by `control_plane` and by tests that run another project's autoscaler. The rules: everything that was
+started has ended when the block ends, the last one first; each program writes to a log of its own.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ async def running(
 
 
 def _ending_with_us() -> tuple[str, ...]:
-    """Where the system can, a program is told to end when this process is killed and cannot tell it."""
+    """Where the system supports it, a program gets SIGTERM when this process is killed and cannot send it."""
     wrapper = shutil.which("setpriv")
     return (wrapper, "--pdeathsig", "TERM", "--") if wrapper else ()
 

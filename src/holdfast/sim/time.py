@@ -50,17 +50,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """To the last bit: asyncio takes a timer for due that is due within the clock's resolution, without waiting for
-        it, and whoever then looks at the clock would find it too early, again and again."""
+        it, and a caller that then reads the clock would find it too early, again and again."""
         self._clock_resolution = math.ulp(self._jumping.now_s)
         return self._jumping.now_s
 
 
 class VirtualClock:
-    """The Clock door on the time of the running loop, from a given moment on."""
+    """The Clock port on the time of the running loop, from a given moment on."""
 
     def __init__(self, start: datetime) -> None:
         self._start_s = start.timestamp()
-        self.jumped_s = 0.0  # what somebody set the clock on the wall forward by
+        self.jumped_s = 0.0  # seconds by which a test moved the wall clock
 
     def now_s(self) -> int:
         return int(self._start_s + self.monotonic_s() + self.jumped_s)

@@ -49,7 +49,7 @@ def read(written: wire.World, begin_s: int) -> CloudSetup | tuple[Finding, ...]:
 
 
 def cluster_timings(written: wire.World) -> cluster.Timings:
-    """How long the machines of the world take to become nodes."""
+    """How long instances take to become nodes."""
     return cluster.Timings(**_times(written.spec.timings, _CLUSTER_TIMINGS))
 
 

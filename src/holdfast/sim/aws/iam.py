@@ -38,7 +38,7 @@ class _Saved:
 
 
 class Iam:
-    """Roles are given, as they are made by whoever sets up the account; profiles come and go."""
+    """Roles are fixed, since the user makes them with the account; profiles are created and deleted."""
 
     def __init__(self, roles: Iterable[str], clock: ports.Clock) -> None:
         self._roles = frozenset(roles)

@@ -1,6 +1,6 @@
 """The simulated SQS: standard queues, and the sink by which events of EventBridge become messages.
 
-Messages are handed out in the order they came, which SQS promises to nobody; a client that counts on it is
+Messages are handed out in the order they came, which SQS does not guarantee; a client that relies on it is
 not caught here. The rules: a message that was handed out is hidden for its visibility timeout and comes back
 unless it is deleted; times are the clock's.
 """

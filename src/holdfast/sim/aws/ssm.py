@@ -53,7 +53,7 @@ def ami_paths(kubernetes: str) -> Iterator[AmiPath]:
 
 
 class Ssm:
-    """Parameters by name. The mapping is read at each call: whoever made it may change it."""
+    """Parameters by name. The mapping is read at each call: its owner may change it."""
 
     def __init__(self, parameters: Mapping[str, str], clock: ports.Clock) -> None:
         self._parameters = parameters

@@ -1,4 +1,4 @@
-"""One request and one answer as they are on the wire, whoever carries them.
+"""One request and one answer as they are on the wire, for every transport.
 
 Made by the fronts that have a wire, read by the codecs. The rule: header names are lower case inside.
 """
@@ -36,8 +36,8 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a signature says of a request: whose key signed it, and for which service. The signature itself is
-    not checked, since the simulator knows nobody's secret."""
+    """What a signature states of a request: the access key that signed it, and the service. The signature itself
+    is not checked, since the simulator has no secret keys."""
 
     access_key: str
     region: str

@@ -1,8 +1,8 @@
 """The rest of a cluster: kube-scheduler, a kubelet on every instance, and the controllers that Kubernetes brings.
 
-Callers: `sandbox` and tests. All of it works through the Kube door, as
-the real programs do, and reads the simulated EC2 only where a machine or a cloud controller would. It runs on any
-event loop; under virtual time, with doors from a seed, a run replays exactly. What is simulated and what is not is
+Callers: `sandbox` and tests. All of it works through the Kube port, as
+the real programs do, and reads the simulated EC2 only where a kubelet or a cloud controller would. It runs on any
+event loop; under virtual time, with ports from a seed, a run replays exactly. What is simulated and what is not is
 in docs/sim-cluster.md.
 
     cluster = Cluster(api=client, cloud=ec2, clock=clock, ids=ids)
@@ -39,7 +39,9 @@ class Program(Protocol):
 
 
 class Cluster:
-    """`joined` is what the user data of instances must say for them to join; without it, all of them join. Without `control_plane` it is machines alone, for a cluster whose scheduler and controllers are real."""
+    """`joined` is what the user data of instances must contain for them to join; without it, all of them join.
+    Without `control_plane` it runs the kubelets and the cloud controller alone, for a cluster whose scheduler and
+    controllers are real."""
 
     def __init__(
         self,
@@ -56,14 +58,14 @@ class Cluster:
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
         self.kubelets = KubeletStarter(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
         zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
-        machines = [PodLife(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
-        self._programs: list[Program] = [self.kubelets, *machines]
+        node_programs = [PodLife(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
+        self._programs: list[Program] = [self.kubelets, *node_programs]
         if control_plane:
             self._programs += _control_plane(engine, times, zones)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns when it has seen everything that is there, and works. Nobody acts on half of what there is."""
+        """Returns when the caches are filled and the programs run: no program acts on a partial list."""
         assert not self._tasks, "a cluster is started once"
         self._tasks.append(asyncio.create_task(run_together(self._engine.watches())))
         await self._engine.until_synced()

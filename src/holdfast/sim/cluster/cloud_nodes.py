@@ -1,5 +1,5 @@
 """What depends on the cloud behind a node: it is introduced to Kubernetes, and ends with its instance. And what a
-node leaves behind: pods that nobody will ever stop.
+node leaves behind: pods that no kubelet will ever stop.
 
 Called by `Cluster`. It stands for the cloud controller manager and the pod garbage collector.
 """
@@ -49,14 +49,14 @@ class CloudNodes:
 
     async def _introduce(self, node: Node, instance: Instance) -> None:
         world = self._cloud.world
-        told = {
+        node_labels = {
             names.ZONE: world.account(instance.account).zone_name(instance.zone_id),
             names.REGION: world.setup.region,
             names.INSTANCE_TYPE: instance.instance_type,
             aws.ZONE_ID: instance.zone_id,
         }
         left = [taint for taint in labels.taints(node) if taint["key"] != names.UNINITIALIZED_TAINT]
-        change = {"metadata": {"labels": told}, "spec": {"taints": left or None}}
+        change = {"metadata": {"labels": node_labels}, "spec": {"taints": left or None}}
         await self._engine.kube.patch(node, change, only_if_unchanged=True)
 
 

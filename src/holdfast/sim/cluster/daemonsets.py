@@ -91,7 +91,7 @@ def _may_run(spec: Json, node: Node) -> bool:
 
 
 def _may_stay(spec: Json, nodes: list[Node]) -> frozenset[str]:
-    """Where a pod that runs already may stay: a NoSchedule taint that came later drives nobody away."""
+    """Nodes where a running pod may stay: a NoSchedule taint that is added later evicts no pod."""
     return frozenset(
         node.metadata.name
         for node in nodes

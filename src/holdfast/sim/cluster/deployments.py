@@ -69,7 +69,7 @@ class Deployments:
     async def _proceed(self, owner: Deployment, new: ReplicaSet, old: list[ReplicaSet]) -> ReplicaSet:
         """Grows the new set as far as the surge allows, then shrinks the old ones as far as availability does."""
         wanted = int(owner.spec.get("replicas", 1))
-        surge, unavailable = _room(owner.spec.get("strategy") or {}, wanted)
+        surge, unavailable = _rollout_limits(owner.spec.get("strategy") or {}, wanted)
         others = sum(_replicas(one) for one in old)
         if (owner.spec.get("strategy") or {}).get("type") == "Recreate":
             for one in old:
@@ -99,7 +99,7 @@ class Deployments:
         everything = [new, *(self._sets.get((o.metadata.namespace, o.metadata.name)) or o for o in old)]
         wanted = int(owner.spec.get("replicas", 1))
         available = sum(_available(one) for one in everything)
-        _, unavailable = _room(owner.spec.get("strategy") or {}, wanted)
+        _, unavailable = _rollout_limits(owner.spec.get("strategy") or {}, wanted)
         status = {
             "replicas": sum(one.status.get("replicas", 0) for one in everything),
             "updatedReplicas": new.status.get("replicas", 0),
@@ -109,13 +109,15 @@ class Deployments:
             "observedGeneration": owner.metadata.generation,
         }
         enough = available >= wanted - unavailable
-        told = _condition("Available", "MinimumReplicas", enough=enough)
+        availability = _condition("Available", "MinimumReplicas", enough=enough)
         progress = _condition("Progressing", "ReplicaSetUpdated", enough=True)
         before = {(c["type"], c["status"]) for c in owner.status.get("conditions") or ()}
-        changes = {(c["type"], c["status"]) for c in (told, progress)}
+        changes = {(c["type"], c["status"]) for c in (availability, progress)}
         if not changes <= before:
             now = self._engine.now()
-            conditions = [{**c, "lastTransitionTime": now, "lastUpdateTime": now} for c in (told, progress)]
+            conditions = [
+                {**c, "lastTransitionTime": now, "lastUpdateTime": now} for c in (availability, progress)
+            ]
             status["conditions"] = conditions
         await report(self._engine, owner, status)
 
@@ -132,7 +134,7 @@ def _condition(kind: str, reason: str, *, enough: bool) -> Json:
     return {"type": kind, "status": "True" if enough else "False", "reason": why, "message": why}
 
 
-def _room(strategy: Json, wanted: int) -> tuple[int, int]:
+def _rollout_limits(strategy: Json, wanted: int) -> tuple[int, int]:
     """How many more pods than wanted there may be, and how many fewer available ones."""
     rolling = strategy.get("rollingUpdate") or {}
     surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)

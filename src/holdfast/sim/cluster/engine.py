@@ -1,7 +1,7 @@
 """What the programs of a cluster run on: one set of caches, and a work loop each.
 
 Callers: `Cluster` makes it, every controller takes it. The queue and the caches are the runtime's; the loop is not:
-these programs stand for somebody else's, so they neither log nor count, and a conflict is nothing to speak of.
+these programs stand for those of Kubernetes, so they write no logs and no metrics, and a conflict is no error.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ async def run_together(programs: Iterable[Awaitable[None]]) -> None:
 
 
 class _Silent:
-    """The Recorder door, for programs whose doings are no business of ours."""
+    """The Recorder port for programs that are not Holdfast's: it discards what they record."""
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None: ...
 

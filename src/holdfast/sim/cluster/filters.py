@@ -102,5 +102,5 @@ def explain(total: int, reasons: Iterable[list[str]]) -> str:
     for each in reasons:
         for why in each:
             counts[why] = counts.get(why, 0) + 1
-    told = ", ".join(sorted(f"{count} {why}" for why, count in counts.items()))
-    return f"0/{total} nodes are available: {told}."
+    summary = ", ".join(sorted(f"{count} {why}" for why, count in counts.items()))
+    return f"0/{total} nodes are available: {summary}."

@@ -1,6 +1,6 @@
 """Jobs: pods until enough of them have succeeded. Called by `Cluster`.
 
-A pod holds a finalizer until its end is counted, so that none is counted twice or never, whoever deletes it.
+A pod holds a finalizer until its end is counted, so that each pod is counted exactly once, whichever client deletes it.
 """
 
 from dataclasses import dataclass
@@ -111,8 +111,8 @@ class Jobs:
 
     def _condition(self, kind: str, reason: str) -> Json:
         now = self._engine.now()
-        told = {"type": kind, "status": "True", "reason": reason, "message": reason}
-        return {**told, "lastProbeTime": now, "lastTransitionTime": now}
+        condition = {"type": kind, "status": "True", "reason": reason, "message": reason}
+        return {**condition, "lastProbeTime": now, "lastTransitionTime": now}
 
 
 def _is_over(owner: Job) -> bool:

@@ -1,7 +1,7 @@
 """One kubelet: from the start of an instance to its last heartbeat. Called by `kubelet_starter`, a task each.
 
 It knows its instance, its instance type and its user data, never a NodeClaim. It registers a Node once, reports it
-ready, renews its Lease, and does not make the Node again when somebody deletes it, as the real one does not.
+ready, renews its Lease, and does not make the Node again when a client deletes it, as the real one does not.
 """
 
 import hashlib
@@ -13,11 +13,11 @@ import msgspec
 from holdfast import errors, names
 from holdfast.api.meta import ObjectMeta, OwnerReference
 from holdfast.data.ec2 import InstanceTypeInfo
-from holdfast.sim.cluster import amounts, labels, machines, pods
+from holdfast.sim.cluster import amounts, labels, node_resources, pods
 from holdfast.sim.cluster.engine import Engine, persist
 from holdfast.sim.cluster.kinds import CSINode, Json, Lease, Node
 from holdfast.sim.cluster.timings import Timings
-from holdfast.sim.cluster.userdata import Told
+from holdfast.sim.cluster.userdata import BootstrapConfig
 from holdfast.sim.ec2.entities import Instance
 
 NO_SCHEDULE: Final = "NoSchedule"
@@ -37,7 +37,7 @@ class Kubelet:
         engine: Engine,
         instance: Instance,
         info: InstanceTypeInfo,
-        told: Told,
+        bootstrap: BootstrapConfig,
         zone: str,
         region: str,
         timings: Timings,
@@ -45,10 +45,10 @@ class Kubelet:
         self._engine = engine
         self._instance = instance
         self._info = info
-        self._told = told
+        self._bootstrap = bootstrap
         self._zone = zone
         self._timings = timings
-        self._capacity = machines.capacity(info, instance, told)
+        self._capacity = node_resources.capacity(info, instance, bootstrap)
         self._uid = ""  # of the Node that it registered
         self.node = f"ip-{instance.private_ip.replace('.', '-')}.{region}.compute.internal"
         self.address = instance.private_ip
@@ -85,10 +85,10 @@ class Kubelet:
         # The API server of a real cluster adds this one to every new Node.
         not_ready = {"key": names.NOT_READY_TAINT, "effect": NO_SCHEDULE}
         node = Node(
-            metadata=ObjectMeta(name=self.node, labels={**self._told.labels, **self._own_labels()}),
+            metadata=ObjectMeta(name=self.node, labels={**self._bootstrap.labels, **self._own_labels()}),
             spec={
                 "providerID": f"aws:///{self._zone}/{self._instance.id}",
-                "taints": [*self._told.taints, uninitialized, not_ready],
+                "taints": [*self._bootstrap.taints, uninitialized, not_ready],
             },
         )
         status = self._status() | {"conditions": self._conditions(node, ready=False)}
@@ -116,7 +116,7 @@ class Kubelet:
         node = self._mine()
         if node is None:
             return
-        found = amounts.texts(machines.devices(self._info, self._instance))
+        found = amounts.texts(node_resources.devices(self._info, self._instance))
         if found:
             node = await self._engine.kube.patch(
                 node, {"status": {"capacity": found, "allocatable": found}}, status=True
@@ -133,7 +133,7 @@ class Kubelet:
             "name": EBS,
             "nodeID": self._instance.id,
             "topologyKeys": [names.ZONE],
-            "allocatable": {"count": machines.attachments(self._info)},
+            "allocatable": {"count": node_resources.attachments(self._info)},
         }
         try:
             await self._engine.kube.create(
@@ -171,7 +171,9 @@ class Kubelet:
         ).hexdigest()
         return {
             "capacity": amounts.texts(self._capacity),
-            "allocatable": amounts.texts(machines.allocatable(self._capacity, self._info, self._told)),
+            "allocatable": amounts.texts(
+                node_resources.allocatable(self._capacity, self._info, self._bootstrap)
+            ),
             "addresses": [
                 {"type": "InternalIP", "address": self.address},
                 {"type": "InternalDNS", "address": self.node},
@@ -193,18 +195,23 @@ class Kubelet:
 
     def _conditions(self, node: Node, *, ready: bool) -> list[Json]:
         now = self._engine.now()
-        told = {
+        readiness = {
             "type": pods.READY,
             "status": "True" if ready else "False",
             "reason": "KubeletReady" if ready else "KubeletNotReady",
             "message": "kubelet is posting ready status" if ready else "container runtime network not ready",
         }
         calm = [
-            {"type": name, "status": "False", "reason": f"KubeletHasNo{name}", "message": "kubelet has room"}
+            {
+                "type": name,
+                "status": "False",
+                "reason": f"KubeletHasNo{name}",
+                "message": "kubelet has sufficient capacity",
+            }
             for name in _PRESSURES
         ]
         return pods.with_conditions(
-            node.status, now, *({**c, "lastHeartbeatTime": now} for c in (*calm, told))
+            node.status, now, *({**c, "lastHeartbeatTime": now} for c in (*calm, readiness))
         )
 
     # --- The Lease ----------------------------------------------------------------------------------

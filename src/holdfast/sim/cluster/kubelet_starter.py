@@ -1,7 +1,7 @@
 """A kubelet for each instance that runs, and none for those that do not. Called by `Cluster`.
 
-It looks at the simulated EC2 every second. An instance that is started again gets a new kubelet; one that ends, dies
-or goes silent loses its kubelet at once, in the middle of whatever it did.
+It reads the simulated EC2 every second. An instance that is started again gets a new kubelet; one that stops,
+terminates or becomes silent loses its kubelet at once, in the middle of whatever the kubelet did.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ class Joined:
     endpoint: str = ""
     ca_bundle: str = ""  # base64
 
-    def refuses(self, told: userdata.Told) -> str:
+    def refuses(self, bootstrap: userdata.BootstrapConfig) -> str:
         """Why a kubelet with this user data cannot join; empty: it can."""
-        if self.name and told.cluster != self.name:
-            return f"it joins the cluster {told.cluster!r}"
-        if self.endpoint and told.endpoint.rstrip("/") != self.endpoint.rstrip("/"):
-            return f"it does not reach an API server at {told.endpoint!r}"
-        if self.ca_bundle and _certificates(told.ca_bundle) != _certificates(self.ca_bundle):
+        if self.name and bootstrap.cluster != self.name:
+            return f"it joins the cluster {bootstrap.cluster!r}"
+        if self.endpoint and bootstrap.endpoint.rstrip("/") != self.endpoint.rstrip("/"):
+            return f"it does not reach an API server at {bootstrap.endpoint!r}"
+        if self.ca_bundle and _certificates(bootstrap.ca_bundle) != _certificates(self.ca_bundle):
             return "it does not trust the certificate of the API server"
         return ""
 
@@ -61,7 +61,7 @@ class KubeletStarter:
         self._cluster = cluster
         self._running: dict[str, Running] = {}  # by instance id
         self._by_node: dict[str, Kubelet] = {}
-        self._announced: set[str] = set()  # instances whose node was told about
+        self._announced: set[str] = set()  # instances whose node was reported to the listeners
         self._listeners: list[Callable[[str], None]] = []
         self.failed: dict[str, str] = {}  # instances that never become a node, and why
 
@@ -107,11 +107,11 @@ class KubeletStarter:
     def _start(self, instance: Instance) -> None:
         world = self._cloud.world
         try:
-            told = userdata.read(instance.spec.user_data)
+            bootstrap = userdata.read(instance.spec.user_data)
         except userdata.NotANode as error:
             self.failed[instance.id] = str(error)
             return
-        refused = self._cluster.refuses(told)
+        refused = self._cluster.refuses(bootstrap)
         if refused:
             self.failed[instance.id] = refused
             return
@@ -119,7 +119,7 @@ class KubeletStarter:
             engine=self._engine,
             instance=instance,
             info=world.types[instance.instance_type],
-            told=told,
+            bootstrap=bootstrap,
             zone=world.account(instance.account).zone_name(instance.zone_id),
             region=world.setup.region,
             timings=self._timings,

@@ -1,5 +1,5 @@
-"""Who may run where, by labels and taints: node selectors, node affinity, tolerations. Callers: the scheduler, the
-DaemonSet controller and whoever evicts."""
+"""Which nodes a pod may run on, by labels and taints: node selectors, node affinity, tolerations. Callers: the
+scheduler, the DaemonSet controller and the controllers that evict."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

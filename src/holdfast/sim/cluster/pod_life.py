@@ -87,9 +87,9 @@ class PodLife:
         meta = pod.metadata
         assert meta.deletion_timestamp is not None
         grace_s = meta.deletion_grace_period_seconds or 0
-        told_s = meta.deletion_timestamp.timestamp() - grace_s
+        deleted_s = meta.deletion_timestamp.timestamp() - grace_s
         takes_s = min(_seconds(pod, timings.STOPS_AFTER, self._timings.pod_stop_s), grace_s)
-        left_s = told_s + takes_s - self._engine.clock.now_s()
+        left_s = deleted_s + takes_s - self._engine.clock.now_s()
         if left_s > 0:
             return left_s
         self._seen_s.pop(meta.uid, None)

@@ -19,7 +19,7 @@ def leaving(pod: Pod) -> bool:
 
 
 def active(pod: Pod) -> bool:
-    """Whether whoever wanted it still has it: neither ended nor on its way out."""
+    """Whether the pod counts for its owner: it has not ended and is not terminating."""
     return not ended(pod) and not leaving(pod)
 
 

@@ -19,7 +19,8 @@ from holdfast.sim.cluster.topology import Neighbours
 
 NAME: Final = "default-scheduler"
 _AGAIN_S: Final = 1.0
-_HELPS: Final = (Namespace, CSINode, Claim, Volume, StorageClass)  # kinds whose every change may make room
+# Every change of these kinds may make a pod schedulable.
+_HELPS: Final = (Namespace, CSINode, Claim, Volume, StorageClass)
 
 
 class Scheduler:
@@ -63,7 +64,8 @@ class Scheduler:
                     await self._schedule(current)
                 except errors.NotFound:
                     self._seats.take(current)
-                except errors.HoldfastError as error:  # it changed, or nobody answered: later, then
+                except errors.HoldfastError as error:
+                    # The pod changed, or the API server did not answer: retry later.
                     if isinstance(error, errors.Unreachable) and await self._is_bound(current):
                         continue  # the answer was lost, and the pod takes up its capacity
                     self._seats.take(current)
@@ -122,7 +124,7 @@ class Scheduler:
                 await self._kube.patch(claim, {"metadata": {"annotations": annotations}})
 
     async def _refuse(self, pod: Pod, message: str) -> None:
-        told = {
+        condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
@@ -130,9 +132,9 @@ class Scheduler:
             "lastProbeTime": None,
         }
         before = pods.condition(pod.status, "PodScheduled")
-        if all(before.get(name) == value for name, value in told.items()):
+        if all(before.get(name) == value for name, value in condition.items()):
             return
-        conditions = pods.with_conditions(pod.status, self._engine.now(), told)
+        conditions = pods.with_conditions(pod.status, self._engine.now(), condition)
         await self._kube.patch(
             pod, {"status": {"conditions": conditions}}, status=True, only_if_unchanged=True
         )

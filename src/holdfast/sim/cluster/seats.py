@@ -1,7 +1,7 @@
 """Where pods are, as the scheduler counts it: a seat for each node, with what is taken on it.
 
 Callers: `scheduler` and its filters and scores. A pod is counted where it was last bound, from the moment of the
-binding: the watch tells of it only later, and two pods must not get the same room.
+binding: the watch reports it only later, and two pods must not get the same capacity.
 """
 
 from collections import Counter

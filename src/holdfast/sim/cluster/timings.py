@@ -1,4 +1,7 @@
-"""How long things take in a simulated cluster, and what a pod may say about itself. Made by whoever makes a cluster."""
+"""How long things take in a simulated cluster, and the annotations by which a pod changes it.
+
+Made by the caller of `Cluster`.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +9,7 @@ from typing import Final
 # Annotations of a pod that stand for what its containers would do; each is a number of seconds.
 READY_AFTER: Final = "sim.holdfast.dev/ready-after"  # from running to ready
 RUNS_FOR: Final = "sim.holdfast.dev/runs-for"  # then it has succeeded
-STOPS_AFTER: Final = "sim.holdfast.dev/stops-after"  # from being told to stop; never longer than its grace
+STOPS_AFTER: Final = "sim.holdfast.dev/stops-after"  # from its deletion; never longer than its grace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

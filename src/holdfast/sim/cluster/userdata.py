@@ -1,8 +1,9 @@
-"""What an instance's user data tells its kubelet, for each AMI family. Callers: `kubelet`, at the instance's start.
+"""What an instance's user data configures on its kubelet, for each AMI family.
 
-It reads what an image would read, and nothing else: a label that is not in here is not on the node. Text that makes
-no node of the instance is a `NotANode`, and so is what the real programs refuse to start with. Stricter than some
-images: without the endpoint or the CA bundle of the API server there is no node, whatever the family.
+Callers: `kubelet_starter`, at the instance's start. It reads what an image would read, and nothing else: a label that
+is not in here is not on the node. User data that starts no kubelet is a `NotANode`, and so is what the real programs
+refuse to start with. Stricter than some images: without the endpoint or the CA bundle of the API server there is no
+node, whatever the family.
 """
 
 import base64
@@ -40,8 +41,8 @@ class NotANode(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the kubelet is told."""
+class BootstrapConfig:
+    """What the user data configures on the kubelet."""
 
     cluster: str
     endpoint: str = ""
@@ -55,21 +56,21 @@ class Told:
     raid0: bool = False  # local disks become the volume that pods write to
 
 
-def read(encoded: str) -> Told:
+def read(encoded: str) -> BootstrapConfig:
     """Of user data as EC2 keeps it; NotANode when no kubelet comes of it."""
     text = base64.b64decode(encoded).decode(errors="replace")
-    told = _read(text)
-    for key in told.labels:
+    bootstrap = _read(text)
+    for key in bootstrap.labels:
         if _is_refused(key):
             raise NotANode(f"the kubelet does not start with the label {key}")
-    if not told.endpoint:
+    if not bootstrap.endpoint:
         raise NotANode("the user data does not name the endpoint of the API server")
-    if not told.ca_bundle:
+    if not bootstrap.ca_bundle:
         raise NotANode("the user data has no CA bundle")
-    return told
+    return bootstrap
 
 
-def _read(text: str) -> Told:
+def _read(text: str) -> BootstrapConfig:
     if "<powershell>" in text:
         return _windows(text)
     parts = list(_parts(text))
@@ -96,7 +97,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 # --- Amazon Linux 2023 ------------------------------------------------------------------------------
 
 
-def _al2023(configs: Iterable[str]) -> Told:
+def _al2023(configs: Iterable[str]) -> BootstrapConfig:
     """nodeadm lays one NodeConfig over the other, in their order."""
     whole: dict[str, Any] = {}
     for text in configs:
@@ -111,7 +112,7 @@ def _al2023(configs: Iterable[str]) -> Told:
         _taint(t["key"], t.get("value", ""), t["effect"]) for t in config.get("registerWithTaints") or ()
     )
     cluster = spec.get("cluster") or {}
-    return Told(
+    return BootstrapConfig(
         cluster=cluster.get("name", ""),
         endpoint=cluster.get("apiServerEndpoint", ""),
         ca_bundle=cluster.get("certificateAuthority", ""),
@@ -137,7 +138,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 # --- Amazon Linux 2 and Windows: arguments of a script ----------------------------------------------
 
 
-def _al2(script: str) -> Told:
+def _al2(script: str) -> BootstrapConfig:
     joined = script.replace("\\\n", " ")
     line = next(line for line in joined.splitlines() if _AL2 in line and not line.lstrip().startswith("#"))
     words = shlex.split(line)
@@ -152,7 +153,7 @@ def _al2(script: str) -> Told:
     )
 
 
-def _windows(script: str) -> Told:
+def _windows(script: str) -> BootstrapConfig:
     found = _WINDOWS.search(script)
     cluster = _WINDOWS_CLUSTER.search(script)
     if found is None or cluster is None:
@@ -168,10 +169,10 @@ def _windows(script: str) -> Told:
 
 def _from_arguments(
     *, cluster: str, endpoint: str, ca_bundle: str, arguments: str, raid0: bool = False
-) -> Told:
+) -> BootstrapConfig:
     flags = _flags(shlex.split(arguments))
     most = flags.get("max-pods")
-    return Told(
+    return BootstrapConfig(
         cluster=cluster,
         endpoint=endpoint,
         ca_bundle=ca_bundle,
@@ -219,7 +220,7 @@ def _taint(key: str, value: str, effect: str) -> dict[str, str]:
 # --- Bottlerocket -----------------------------------------------------------------------------------
 
 
-def _bottlerocket(text: str) -> Told:
+def _bottlerocket(text: str) -> BootstrapConfig:
     try:
         settings = tomllib.loads(text).get("settings", {})
     except tomllib.TOMLDecodeError as error:
@@ -228,7 +229,7 @@ def _bottlerocket(text: str) -> Told:
     if kubernetes is None:
         raise NotANode("the settings do not name a cluster")
     most = kubernetes.get("max-pods")
-    return Told(
+    return BootstrapConfig(
         cluster=kubernetes.get("cluster-name", ""),
         endpoint=kubernetes.get("api-server", ""),
         ca_bundle=kubernetes.get("cluster-certificate", ""),

@@ -1,5 +1,5 @@
-"""The simulated EC2, a strict referee: where it were kinder than EC2, every test would lie.
+"""The simulated EC2, a strict checker: a test would pass wrongly where it accepted more than EC2 does.
 
-`service.Ec2` is the door for calls, `control` is what a scenario does to the world behind EC2's back. Which
+`service.Ec2` answers API calls; `control` changes the region's state without an API call, for scenarios. Which
 behaviour is known and which is guessed is in docs/fidelity-ec2.md.
 """

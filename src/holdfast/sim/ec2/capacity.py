@@ -1,4 +1,4 @@
-"""Where machines come from: reservations, plain on-demand and spot, drawn pool by pool.
+"""Where the capacity of instances comes from: reservations, plain on-demand and spot, drawn pool by pool.
 
 Called by Fleet and RunInstances before anything is launched: a draw only notes what it took, so that a plan
 that does not reach its minimum leaves the world as it was. The rules: a full source is an error of the pool,
@@ -69,8 +69,8 @@ class Capacity:
             return [], failure
         key = (pool.instance_type, pool.zone_id, market)
         limit = self._world.pool_limits.get(key)
-        room = wanted if limit is None else min(wanted, limit - self._pools[key])
-        count, failure = self._within_quota(pool, room, market)
+        available = wanted if limit is None else min(wanted, limit - self._pools[key])
+        count, failure = self._within_quota(pool, available, market)
         count, full = self._addressed(pool, count)
         self._pools[key] += count
         if self._vcpus is not None and market == "on-demand":
@@ -86,18 +86,18 @@ class Capacity:
     def reserved(
         self, pool: Pool, wanted: int, candidates: Iterable[Reservation]
     ) -> tuple[list[Part], Failure | None]:
-        """From those reservations, in that order, as far as they have room."""
+        """Draws from those reservations, in that order, as far as they have free slots."""
         parts: list[Part] = []
         if failure := self._struck(pool, ("reserved",)):
             return [], failure
         for reservation in candidates:
             left = wanted - sum(part.count for part in parts)
-            room = min(left, reservation.available - self._taken[reservation.id])
-            if room <= 0:
+            available = min(left, reservation.available - self._taken[reservation.id])
+            if available <= 0:
                 continue
             kind = reservation.reservation_type
             market = kind if kind in {CAPACITY_BLOCK, INTERRUPTIBLE} else "on-demand"
-            count, failure = self._addressed(pool, room)
+            count, failure = self._addressed(pool, available)
             self._taken[reservation.id] += count
             if count:
                 parts.append(Part(pool, count, market, reservation.id))
@@ -136,7 +136,7 @@ class Capacity:
         return reservations.usable(self._world, reservation) and self._fits(pool, reservation)
 
     def unusable(self, pool: Pool, reservation_id: str, kind: str) -> Failure | None:
-        """Why a launch that targets this reservation fails, before its room is looked at."""
+        """Why a launch that targets this reservation fails, before its free slots are counted."""
         reservation = self._world.reservations.get(reservation_id)
         if reservation is None or not reservation.visible_to(self._account):
             return Failure(

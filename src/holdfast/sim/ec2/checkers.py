@@ -202,7 +202,7 @@ def everything_is_paid_for_once(world: World, tally: Tally) -> None:
             raise BrokenWorld(f"{key} is billed as {kind} and is {where}")
 
 
-def health_is_told_truly(world: World, tally: Tally) -> None:
+def instance_health_is_valid(world: World, tally: Tally) -> None:
     for instance in tally.instances:
         for check, since_s in instance.impaired.items():
             if check not in CHECKS or not instance.launched_s <= since_s <= world.now_s:
@@ -223,7 +223,7 @@ CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
     ids_are_never_reused,
     subnets_are_not_overfull,
     everything_is_paid_for_once,
-    health_is_told_truly,
+    instance_health_is_valid,
 )
 
 

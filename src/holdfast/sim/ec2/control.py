@@ -67,7 +67,7 @@ def lend(world: World, source_id: str, count: int, **fields: Any) -> Reservation
 
 
 def take(world: World, reservation_id: str, count: int) -> None:
-    """Somebody unseen uses slots; no more than are free."""
+    """Instances that are not simulated use slots; no more than are free."""
     reservation = world.reservations[reservation_id]
     count = min(count, reservation.available)
     world.put_reservation(
@@ -76,7 +76,7 @@ def take(world: World, reservation_id: str, count: int) -> None:
 
 
 def give(world: World, reservation_id: str, count: int) -> None:
-    """Somebody unseen leaves slots."""
+    """Instances that are not simulated release slots."""
     reservation = world.reservations[reservation_id]
     count = min(count, reservation.elsewhere)
     world.put_reservation(

@@ -31,7 +31,7 @@ class Reservation:
     zone_id: str
     total: int
     available: int
-    elsewhere: int = 0  # slots in use by somebody this world does not show
+    elsewhere: int = 0  # slots in use by instances that are not simulated
     state: str = "active"
     kind: str = "default"  # default or capacity-block
     criteria: str = "open"  # open or targeted
@@ -136,7 +136,7 @@ class Instance:
     private_ip: str
     interface_id: str
     volume_ids: tuple[str, ...] = ()
-    agent: str = ""  # user agent of whoever launched it
+    agent: str = ""  # user agent of the client that launched it
     partition: int = 0  # of its placement group; 0: the group has none
     silent: bool = False  # it runs, and nothing on it ever answers
     impaired: dict[str, int] = field(default_factory=dict)  # since when, by the status check that fails

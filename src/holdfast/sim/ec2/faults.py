@@ -68,7 +68,7 @@ class NoCapacity(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken(Fault):
-    """Somebody unseen takes slots of a reservation just before a launch looks at it."""
+    """Instances that are not simulated take slots of a reservation just before a launch reads it."""
 
     reservation_id: str
     count: int = 1

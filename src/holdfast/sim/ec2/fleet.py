@@ -41,7 +41,7 @@ def create(world: World, request: Request) -> dict[str, Any]:
     fleet_id, groups = _launch(world, request, plan, wanted)
     errors = [_error(kind, pool.answer, failure, pool.spec.market) for pool, failure in plan.failures]
     errors += [_error(kind, each.answer, each.failure, "") for each in refused]
-    assert plan.count >= wanted or errors, "too few instances, and nobody is told why"
+    assert plan.count >= wanted or errors, "too few instances, and no error reports why"
     return {"FleetId": fleet_id, "Instances": groups, "Errors": errors}
 
 

@@ -59,8 +59,8 @@ def _make_one(
         world.at(world.now_s + world.setup.timings.boot_s, "instance.boot", instance.id)
     if fails := world.faults.strikes(faults.HostFails, world.now_s):
         world.at(world.now_s + fails.after_s, "instance.impair-system", instance.id)
-    if dies := world.faults.strikes(faults.Dies, world.now_s):
-        world.at(world.now_s + dies.after_s, "instance.die", instance.id)
+    if termination := world.faults.strikes(faults.Dies, world.now_s):
+        world.at(world.now_s + termination.after_s, "instance.die", instance.id)
     return instance
 
 

@@ -20,7 +20,7 @@ class Charge:
     what: str  # an instance id or a reservation id
     kind: str  # on-demand, spot, reserved, reservation or capacity-block
     account: str  # who pays
-    agent: str = ""  # user agent of whoever asked for it
+    agent: str = ""  # user agent of the client that launched it
     tags: Mapping[str, str] = field(default_factory=dict)
     nano_usd_per_hour: int
     from_s: int
@@ -36,7 +36,7 @@ class Ledger:
     def __init__(self, changed: Callable[[str], None]) -> None:
         self.open: dict[str, Charge] = {}
         self.closed: list[Charge] = []
-        self._changed = changed  # told what is billed otherwise from now on
+        self._changed = changed  # called with what is billed differently from now on
 
     def book(self, charge: Charge) -> None:
         """From now on the thing costs this much; what it cost before is closed."""

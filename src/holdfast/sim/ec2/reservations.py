@@ -58,7 +58,7 @@ def expire(world: World, reservation_id: str) -> None:
 
 
 def end(world: World, reservation: Reservation, state: str) -> None:
-    """Expired or cancelled: nobody holds a slot any more."""
+    """The reservation expired or was cancelled: no instance holds a slot any more."""
     for instance in world.instances:
         if instance.held_reservation_id == reservation.id:
             world.put_instance(instance, held_reservation_id="", reservation_id="")
@@ -77,7 +77,7 @@ def inside(world: World, reservation: Reservation) -> list[Instance]:
 def fits(
     world: World, reservation: Reservation, spec: Spec, *, account: str, instance_type: str, zone_id: str
 ) -> bool:
-    """Whether every attribute matches, whatever the state and the room."""
+    """Whether every attribute matches, whatever the state and the available slots."""
     group_arn = world.arn(account, f"placement-group/{spec.placement_group}") if spec.placement_group else ""
     return (
         reservation.visible_to(account)
@@ -90,7 +90,7 @@ def fits(
 
 
 def usable(world: World, reservation: Reservation) -> bool:
-    """Whether EC2 launches into it now, if there is room."""
+    """Whether EC2 launches into it now, if it has an available slot."""
     if reservation.kind == CAPACITY_BLOCK and world.now_s >= reservation.reclaim_s:
         return False
     return reservation.active
@@ -101,7 +101,7 @@ def is_open(reservation: Reservation) -> bool:
 
 
 def join_running(world: World, reservation: Reservation) -> None:
-    """Running instances that match move in, oldest first, while there is room."""
+    """Running instances that match use the reservation, oldest first, while it has available slots."""
     if not usable(world, reservation):
         return
     groups = {group.id for group in world.groups if reservation.id in group.members}

@@ -1,4 +1,4 @@
-"""RunInstances: one pool, as many as there is room for between a minimum and a maximum.
+"""RunInstances: one pool, as many instances as its capacity allows between a minimum and a maximum.
 
 Called by `service`. The rule: below the minimum nothing is launched, and the error is the call's.
 """

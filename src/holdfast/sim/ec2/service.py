@@ -1,7 +1,7 @@
 """The simulated EC2 as the fronts call it: one operation in, one answer or one error out.
 
-Built by whoever makes a world; the fronts and the product reach it through `call` only. The rules: before a
-call the world catches up with the clock; after a call that wrote, and after time has passed, every checker
+Built by the code that builds a simulated region; the fronts and the product reach it through `call` only. The rules:
+before a call the world catches up with the clock; after a call that wrote, and after time has passed, every checker
 looks at what was touched; the same client token with the same parameters gives the first answer again.
 """
 
@@ -88,7 +88,7 @@ class Ec2:
         planned: Callable[[], None] = lambda: None,
         throttled: bool = True,
     ) -> None:
-        """Events go to `sink`; `planned` is told when something was put on the agenda."""
+        """Events go to `sink`; `planned` is called when something was put on the agenda."""
         self.world = World(
             clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink, planned=planned
         )

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Named)
 class Table(Generic[T]):
     def __init__(self, now_s: Callable[[], int], changed: Callable[[str, T | None, T | None], None]) -> None:
         self._now_s = now_s
-        self._changed = changed  # told the id, what was there and what is there now
+        self._changed = changed  # called with the id, the old entry and the new entry
         self._values: dict[str, T] = {}
         self._versions: dict[str, list[tuple[int, T | None]]] = {}
         self._dropped: deque[tuple[int, str]] = deque()  # what is gone, and since when, oldest first

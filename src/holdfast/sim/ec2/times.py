@@ -1,4 +1,4 @@
-"""Seconds inside, aware datetimes at the door, text in events."""
+"""Seconds inside, aware datetimes at the API, text in events."""
 
 from datetime import UTC, datetime
 

@@ -29,7 +29,7 @@ Event = dict[str, Any]
 
 
 class Now(Protocol):
-    """The part of the Clock door that EC2 needs."""
+    """The part of the Clock port that EC2 needs."""
 
     def now_s(self) -> int: ...
 

@@ -43,7 +43,7 @@ def compare(old: Json, new: Json, shape: Shape) -> Difference:
 
 @lru_cache(maxsize=_REMEMBERED)
 def to_fields(paths: frozenset[Path]) -> Json:
-    """FieldsV1: a tree in which `.` marks a field that has others below it. Do not change what it returns."""
+    """FieldsV1: a tree in which `.` stands for a field that has other fields below it. Do not change what it returns."""
     tree: Json = {}
     for path in sorted(paths):
         node = tree

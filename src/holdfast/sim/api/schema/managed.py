@@ -126,7 +126,7 @@ def _bare(value: Json) -> Json:
 
 
 def _settle(owners: Owners, writer: Writer, changed: frozenset[Path], *, force: bool) -> None:
-    """Takes the changed fields from whoever owns them, or refuses to."""
+    """Takes the changed fields from the managers that own them, or refuses to."""
     taken = {other: owned.fields & changed for other, owned in owners.items() if other != writer}
     conflicts = {other: fields for other, fields in taken.items() if fields}
     if conflicts and not force:
@@ -170,7 +170,7 @@ def _merge(live: Any, config: Any, shape: Shape) -> Any:
 
 
 def _abandoned(before: frozenset[Path], kept: frozenset[Path]) -> frozenset[Path]:
-    """Fields that only this manager owned and no longer speaks of, unless somebody owns something below them."""
+    """Fields that only this manager owned and no longer applies, unless a manager owns a field below them."""
     held = {path[:n] for path in kept for n in range(1, len(path) + 1)}
     return frozenset(path for path in before if path not in held)
 

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 # Kinds that are asked and answered and never stored.
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
-# What a real server has for the sake of others, and nobody asks here: status of etcd, a second version.
+# What a real server has and no client requests here: the status of etcd, a second version.
 _LEFT_OUT: Final = frozenset({("", "componentstatuses"), ("autoscaling", "v1")})
 # Connections into a node, which has no kubelet to answer; and what only its kubelet, or a signer, would act on.
 _SUBRESOURCES_LEFT_OUT: Final = frozenset(

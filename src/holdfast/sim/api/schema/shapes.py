@@ -33,7 +33,7 @@ class Shape:
         self.merge_key: str = schema.get("x-kubernetes-patch-merge-key", "")
         self.strategies: tuple[str, ...] = tuple(schema.get("x-kubernetes-patch-strategy", "").split(","))
         self.format: str = schema.get("format", "")
-        # A struct of Go that is always there, empty or not; nobody owns its being there.
+        # A struct of Go that is always there, empty or not; no manager owns its presence.
         self.always_there: bool = schema.get("default") == {}
         self.required: tuple[str, ...] = tuple(schema.get("required", ())) if name else ()
 

@@ -114,7 +114,7 @@ def already_exists(group: str, plural: str, name: str) -> Refused:
 
 
 def modified(group: str, plural: str, name: str) -> Refused:
-    """Somebody else wrote since the version the request was computed from."""
+    """Another client wrote the object after the version that the request was computed from."""
     return conflict(
         group,
         plural,

@@ -68,7 +68,7 @@ class Reader:
         return self.checked(value, kind, shape, custom=bool(resource and resource.custom))
 
     def checked(self, value: Json, kind: tuple[str, str, str], shape: Shape, *, custom: bool) -> Json:
-        """The value without unknown fields; whoever sent them hears of it."""
+        """The value without unknown fields; they are reported as the request's fieldValidation asks."""
         _, version, name = kind
         about = f'{name} in version "{version}" cannot be handled as a {name}'
         try:

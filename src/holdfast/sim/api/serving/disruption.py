@@ -1,7 +1,7 @@
 """Disruption budgets at the moment of an eviction.
 
-Called by `subresources`. The counts in a budget's status come from whoever plays the disruption controller; an
-eviction takes one from them, in the same call.
+Called by `subresources`. The counts in a budget's status come from the disruption controller, real or simulated;
+an eviction takes one from them, in the same call.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Faults between a client and the API server: refusals, delays, broken connections, stale lists.
 
-A front around a front, so the same faults work in process and over HTTP. Nothing here rolls dice: a test, or whoever
-has the seed, says which requests are hit and how often.
+A front around a front, so the same faults work in process and over HTTP. Nothing here is random: a test, or the
+code that has the seed, sets which requests fail and how often.
 """
 
 from collections.abc import AsyncGenerator, Callable

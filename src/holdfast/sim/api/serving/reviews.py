@@ -1,6 +1,6 @@
 """Questions to the API server that store nothing: who am I, may I, is this token good.
 
-Called by `server`. Whoever is let in may do everything, so the answers are short.
+Called by `server`. An authenticated user may do everything, so the answers are short.
 """
 
 from collections.abc import Mapping

@@ -64,7 +64,7 @@ def _pod(value: Json, store: Store) -> None:
 
 
 def tolerate(value: Json) -> None:
-    """A pod tolerates a node that fails for five minutes; whoever takes that out gets it back."""
+    """A pod tolerates a node that fails for five minutes; an update that removes the toleration gets it back."""
     tolerations = value["spec"].get("tolerations") or []
     for key in (names.NOT_READY_TAINT, names.UNREACHABLE_TAINT):
         if not any(_tolerates(toleration, key) for toleration in tolerations):

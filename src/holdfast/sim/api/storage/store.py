@@ -3,7 +3,7 @@
 Callers: the verbs of `server`, through `Registry`. Nothing here knows a kind; a *bucket* is where the objects of one
 resource lie, whatever version they are asked in. Bytes are immutable, so readers and watchers share them and nothing
 is ever copied. A watcher holds a position in a bucket's history, not a queue of its own: one that falls behind the
-window is told to list again.
+window gets the error that it must list again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Stored:
         return (self.namespace, self.name)
 
     def value(self) -> Json:
-        """The object, decoded anew: whoever gets it may change it."""
+        """The object, decoded anew: the caller may change it."""
         value: Json = decode(self.body)
         return value
 

@@ -36,12 +36,12 @@ class PerOperation(dict[str, T], Generic[T]):
         return made
 
 
-def asked(operation: OperationModel) -> Shape:
+def input_shape(operation: OperationModel) -> Shape:
     """The shape of the parameters; of none, where the model has none."""
     return operation.input_shape or _NOTHING
 
 
-def told(operation: OperationModel) -> Shape:
+def output_shape(operation: OperationModel) -> Shape:
     """The shape of the result."""
     return operation.output_shape or _NOTHING
 
@@ -55,8 +55,10 @@ class Codec(abc.ABC):
 
     def __init__(self, model: ServiceModel) -> None:
         self.model = model
-        self._checks = PerOperation(model, lambda operation: checks.checker(asked(operation), self.codes))
-        self._copies = PerOperation(model, lambda operation: shapes.strict_copy(told(operation)))
+        self._checks = PerOperation(
+            model, lambda operation: checks.checker(input_shape(operation), self.codes)
+        )
+        self._copies = PerOperation(model, lambda operation: shapes.strict_copy(output_shape(operation)))
 
     @abc.abstractmethod
     def operation(self, request: Request) -> str:

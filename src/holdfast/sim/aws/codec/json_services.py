@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from botocore.model import OperationModel, ServiceModel, Shape
 
 from holdfast.sim.aws.codec import checks, json_values, query
-from holdfast.sim.aws.codec.base import Codec, PerOperation, asked, fault, told
+from holdfast.sim.aws.codec.base import Codec, PerOperation, fault, input_shape, output_shape
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.wire import Request, Response
 
@@ -26,8 +26,8 @@ class JsonCodec(Codec):
 
     def __init__(self, model: ServiceModel) -> None:
         super().__init__(model)
-        self._decoders = PerOperation(model, lambda operation: json_values.decoder(asked(operation)))
-        self._encoders = PerOperation(model, lambda operation: json_values.encoder(told(operation)))
+        self._decoders = PerOperation(model, lambda operation: json_values.decoder(input_shape(operation)))
+        self._encoders = PerOperation(model, lambda operation: json_values.encoder(output_shape(operation)))
 
     @property
     def content_type(self) -> str:
@@ -87,7 +87,7 @@ class RestJsonCodec(JsonCodec):
 
     def params(self, operation: OperationModel, request: Request) -> dict[str, Any]:
         in_body = super().params(operation, request)
-        members = asked(operation).members
+        members = input_shape(operation).members
         misplaced = [name for name in in_body if "location" in members[name].serialization]
         if misplaced:
             raise ApiError("ValidationException", f"The parameter {misplaced[0]} does not belong in the body")
@@ -122,7 +122,7 @@ def _located(operation: OperationModel, location: str) -> dict[str, tuple[str, S
     """The parameters that are written in one place, by their name there."""
     return {
         shape.serialization.get("name", name): (name, shape)
-        for name, shape in asked(operation).members.items()
+        for name, shape in input_shape(operation).members.items()
         if shape.serialization.get("location") == location
     }
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from botocore.model import OperationModel, ServiceModel
 
 from holdfast.sim.aws.codec import checks, query, xml
-from holdfast.sim.aws.codec.base import Codec, PerOperation, asked, fault, told
+from holdfast.sim.aws.codec.base import Codec, PerOperation, fault, input_shape, output_shape
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.wire import Request, Response
 
@@ -25,8 +25,10 @@ class QueryCodec(Codec):
 
     def __init__(self, model: ServiceModel) -> None:
         super().__init__(model)
-        self._decoders = PerOperation(model, lambda operation: query.decoder(asked(operation), self.dialect))
-        self._writers = PerOperation(model, lambda operation: xml.writer(told(operation)))
+        self._decoders = PerOperation(
+            model, lambda operation: query.decoder(input_shape(operation), self.dialect)
+        )
+        self._writers = PerOperation(model, lambda operation: xml.writer(output_shape(operation)))
 
     def operation(self, request: Request) -> str:
         found = _ACTION.search(request.body or request.query.encode())
@@ -43,7 +45,7 @@ class QueryCodec(Codec):
         return _xml(200, self.body(operation, self.inside(operation, result), request_id), request_id)
 
     def body(self, operation: OperationModel, inside: str, request_id: str) -> str:
-        wrapper = told(operation).serialization.get("resultWrapper")
+        wrapper = output_shape(operation).serialization.get("resultWrapper")
         wrapped = f"<{wrapper}>{inside}</{wrapper}>" if wrapper else inside
         return (
             f'<{operation.name}Response xmlns="{self.namespace}">{wrapped}'

@@ -85,5 +85,5 @@ def _parsed(model: OperationModel, response: Response, url: str) -> tuple[AWSRes
 
 
 def _access_key(request_signer: Any) -> str:
-    credentials = request_signer._credentials  # noqa: SLF001 - the signer shows its credentials to nobody
+    credentials = request_signer._credentials  # noqa: SLF001 - the signer has no public attribute for its credentials
     return credentials.access_key if credentials else ""

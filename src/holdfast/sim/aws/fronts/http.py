@@ -16,7 +16,7 @@ from holdfast.sim.aws.errors import LostResponse, Unreached
 from holdfast.sim.aws.wire import Request, Response
 
 BODY_MAX_BYTES: Final = 2**20
-_STOP_S: Final = 1.0  # nobody's long poll holds up the end
+_STOP_S: Final = 1.0  # a client's long poll does not delay the shutdown
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +62,7 @@ def application(endpoint: Endpoint) -> web.Application:
 def _hang_up(request: web.Request) -> web.Response:
     if request.transport:
         request.transport.abort()
-    return web.Response(status=500)  # nobody is there to read it
+    return web.Response(status=500)  # the connection is closed: no client reads it
 
 
 async def _half(request: web.Request, response: Response) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""What a machine of an instance type has, and what of it pods may use: the truth that an autoscaler guesses at.
+"""Capacity and allocatable of a node, by its instance type: the actual values that an autoscaler estimates.
 
 Callers: `kubelet`. Written from what nodes report, apart from the formulas of the autoscaler's own side.
 """
@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.data.ec2 import InstanceTypeInfo
 from holdfast.sim.cluster import amounts
-from holdfast.sim.cluster.userdata import Told
+from holdfast.sim.cluster.userdata import BootstrapConfig
 from holdfast.sim.ec2.entities import Instance
 
 _MIB: Final = 2**20
@@ -27,18 +27,18 @@ _PERCENT: Final = re.compile(r"([0-9.]+)%")
 _GPUS: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
 
 
-def capacity(info: InstanceTypeInfo, instance: Instance, told: Told) -> dict[str, int]:
+def capacity(info: InstanceTypeInfo, instance: Instance, bootstrap: BootstrapConfig) -> dict[str, int]:
     """Before any device plugin has spoken. In thousandths, as `amounts` counts."""
     arm = instance.spec.architecture == "arm64"
     mib = info.memory_mib - info.memory_mib // _KERNEL_PARTS - (_ARM_KEEPS_MIB if arm else 0)
     storage = (instance.spec.volume_gib or _DEFAULT_VOLUME_GIB) * _GIB
-    if told.raid0 and info.storage_gb:
+    if bootstrap.raid0 and info.storage_gb:
         storage = info.storage_gb * 10**9
     has = {
         "cpu": info.vcpus,
         "memory": mib * _MIB,
         "ephemeral-storage": storage,
-        "pods": told.max_pods if told.max_pods is not None else _addresses(info),
+        "pods": bootstrap.max_pods if bootstrap.max_pods is not None else _addresses(info),
     }
     return {name: amount * 1000 for name, amount in has.items()}
 
@@ -59,20 +59,20 @@ def devices(info: InstanceTypeInfo, instance: Instance) -> dict[str, int]:
     return {name: amount * 1000 for name, amount in found.items() if amount}
 
 
-def allocatable(has: dict[str, int], info: InstanceTypeInfo, told: Told) -> dict[str, int]:
+def allocatable(has: dict[str, int], info: InstanceTypeInfo, bootstrap: BootstrapConfig) -> dict[str, int]:
     """What is left after the kubelet, the system and the line at which pods are evicted."""
     kept = {
         "cpu": _cpu(info.vcpus * 1000),
         "memory": (255 + 11 * _addresses(info)) * _MIB * 1000,
         "ephemeral-storage": _GIB * 1000,
-    } | amounts.of(told.kube_reserved)
+    } | amounts.of(bootstrap.kube_reserved)
     line = {
-        "memory": _threshold(told.eviction_hard.get("memory.available", "100Mi"), has["memory"]),
+        "memory": _threshold(bootstrap.eviction_hard.get("memory.available", "100Mi"), has["memory"]),
         "ephemeral-storage": _threshold(
-            told.eviction_hard.get("nodefs.available", "10%"), has["ephemeral-storage"]
+            bootstrap.eviction_hard.get("nodefs.available", "10%"), has["ephemeral-storage"]
         ),
     }
-    taken = amounts.total((kept, amounts.of(told.system_reserved), line))
+    taken = amounts.total((kept, amounts.of(bootstrap.system_reserved), line))
     return {name: max(0, amount - taken.get(name, 0)) for name, amount in has.items()}
 
 
