@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tidy import calls, clouds, code, files
+from tidy import calls, clouds, code, files, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +43,10 @@ def test_every_module_says_what_it_is() -> None:
 @pytest.mark.fact("Q-45")
 def test_the_rooms_that_decide_name_no_cloud() -> None:
     assert_tidy(clouds.findings, python("src"))
+
+
+def test_words_are_those_of_kubernetes_karpenter_and_ec2() -> None:
+    assert_tidy(words.findings, python("src"))
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

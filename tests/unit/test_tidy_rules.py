@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from tidy import calls, clouds, code, files
+from tidy import calls, clouds, code, files, words
 
 SRC = "src/holdfast/core/solve.py"
 
@@ -187,3 +187,15 @@ def test_a_requirement_without_a_pin_is_found() -> None:
         "runtime.txt: no pin for click; run: make lock"
     ]
     assert files.entries("# why\nmypy\nuv   # locks\n") == ["mypy", "uv"]
+
+
+@pytest.mark.parametrize(
+    "source", ["told_s = 1", "class MachineList: ...", "# nobody knows", 'f("it is bought")']
+)
+def test_a_banned_word_is_found_in_names_comments_and_texts(source: str) -> None:
+    (found,) = words.findings(source, SRC)
+    assert "write:" in found
+
+
+def test_names_on_the_wire_are_allowed() -> None:
+    assert words.findings('machineID = "HOME"  # the instance', SRC) == []
