@@ -1,6 +1,6 @@
 """Times the planner of another commit and of this tree in turn, and prints the ratios: `make bench-compare BASE=commit`.
 
-Machines get faster and slower within minutes, so two runs one after the other say little. Here one process holds each
+Computers get faster and slower within minutes, so two runs one after the other say little. Here one process holds each
 version, and every case is planned by both, one right after the other, several times. The ratio is the median of those.
 """
 
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bench import bench_planner, workloads
-from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.solve import solve
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -38,7 +37,7 @@ def main() -> None:
 
 @contextmanager
 def checkout(commit: str) -> Iterator[Path]:
-    """The files of a commit, in a folder that goes away again."""
+    """The files of a commit, in a folder that is removed."""
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder, "archive.tar")
         git = shutil.which("git") or "git"
@@ -98,7 +97,10 @@ def answer() -> None:
     """Run in a process of its own, where the imports above are of its version: plans the case whose number stands on
     each line of stdin."""
     cases = found_in(bench_planner)
-    kept = [(workloads.converter(), CatalogCache()) for _ in cases]
+    cache: Any = (
+        getattr(bench_planner, "CatalogCache", None) or vars(bench_planner)["Memory"]
+    )  # its older name
+    kept = [(workloads.converter(), cache()) for _ in cases]
     print("\t".join(name for name, _, _ in cases), flush=True)
     gc.freeze()
     for line in sys.stdin:
