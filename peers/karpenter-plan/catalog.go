@@ -55,7 +55,7 @@ func newStock(spec CatalogSpec, claims []*v1.NodeClaim) *stock {
 	}
 	// A slot that a claim on its way holds is still free in the cloud's count.
 	for _, claim := range claims {
-		held := s.reservations[claim.Annotations[slotAnnotation]]
+		held := s.reservations[claim.Annotations[reservationAnnotation]]
 		if held != nil && held.free > 0 && !claim.StatusConditions().IsTrue(v1.ConditionTypeInitialized) {
 			held.free--
 		}

@@ -30,7 +30,7 @@ type Claim struct {
 	Zone           string                                    `json:"zone"`
 	CapacityType   string                                    `json:"capacityType"`
 	PricePerHour   string                                    `json:"pricePerHour"`
-	Slot           *string                                   `json:"slot"`
+	ReservationID  *string                                   `json:"reservationID"`
 	ReservationIDs []string                                  `json:"reservationIDs"`
 	InstanceTypes  []string                                  `json:"instanceTypes"`
 	Requirements   []v1.NodeSelectorRequirementWithMinValues `json:"requirements"`
@@ -136,8 +136,8 @@ func (w *world) claim(made *launched, price *big.Rat) Claim {
 		}
 	}
 	if found.CapacityType == v1.CapacityTypeReserved {
-		slot := made.offering.ReservationID()
-		found.Slot = &slot
+		id := made.offering.ReservationID()
+		found.ReservationID = &id
 		found.ReservationIDs = wanted.Get(reservationID).Values()
 		sort.Strings(found.ReservationIDs)
 	}

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	group             = "karpenter.k8s.aws"
-	reservationID     = group + "/capacity-reservation-id"
-	reservationType   = group + "/capacity-reservation-type"
-	interruptible     = group + "/capacity-reservation-interruptible"
-	zoneID            = "topology.k8s.aws/zone-id"
-	slotAnnotation    = "holdfast.dev/slot"
-	ebsZone           = "topology.ebs.csi.aws.com/zone"
-	blockDrainSeconds = 40 * 60
+	group                 = "karpenter.k8s.aws"
+	reservationID         = group + "/capacity-reservation-id"
+	reservationType       = group + "/capacity-reservation-type"
+	interruptible         = group + "/capacity-reservation-interruptible"
+	zoneID                = "topology.k8s.aws/zone-id"
+	reservationAnnotation = "holdfast.dev/reservation-id"
+	ebsZone               = "topology.ebs.csi.aws.com/zone"
+	blockDrainSeconds     = 40 * 60
 )
 
 // What Karpenter's AWS side tells its core.
