@@ -8,6 +8,8 @@ BIN := .venv/bin
 STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt; \
 	sed -n '/^\[project/,/^\[tool/p' pyproject.toml; } 2>/dev/null | cksum | cut -d' ' -f1)
 TESTS ?= tests
+# Tests that are named are all run, also the long ones.
+SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test test-all data generate lock clean
@@ -35,10 +37,10 @@ check: $(STAMP) ## lint, types, import contracts, rules of the codebase, tests t
 	$(BIN)/python scripts/generate_parity.py --check
 
 test: $(STAMP) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not exhaustive" $(TESTS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SOME),,-m "not exhaustive") $(TESTS)
 
 test-all: test ## run all tests: those of `make test`, then the others; prints the ten slowest
-	$(BIN)/python -m pytest -n auto --dist worksteal -m exhaustive --durations 10 $(TESTS)
+	$(if $(SOME),,$(BIN)/python -m pytest -n auto --dist worksteal -m exhaustive --durations 10 $(TESTS))
 
 fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
