@@ -1,7 +1,6 @@
 """Validates objects of our kinds like the API server: the CRD's schema, then its CEL rules.
 
-Used by the commands that read manifests and by the embedded API server. Everything comes from the CRDs; no field is named
-here.
+Everything comes from the CRDs; no field is named here.
 """
 
 import difflib

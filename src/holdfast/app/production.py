@@ -1,4 +1,4 @@
-"""Runs the controllers against a real cluster and AWS, and serves probes and metrics. Called by `holdfast run`.
+"""Runs the controllers against a real cluster and AWS, and serves probes and metrics.
 
 The start checks the settings and the connection, reads the cluster's version, refuses to run beside a Karpenter that
 holds its Lease, and checks the AWS credentials; then it builds the `App`. On `stop` the controllers stop and the Lease

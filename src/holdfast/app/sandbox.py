@@ -1,9 +1,8 @@
 """A simulated cluster and a simulated AWS in real time, on loopback, without an autoscaler.
 
-Used by `holdfast sandbox`, by `holdfast demo` and by tests that run an autoscaler in it. The API server is embedded,
-with simulated or real controllers; or the whole control plane is real, and only instances and kubelets are simulated.
-All files are in one folder. All processes and sockets end with the `async with` block. `Sandbox.check` raises the
-errors of the simulation itself.
+The API server is embedded, with simulated or real controllers; or the whole control plane is real, and only instances
+and kubelets are simulated. All files are in one folder. All processes and sockets end with the `async with` block.
+`Sandbox.check` raises the errors of the simulation itself.
 """
 
 import base64

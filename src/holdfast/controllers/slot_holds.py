@@ -1,11 +1,10 @@
 """Slots of nodes that are being deleted, held for their replacements.
 
-Called by node termination before it drains a node, and by provisioning before it plans. Disruption writes the replacement
-of a node in a full reservation before it deletes the node. A node that expires, that a user deletes, or that is
-deleted because its instance is unhealthy has no such replacement. The rules: before the first pod of such a node is
-evicted, the planner is asked whether the pods need the slot; if they do, a NodeClaim is written that waits for the
-instance, so nothing is launched on demand for these pods; each deletion is decided once, and the hold is the NodeClaim
-itself (docs/adr/0027).
+Disruption writes the replacement of a node in a full reservation before it deletes the node. A node that expires, that
+a user deletes, or that is deleted because its instance is unhealthy has no such replacement. The rules: before the
+first pod of such a node is evicted, the planner is asked whether the pods need the slot; if they do, a NodeClaim is
+written that waits for the instance, so nothing is launched on demand for these pods; each deletion is decided once, and
+the hold is the NodeClaim itself (docs/adr/0027).
 """
 
 import asyncio

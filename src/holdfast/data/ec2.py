@@ -1,8 +1,7 @@
 """The shipped EC2 data of a few regions: instance types, the zones that offer them, and list prices.
 
-Used by `cloud.aws`, the simulated EC2 and `holdfast plan`. `scripts/generate_data.py` writes the file. It holds EC2's
-values in EC2's names and units, nothing computed, and each part has a date. With a real account, the responses of EC2
-replace it. This package must not import `model`.
+`scripts/generate_data.py` writes the file. It holds EC2's values in EC2's names and units, nothing computed, and each
+part has a date. With a real account, the responses of EC2 replace it. This package must not import `model`.
 """
 
 import functools

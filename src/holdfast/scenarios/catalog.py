@@ -1,7 +1,7 @@
 """What a Catalog offers to a NodePool: instance types, with the selected reservations as offerings.
 
-Called by `scenario`, after `catalog_reading` has read the Catalog. The rule: names of the cloud, which reservations a
-class selects and how a reserved offering is built come in as values of `CloudTerms`, so no cloud is known here.
+The rule: names of the cloud, which reservations a class selects and how a reserved offering is built come in as values
+of `CloudTerms`, so no cloud is known here.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """A plan as a document: what `holdfast plan -o json` prints (docs/scenario.md).
 
-Called by `holdfast plan` and by tools that keep plans to compare them. The rules: the same plan gives the same bytes.
-Everything is sorted here, whatever order the planner had; prices and amounts are text, exact. Pods with the same reasons
-are one entry, and a reason names a few of its subjects, so that the size follows the number of causes, not the number of
-pods times reservations.
+The rules: the same plan gives the same bytes. Everything is sorted here, whatever order the planner had; prices and
+amounts are text, exact. Pods with the same reasons are one entry, and a reason names a few of its subjects, so that the
+size follows the number of causes, not the number of pods times reservations.
 """
 
 import json

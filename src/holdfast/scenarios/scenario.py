@@ -1,8 +1,7 @@
 """From manifests and a Catalog to a question for the planner.
 
-Called by `holdfast plan`, by benchmarks and by comparisons. The rules: the same objects give the same request
-in whatever order they were read; whatever is wrong is said with the object and the path, and then nothing is
-planned; what is passed over on purpose is a note.
+The rules: the same objects give the same request in whatever order they were read; whatever is wrong is said with the
+object and the path, and then nothing is planned; what is passed over on purpose is a note.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

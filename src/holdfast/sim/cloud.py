@@ -1,9 +1,9 @@
 """A whole simulated AWS from one small value: EC2, IAM, SQS, SSM, EKS, the price list and STS, wired to each other.
 
-Built by simulations, the sandbox and tests; clients reach it through `endpoint` and a front of
-`sim.aws.fronts`. The rules: services share their data (a parameter of SSM names an image that EC2 has, EC2
-knows the instance profiles of IAM, EC2's events arrive in the queue); while it is `running`, what is due happens when
-it is due, even without an API call; with a state file it continues after a restart where it stopped.
+Clients reach it through `endpoint` and a front of `sim.aws.fronts`. The rules: services share their data (a parameter
+of SSM names an image that EC2 has, EC2 knows the instance profiles of IAM, EC2's events arrive in the queue); while it
+is `running`, what is due happens when it is due, even without an API call; with a state file it continues after a
+restart where it stopped.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a simulated AWS is made from. Written by tests and by `world_reading`, read by `cloud`."""
+"""What a simulated AWS is made from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,6 @@
 """A real control plane on loopback: etcd and kube-apiserver, and beside any API server its scheduler and controllers.
 
-Called by the sandbox and by `make e2e`. The rules: free ports, keys made on the spot, everything in one folder that
-the caller gives and removes.
+The rules: free ports, keys made on the spot, everything in one folder that the caller gives and removes.
 """
 
 import contextlib

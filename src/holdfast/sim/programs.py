@@ -1,7 +1,6 @@
 """Where the real programs are that a simulated world can stand beside: etcd, kube-apiserver and the like.
 
-Called by `control_plane` and by the script that builds them. What KUBEBUILDER_ASSETS has goes first, then PATH, then
-what `make peers` built last.
+What KUBEBUILDER_ASSETS has goes first, then PATH, then what `make peers` built last.
 """
 
 import os

@@ -1,7 +1,7 @@
 """From a World, as it is written in a file, to the setup of a simulated AWS.
 
-Called by `holdfast validate` and by whatever runs a simulation. The rule: everything that is wrong is said at once,
-each with its path; the schema (`api.scenario_schema`) has said before what is wrong with a field by itself.
+The rule: everything that is wrong is said at once, each with its path; the schema (`api.scenario_schema`) has said
+before what is wrong with a field by itself.
 """
 
 import re

@@ -1,11 +1,10 @@
-"""The part of the Cloud port that reads: what a class could launch, which reservations there are, what a
-class's selectors select.
+"""The part of the Cloud port that reads: what a class could launch, which reservations there are, what a class's
+selectors select.
 
-Built by `app`, beside the part that launches, which shares `unavailable`, `hold_downs` and `addresses` with
-it. The rules: everything is answered from caches that one schedule refreshes, so calls grow with time alone
-(at most a few a minute, whatever the cluster's size); a failed reading leaves the last one in place; what nothing
-needs is not read (`reservation_demand`); and the class status, the catalog, the counts and the metrics of
-reservations are functions of one reading, which no other read changes.
+The rules: everything is answered from caches that one schedule refreshes, so calls grow with time alone (at most a few
+a minute, whatever the cluster's size); a failed reading leaves the last one in place; what nothing needs is not read
+(`reservation_demand`); and the class status, the catalog, the counts and the metrics of reservations are functions of
+one reading, which no other read changes.
 """
 
 import asyncio

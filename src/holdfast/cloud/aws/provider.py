@@ -1,6 +1,6 @@
 """The AWS implementation of `ports.Cloud`: discovery and the launcher together.
 
-Built by `app`; controllers know it as `ports.Cloud`. It decides nothing itself.
+It decides nothing itself.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

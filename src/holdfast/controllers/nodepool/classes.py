@@ -1,6 +1,6 @@
 """NodePools with the node class each names: found together, and looked at again when either changes.
 
-Used by the controllers whose verdict on a pool depends on its class. A pool whose class is of another cloud is not ours.
+A pool whose class is of another cloud is not ours.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
 """Whether consolidation may take a node out of its slot.
 
-Called by consolidation. The rule: a slot is paid for whether it is used or not, so to leave it saves nothing on the bill
-and restarts pods. By default a node leaves its slot only if a pending pod gets that slot and can be placed in no other
-way; with `ReleaseSlots.ALWAYS`, whenever the pods fit elsewhere at no cost.
+The rule: a slot is paid for whether it is used or not, so to leave it saves nothing on the bill and restarts pods. By
+default a node leaves its slot only if a pending pod gets that slot and can be placed in no other way; with
+`ReleaseSlots.ALWAYS`, whenever the pods fit elsewhere at no cost.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """When a reservation next starts, drains, is reclaimed or ends.
 
-Called by the controllers that run at that moment: the status of node classes, expiration and plans. Pure: it follows
-from the dates alone, so a restart loses nothing.
+The status of node classes, expiration and plans are due at that moment. Pure: it follows from the dates alone, so a
+restart loses nothing.
 """
 
 from collections.abc import Iterable

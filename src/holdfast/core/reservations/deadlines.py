@@ -1,8 +1,7 @@
 """At the end of which reservations the cloud terminates the instances, and by when their nodes have to be drained.
 
-Called by the controller that drains nodes. Pure: it follows from the dates alone, so a restart changes nothing and a new
-end date is followed. The rule: only a reservation that is drained ahead of its end has a deadline; the instances of any
-other run on after its end.
+Pure: it follows from the dates alone, so a restart changes nothing and a new end date is followed. The rule: only a
+reservation that is drained ahead of its end has a deadline; the instances of any other run on after its end.
 """
 
 from collections.abc import Iterable

@@ -1,12 +1,12 @@
 """The ledger of slots: what of every reservation is used, held, on its way back, and free.
 
-Called by the planner, by disruption and by reports; all count the same slots. A pure function of the cloud's
-counts, our NodeClaims and our instances, so a restart loses nothing. The rules: a slot is never free before the
-cloud's count says so; and a launch of ours counts against every count that was read less than a lag after it, unless
-that count shows it. A count names no instances, so this is how it is known: what was free when the count before was
-read, less what we launched since, is still free; and of all slots, those that neither our instances nor other clusters
-used are free. If the new count shows no more than that, it shows our launches. The second also holds where our own
-instances left slots since the count before, as when a reservation is rolled.
+The planner, disruption and the metrics count the same slots. A pure function of the cloud's counts, our NodeClaims and
+our instances, so a restart loses nothing. The rules: a slot is never free before the cloud's count says so; and a
+launch of ours counts against every count that was read less than a lag after it, unless that count shows it. A count
+names no instances, so this is how it is known: what was free when the count before was read, less what we launched
+since, is still free; and of all slots, those that neither our instances nor other clusters used are free. If the new
+count shows no more than that, it shows our launches. The second also holds where our own instances left slots since the
+count before, as when a reservation is rolled.
 
 Both hold as long as no other cluster takes a slot between two counts. Where one does, the same slot may be counted on
 once too often until a count is a lag old; the cloud refuses that launch, as it does when another cluster is quicker.

@@ -1,7 +1,6 @@
 """From a request on the wire to its answer on the wire.
 
-Called by the two fronts that have a wire. The service is known from the scope of the signature, so one
-address serves them all.
+The service is known from the scope of the signature, so one address serves them all.
 """
 
 import dataclasses

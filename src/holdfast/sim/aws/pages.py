@@ -1,7 +1,7 @@
 """Lists that are answered in pages.
 
-Called by the small services. The rule: a token continues after the last key that was given, so what is added or
-goes meanwhile neither repeats nor hides the rest.
+The rule: a token continues after the last key that was given, so what is added or goes meanwhile neither repeats nor
+hides the rest.
 """
 
 import base64

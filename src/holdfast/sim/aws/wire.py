@@ -1,6 +1,6 @@
 """One request and one answer as they are on the wire, for every transport.
 
-Made by the fronts that have a wire, read by the codecs. The rule: header names are lower case inside.
+The rule: header names are lower case inside.
 """
 
 import re

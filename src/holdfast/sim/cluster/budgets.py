@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods may be evicted now. Called by `Cluster`; the API server spends what stands here."""
+"""Disruption budgets: how many pods may be evicted now. The API server reads and lowers the count on each eviction."""
 
 from typing import Final
 

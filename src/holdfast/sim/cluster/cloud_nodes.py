@@ -1,7 +1,7 @@
-"""What depends on the cloud behind a node: it is introduced to Kubernetes, and ends with its instance. And what a
-node leaves behind: pods that no kubelet will ever stop.
+"""What depends on the cloud behind a node: it is introduced to Kubernetes, and ends with its instance. And what a node
+leaves behind: pods that no kubelet will ever stop.
 
-Called by `Cluster`. It stands for the cloud controller manager and the pod garbage collector.
+It stands for the cloud controller manager and the pod garbage collector.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that it may run on. Called by `Cluster`."""
+"""DaemonSets: one pod on every node that it may run on."""
 
 from typing import Final
 

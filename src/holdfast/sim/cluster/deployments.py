@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each template, and the way from one to the next. Called by `Cluster`."""
+"""Deployments: a ReplicaSet for each template, and the way from one to the next."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Jobs: pods until enough of them have succeeded. Called by `Cluster`.
+"""Jobs: pods until enough of them have succeeded.
 
 A pod holds a finalizer until its end is counted, so that each pod is counted exactly once, whichever client deletes it.
 """

@@ -1,4 +1,4 @@
-"""A kubelet for each instance that runs, and none for those that do not. Called by `Cluster`.
+"""A kubelet for each instance that runs, and none for those that do not.
 
 It reads the simulated EC2 every second. An instance that is started again gets a new kubelet; one that stops,
 terminates or becomes silent loses its kubelet at once, in the middle of whatever the kubelet did.

@@ -1,7 +1,7 @@
 """Node life-cycle: a node without heartbeats is unreachable, conditions become taints, taints evict pods.
 
-Called by `Cluster`. It never deletes a Node: `cloud_nodes` does, when the instance is gone. It writes the
-status of pods on unreachable nodes only: not ready, since no kubelet on the node can report it.
+It never deletes a Node: `cloud_nodes` does, when the instance is gone. It writes the status of pods on unreachable
+nodes only: not ready, since no kubelet on the node can report it.
 """
 
 from typing import Final

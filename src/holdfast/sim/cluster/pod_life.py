@@ -1,6 +1,6 @@
 """What kubelets do with the pods of their nodes: start them, report them ready, let them end, stop them.
 
-Called by `Cluster`; one program for all kubelets. A pod on a node whose kubelet does not work stays as it is.
+One program for all kubelets. A pod on a node whose kubelet does not work stays as it is.
 """
 
 from typing import Any

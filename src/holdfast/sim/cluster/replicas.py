@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as wanted, neither more nor fewer. Called by `Cluster`."""
+"""ReplicaSets: as many pods as wanted, neither more nor fewer."""
 
 from collections import Counter
 from typing import Any

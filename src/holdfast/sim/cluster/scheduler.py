@@ -1,7 +1,7 @@
 """The kube-scheduler: binds each pod to the best node that it fits on, or says on it why none will do.
 
-Called by `Cluster`. One pod at a time, in the order of priority and age. New pods are tried at once; pods that fitted
-nowhere are tried again when something changed that may help, at most once a second. It does not preempt.
+One pod at a time, in the order of priority and age. New pods are tried at once; pods that fitted nowhere are tried
+again when something changed that may help, at most once a second. It does not preempt.
 """
 
 import asyncio

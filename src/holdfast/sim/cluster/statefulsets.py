@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names and claims of their own, made in order and ended in reverse. Called by `Cluster`."""
+"""StatefulSets: pods with names and claims of their own, made in order and ended in reverse."""
 
 from typing import Final
 

@@ -1,7 +1,4 @@
-"""How long things take in a simulated cluster, and the annotations by which a pod changes it.
-
-Made by the caller of `Cluster`.
-"""
+"""How long things take in a simulated cluster, and the annotations by which a pod changes it."""
 
 from dataclasses import dataclass
 from typing import Final

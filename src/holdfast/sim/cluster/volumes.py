@@ -1,7 +1,7 @@
 """Volumes, roughly: a claim gets one in the zone of its pod's node, and it is attached while a pod there uses it.
 
-Called by `Cluster`. It stands for the provisioner, the binder and the attacher of the EBS driver. Volumes never fill,
-fail or move; a claim whose class is not known waits.
+It stands for the provisioner, the binder and the attacher of the EBS driver. Volumes never fill, fail or move; a claim
+whose class is not known waits.
 """
 
 from typing import Final

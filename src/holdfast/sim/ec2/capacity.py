@@ -1,8 +1,8 @@
 """Where the capacity of instances comes from: reservations, plain on-demand and spot, drawn pool by pool.
 
-Called by Fleet and RunInstances before anything is launched: a draw only notes what it took, so that a plan
-that does not reach its minimum leaves the world as it was. The rules: a full source is an error of the pool,
-never silence; a reservation that is targeted by id is never left for plain on-demand.
+CreateFleet and RunInstances draw before anything is launched. A draw only notes what it took, so that a plan that does
+not reach its minimum leaves the world as it was. The rules: a full source is an error of the pool, never silence; a
+reservation that is targeted by id is never left for plain on-demand.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """What a scenario does to the world behind EC2's back: reservations, groups, sharing, interruptions, accidents.
 
-Called by scenarios, tests and faults, never over the wire. Calls that EC2 has itself (CreateCapacityReservation
-and the like) are in `reservation_calls`; they use these.
+Calls that EC2 has itself (CreateCapacityReservation and the like) are in `reservation_calls`; they use these.
 """
 
 from dataclasses import replace

@@ -1,7 +1,6 @@
 """The images of EKS for one version of Kubernetes, as EC2 knows them and as SSM publishes them.
 
-Called by the code that builds a simulated region, so that a parameter of SSM names an image that EC2 has. Ids come
-from the parameter's path: the same in every run.
+Ids come from the parameter's path: the same in every run.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""An image, as a region is set up with it. Made by `eks_images` and by setups that have images of their own."""
+"""An image, as a region is set up with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

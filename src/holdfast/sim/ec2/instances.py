@@ -1,8 +1,7 @@
 """The life of an instance: pending, running, shutting-down, terminated, forgotten; and of the slot it holds.
 
-Called by launches, by TerminateInstances, by reservations that end and by the agenda. The rules: a slot is
-free again only when its instance is terminated and the release lag has passed, not when the end is asked for;
-an instance that has ended never comes back.
+The rules: a slot is free again only when its instance is terminated and the release lag has passed, not when the end is
+asked for; an instance that has ended never comes back.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Makes the instances of a plan. Called by Fleet and RunInstances after everything was checked.
+"""Makes the instances of a plan.
 
 The rule: a slot is taken in the same moment as its instance is made.
 """

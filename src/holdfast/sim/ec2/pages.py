@@ -1,10 +1,9 @@
 """Answers in pages.
 
-Called by every Describe call that pages. The rules, as EC2's: no page size together with ids; a size outside
-the bounds is an error, not cut; a token continues after the last key that was given, so what is added or goes
-meanwhile neither repeats nor hides the rest; a token of another request is refused; a page may have less than was asked
-for, though there is more. While nothing changes, further
-pages are cut from the list that the first was cut from.
+The rules, as EC2's: no page size together with ids; a size outside the bounds is an error, not cut; a token continues
+after the last key that was given, so what is added or goes meanwhile neither repeats nor hides the rest; a token of
+another request is refused; a page may have less than was asked for, though there is more. While nothing changes,
+further pages are cut from the list that the first was cut from.
 """
 
 import base64

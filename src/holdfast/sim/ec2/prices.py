@@ -1,8 +1,8 @@
 """What an instance costs an hour, in nano-USD: shipped list prices, and spot prices made from them, unless the setup
 names other prices.
 
-Read by Fleet's strategies, by the ledger and by DescribeSpotPriceHistory. No spot prices are shipped, so each
-pool has a discount of its own, drawn from its name: the same in every run, different from pool to pool.
+No spot prices are shipped, so each pool has a discount of its own, drawn from its name: the same in every run,
+different from pool to pool.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """One call as the operations see it, and the errors that several of them answer with.
 
-Made by `service` for each call. The rule: an operation checks everything it can before it calls `proceed`,
-and writes nothing before that, so that a dry run answers what the real call would.
+The rule: an operation checks everything it can before it calls `proceed`, and writes nothing before that, so that a dry
+run answers what the real call would.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,8 @@
 """The life of a capacity reservation, who fits into it, and who joins by itself.
 
-Called by launches, by the reservation calls and by the agenda. The rules: an instance is in one reservation at
-most; an ordinary reservation's end leaves its instances running, outside; a capacity block's end takes them
-with it, 30 minutes ahead (60 for UltraServers); only `open` instances join by themselves, and only open
-reservations, or those of the group they target.
+The rules: an instance is in one reservation at most; an ordinary reservation's end leaves its instances running,
+outside; a capacity block's end takes them with it, 30 minutes ahead (60 for UltraServers); only `open` instances join
+by themselves, and only open reservations, or those of the group they target.
 """
 
 from holdfast.sim.ec2 import instances

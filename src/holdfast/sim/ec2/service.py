@@ -1,8 +1,8 @@
 """The simulated EC2 as the fronts call it: one operation in, one answer or one error out.
 
-Built by the code that builds a simulated region; the fronts and the product reach it through `call` only. The rules:
-before a call the world catches up with the clock; after a call that wrote, and after time has passed, every checker
-looks at what was touched; the same client token with the same parameters gives the first answer again.
+The fronts and the product reach it through `call` only. The rules: before a call the world catches up with the clock;
+after a call that wrote, and after time has passed, every checker looks at what was touched; the same client token with
+the same parameters gives the first answer again.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """What a simulated region begins with: accounts, zones, subnets, security groups, images, and how fast it is.
 
-Made by the code that builds a simulated region; nothing here changes afterwards. The rule: zone ids are EC2's and
-the same for every account, zone names are an account's own.
+Nothing here changes afterwards. The rule: zone ids are EC2's and the same for every account, zone names are an
+account's own.
 """
 
 import functools

@@ -1,7 +1,6 @@
 """From the data of a launch template, or of RunInstances, to how an instance is to be.
 
-Called by Fleet and RunInstances. The rule: what EC2 would refuse at launch is refused here with EC2's code;
-Fleet turns that into an error of the pool.
+The rule: what EC2 would refuse at launch is refused here with EC2's code; Fleet turns that into an error of the pool.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """The region's state as bytes and back, so that an endpoint that is restarted continues where it stopped.
 
-Called by the code that writes a state file. The rules: everything that EC2 would store is in it, client tokens and
-what is due included; the setup, the faults and the history of stale reads are not, they belong to the run.
+The rules: everything that EC2 would store is in it, client tokens and what is due included; the setup, the faults and
+the history of stale reads are not, they belong to the run.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Token buckets, as EC2 has them: one an account and operation, sized by the kind of operation.
 
-Asked by `service` before every call. The rules: a call costs a token; launching and terminating also cost one
-of a second bucket for each instance; what is not there is RequestLimitExceeded, and the call has no effect.
+The rules: a call costs a token; launching and terminating also cost one of a second bucket for each instance; what is
+not there is RequestLimitExceeded, and the call has no effect.
 """
 
 from collections.abc import Mapping

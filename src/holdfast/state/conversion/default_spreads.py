@@ -1,8 +1,8 @@
 """Spread constraints that a cluster gives to pods that have none (S-85).
 
-Called by the conversion of pods. The rule: kube-scheduler's own. A default says nothing of whom it is about; that is
-deduced for each pod, from the Services that select it and from what made it, and a pod about which neither says
-anything gets no constraint. Nothing of this is ever written.
+The rule: kube-scheduler's own. A default says nothing of whom it is about; that is deduced for each pod, from the
+Services that select it and from what made it, and a pod about which neither says anything gets no constraint. Nothing
+of this is ever written.
 """
 
 from collections.abc import Iterable, Mapping

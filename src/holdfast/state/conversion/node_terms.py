@@ -1,7 +1,7 @@
 """What pods and volumes ask of a node's labels, from the wire to requirements.
 
-Called by the conversion of pods and volumes. The rule: a term that cannot be understood is named and never
-guessed at; `InvalidInput` carries the words, and the caller turns it into a reason.
+The rule: a term that cannot be understood is named and never guessed at; `InvalidInput` carries the words, and the
+caller turns it into a reason.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,6 @@
 """Label selectors of the wire as values.
 
-Called by the conversion of pods and of disruption budgets. The rule: selectors that mean the same are the
-same value, in whatever order their conditions were written.
+The rule: selectors that mean the same are the same value, in whatever order their conditions were written.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """What a pod's volumes ask of a node: attachments, and places where the volumes can be.
 
-Called by the conversion of pods. The rule: a volume that will never be there rejects its pod with a reason
-(S-100); a volume that can be in several places gives alternatives, of which one must hold (S-96). What is
-asked here is asked of the node and never becomes part of what the pod itself requires (S-98).
+The rule: a volume that will never be there rejects its pod with a reason (S-100); a volume that can be in several
+places gives alternatives, of which one must hold (S-96). What is asked here is asked of the node and never becomes part
+of what the pod itself requires (S-98).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

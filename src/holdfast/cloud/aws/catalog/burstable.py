@@ -1,8 +1,8 @@
 """What burstable instance types cost when pods use their vCPUs: the list price covers a baseline only.
 
-Called by `catalog`. A burstable type (T2, T3, T3a, T4g) earns CPU credits for a share of its vCPUs, its baseline. In
-unlimited mode, the default of T3, T3a and T4g, EC2 charges each vCPU-hour above the baseline. A node that is filled with
-pods is used, so a burstable type is compared with others at its list price and these credits.
+Called by `builder`. A burstable type (T2, T3, T3a, T4g) earns CPU credits for a share of its vCPUs, its baseline. In
+unlimited mode, the default of T3, T3a and T4g, EC2 charges each vCPU-hour above the baseline. A node that is filled
+with pods is used, so a burstable type is compared with others at its list price and these credits.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Whether EC2 would take an instance type with what a class asks of its instances.
 
-Called by `catalog`, for the health of offerings (aws-7.1.3): a type that a class rules out is shown and not
-launched. Placement groups are not looked at.
+Called by `builder`, for the health of offerings (aws-7.1.3): a type that a class rules out is shown and not launched.
+Placement groups are not looked at.
 """
 
 from holdfast.api.ec2nodeclass import EC2NodeClass

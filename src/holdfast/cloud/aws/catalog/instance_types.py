@@ -1,7 +1,7 @@
 """One instance type for one class: its capacity, what is kept back, and its labels.
 
-Called by `catalog`. The rule: what a type is follows from EC2's record of it, the class and the settings
-alone; where it can be had, and at what price, is the catalog's to add.
+Called by `builder`. The rule: what a type is follows from EC2's record of it, the class and the settings alone; where
+it can be had, and at what price, is the catalog's to add.
 """
 
 from collections.abc import Collection

@@ -1,8 +1,8 @@
 """What an EC2NodeClass says about the size of its nodes, parsed once.
 
-Called by `catalog`; `capacity` and `overhead` compute from it. The rule: whatever is wrong in the kubelet's
-settings is said here, with its place, and nothing after this can fail. Expressions in place of numbers
-(Karpenter's gate NodeClassCEL) are refused.
+Called by `builder`; `capacity` and `overhead` compute from it. The rule: whatever is wrong in the kubelet's settings is
+said here, with its place, and nothing after this can fail. Expressions in place of numbers (Karpenter's gate
+NodeClassCEL) are refused.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Builds the offerings of AWS, with their labels.
 
-Called by `catalog`, and by `holdfast plan` for types that a scenario lists itself. The rule (R-2): an offering outside
+Called by `builder`, and by `holdfast plan` for types that a scenario lists itself. The rule (R-2): an offering outside
 reservations requires that no reservation label exists; a reserved one gives each label a value. So a pod that selects a
 reservation is never placed outside it.
 """

@@ -1,8 +1,7 @@
 """Tags and instance types of EC2's Describe calls, as values. Reservations are in `reservations`.
 
-Called by the modules that read an answer, and by `scripts/generate_data.py` for the types that are shipped. Pure; a
-field that is missing reads as its zero, since EC2 leaves out what does not apply. An impossible count is a ValueError: a
-plan would use an instance type of 2**60 vCPUs.
+Pure; a field that is missing reads as its zero, since EC2 leaves out what does not apply. An impossible count is a
+ValueError: a plan would use an instance type of 2**60 vCPUs.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """How many addresses each subnet has left, with what launches are about to take.
 
-Called by `launching`. What EC2 says of a subnet is up to a minute old, and the addresses of a node's pods are
-taken while it starts. So a launch is charged with an address a pod, before the call for every zone it may end
-in, after it for where it did; a charge lasts until a reading that began well after it (aws-5.4.1).
+What EC2 says of a subnet is up to a minute old, and the addresses of a node's pods are taken while it starts. So a
+launch is charged with an address a pod, before the call for every zone it may end in, after it for where it did; a
+charge lasts until a reading that began well after it (aws-5.4.1).
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """Whether this account may launch what a class asks for, tried out without launching anything.
 
-Called by `resolve`, last of all checks. EC2 is asked for dry runs of the very calls that a launch makes, into a
-reservation as well where the class has one (Karpenter's stop before that, AW-18). The rules: a verdict is kept
-for half an hour, and for as long as class and status say the same; being refused for lack of rights is a
-verdict, and any other trouble is none; the launch template that is made for it is the one that launches use.
+EC2 is asked for dry runs of the very calls that a launch makes, into a reservation as well where the class has one
+(Karpenter's stop before that, AW-18). The rules: a verdict is kept for half an hour, and for as long as class and
+status say the same; being refused for lack of rights is a verdict, and any other trouble is none; the launch template
+that is made for it is the one that launches use.
 """
 
 import functools

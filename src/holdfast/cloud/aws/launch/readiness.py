@@ -1,8 +1,7 @@
 """Whether a class may be launched from now.
 
-Called by `launching`, before anything is decided. The rules (aws-1.6.5, aws-1.6.6): a class that is being
-deleted is no longer there, so its claims are planned again elsewhere; a class that is not Ready, or whose
-verdict is about an older spec, is waited for.
+The rules (aws-1.6.5, aws-1.6.6): a class that is being deleted is no longer there, so its claims are planned again
+elsewhere; a class that is not Ready, or whose verdict is about an older spec, is waited for.
 """
 
 from holdfast import errors

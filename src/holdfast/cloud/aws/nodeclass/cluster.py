@@ -1,7 +1,6 @@
 """The cluster that instances join: what user data and tags say of it, and whether that is enough to join it.
 
-Called by `templates`, before anything is launched, and by `resolve`, for the condition of a class. Pure. Where the
-values come from is `identity`. The rule: without all that its image needs, no instance is launched.
+Pure. Where the values come from is `identity`. The rule: without all that its image needs, no instance is launched.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,9 @@
 """The identity of the cluster: its endpoint, CA bundle and service CIDR, from the settings, our own connection and EKS.
 
-Made by `app`; `resolve` and `launching` read it. The rules: a setting wins; the CA bundle is else the one that our
-connection to the API server is verified with, as Karpenter takes it, and EKS's is the last resort; the endpoint is
-never our own connection's, which inside of the cluster is an address that nodes cannot use. EKS is asked only for what
-is missing, until it is known, at most once a minute. What EKS answers is checked: a value that no node could use is not
-a value.
+The rules: a setting wins; the CA bundle is else the one that our connection to the API server is verified with, as
+Karpenter takes it, and EKS's is the last resort; the endpoint is never our own connection's, which inside of the
+cluster is an address that nodes cannot use. EKS is asked only for what is missing, until it is known, at most once a
+minute. What EKS answers is checked: a value that no node could use is not a value.
 """
 
 import base64

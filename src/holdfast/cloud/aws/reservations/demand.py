@@ -1,9 +1,9 @@
 """Which capacity reservations the program has to know, from the EC2NodeClasses and NodeClaims that it watches.
 
-Called by `discovery` and `provider`. A function of the watch caches alone: no read of instance types or instances
-changes which reservations are read, and a restart loses nothing. Reservations are read when a class has reservation
-terms; and when a node is in a capacity block, since EC2 terminates the instances of a block at its end whether or not a
-class still selects it, and with the feature gate off too (aws-6.2.7).
+A function of the watch caches alone: no read of instance types or instances changes which reservations are read, and a
+restart loses nothing. Reservations are read when a class has reservation terms; and when a node is in a capacity block,
+since EC2 terminates the instances of a block at its end whether or not a class still selects it, and with the feature
+gate off too (aws-6.2.7).
 """
 
 from collections.abc import Set as AbstractSet

@@ -1,7 +1,7 @@
 """Explains why a pod is not in a reservation: each reservation is in one reason.
 
-Called by `solve` if the request has `explain_slots`. Equal pods have equal reasons, so they are computed once for each
-class. Reservations with the same reason are in one group.
+Equal pods have equal reasons, so they are computed once for each class. Reservations with the same reason are in one
+group.
 """
 
 from collections import Counter

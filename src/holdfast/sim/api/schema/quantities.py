@@ -1,6 +1,6 @@
 """Quantities in canonical form, as the API server stores them: 0.5 is 500m, 1.5Gi is 1536Mi, 1000 is 1k.
 
-Called by `shapes` for fields of built-in kinds. Custom resources keep what was written.
+Custom resources keep what was written.
 """
 
 import re

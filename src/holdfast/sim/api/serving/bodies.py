@@ -1,6 +1,6 @@
 """Request bodies: JSON, YAML and protobuf, as the object that a resource takes.
 
-Called by the verbs. Unknown fields are dropped; whether the client hears of it is its `fieldValidation`.
+Unknown fields are dropped; whether the client hears of it is its `fieldValidation`.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Parameters held against the model before a service sees them: what is required is there, and a value that must
-be one of a list is one of it.
+"""Parameters held against the model before a service sees them: what is required is there, and a value that must be one
+of a list is one of it.
 
-Called by the endpoint for every call, whichever front it came through: botocore checks neither the lists nor
-anything that another SDK sends.
+botocore checks neither the lists nor anything that another SDK sends.
 """
 
 from collections.abc import Callable, Mapping

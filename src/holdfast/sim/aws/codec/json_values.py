@@ -1,7 +1,7 @@
 """Values of the JSON protocols (SSM, SQS, Pricing, EKS): JSON to parameters and results to JSON, by shape.
 
-Called by `protocols`. The rule for requests is that of `query`: what the model does not have is refused by
-name. Results passed `shapes` before; here only names, times and blobs change.
+The rule for requests is that of `query`: what the model does not have is refused by name. Results passed `shapes`
+before; here only names, times and blobs change.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Requests of the query protocols (EC2, IAM, STS): from form fields to parameters, by the input's shape.
 
-Called by `protocols`. A list is `Name.1`, `Name.2`, in IAM `Name.member.1`; which names are written how is
-in the model. The rule: a field that the model does not have is refused by its full name, never ignored.
+A list is `Name.1`, `Name.2`, in IAM `Name.member.1`; which names are written how is in the model. The rule: a field
+that the model does not have is refused by its full name, never ignored.
 """
 
 import base64

@@ -1,9 +1,8 @@
 """Results of the simulated services, held against the shapes of botocore's service model.
 
-Called by the codecs and by the front that needs no wire, on every result. The rule: what the model does not
-know never leaves the simulator. A field that AWS does not have, or a number where it has a text, is a bug
-here and raises `WrongShape`; it is never an answer. What passes is a copy, so that no caller can reach into
-a service's state, with times as exact as the wire keeps them.
+The rule: what the model does not know never leaves the simulator. A field that AWS does not have, or a number where it
+has a text, is a bug here and raises `WrongShape`; it is never an answer. What passes is a copy, so that no caller can
+reach into a service's state, with times as exact as the wire keeps them.
 """
 
 import datetime as dt

@@ -1,7 +1,4 @@
-"""Answers of the query protocols (EC2, IAM, STS): results as XML, by the output's shape.
-
-Called by `protocols` with results that passed `shapes`, so that nothing is checked again here.
-"""
+"""Answers of the query protocols (EC2, IAM, STS): results as XML, by the output's shape."""
 
 import base64
 import re

@@ -1,7 +1,7 @@
 """The HTTP front: one address on the loopback for EC2 and its neighbours, for any SDK and for the AWS CLI.
 
-Started by the sandbox and by contract tests; given to clients as `--endpoint-url` or `AWS_ENDPOINT_URL`. The
-rule: it listens on the loopback alone, since it checks no signature.
+Clients get it as `--endpoint-url` or `AWS_ENDPOINT_URL`. The rule: it listens on the loopback alone, since it checks no
+signature.
 """
 
 import contextlib
