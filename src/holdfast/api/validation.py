@@ -108,7 +108,7 @@ def _rule_findings(value: Any, old: Any, schema: Schema, path: Path, refused: se
     """Findings of every CEL rule at and below this value, for values that match the schema."""
     if path not in refused:
         for rule in schema.get("x-kubernetes-validations", ()):
-            yield from _judge(rule, value, old, path)
+            yield from _evaluate(rule, value, old, path)
     if isinstance(value, dict):
         properties = schema.get("properties", {})
         fallback = schema.get("additionalProperties", {})
@@ -123,7 +123,7 @@ def _rule_findings(value: Any, old: Any, schema: Schema, path: Path, refused: se
             yield from _rule_findings(item, None, schema.get("items", {}), (*path, index), refused)
 
 
-def _judge(rule: dict[str, str], value: Any, old: Any, path: Path) -> Iterator[Finding]:
+def _evaluate(rule: dict[str, str], value: Any, old: Any, path: Path) -> Iterator[Finding]:
     if "oldSelf" in rule["rule"] and old is None:
         return
     match cel.program(rule["rule"]).evaluate(value, old):

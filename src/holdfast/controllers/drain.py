@@ -49,13 +49,13 @@ class Drain:
 
 def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
     """`until_s`: when the node's termination grace period is over; None: it has none."""
-    leaving = [pod for pod in pods if is_drainable(pod, now_s)]
+    drainable = [pod for pod in pods if is_drainable(pod, now_s)]
     delete = tuple(
-        (pod, max(1, (until_s or now_s) - now_s)) for pod in leaving if _is_forced(pod, now_s, until_s)
+        (pod, max(1, (until_s or now_s) - now_s)) for pod in drainable if _is_forced(pod, now_s, until_s)
     )
     forced = {pod.metadata.uid for pod, _ in delete}
     tiers: dict[int, list[Pod]] = {}
-    for pod in leaving:
+    for pod in drainable:
         if pod.metadata.uid not in forced:
             tiers.setdefault(_tier(pod), []).append(pod)
     first = tiers[min(tiers)] if tiers else []
@@ -67,7 +67,7 @@ def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
     return Drain(
         tuple(sorted(evict, key=_biggest_first)),
         tuple(sorted(delete, key=lambda d: _name(d[0]))),
-        len(leaving),
+        len(drainable),
     )
 
 

@@ -87,9 +87,9 @@ class SlotHolds:
                 yield claim
 
     async def _input(self, claims: Sequence[NodeClaim]) -> DisruptionInput:
-        seen = await self._cluster_state.snapshot()
+        result = await self._cluster_state.snapshot()
         nodes = [node for claim in claims for node in self._nodes.get(claim.status.provider_id or "")]
-        return disruption_input.disruption_input(seen.snapshot, Objects((), claims, nodes), 0)
+        return disruption_input.disruption_input(result.snapshot, Objects((), claims, nodes), 0)
 
     async def _write(self, one: Replacement) -> str | None:
         pool = self._pools.get(("", one.claim.node_pool))
@@ -115,8 +115,8 @@ def _replacements(
 ) -> list[Replacement]:
     survey = Survey(cluster)
     rolling = Rolling(survey, Simulator(cluster, settings), settings)
-    going = [node for node in cluster.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
-    found = (rolling.held(survey.candidate(node)) for node in going)
+    deleting = [node for node in cluster.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
+    found = (rolling.held(survey.candidate(node)) for node in deleting)
     return [one for one in found if one is not None]
 
 

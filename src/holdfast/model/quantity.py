@@ -41,11 +41,11 @@ class Quantity:
 
     def value(self) -> int:
         """In whole units, rounded away from zero: Go's `Value`."""
-        return _cap(_divide_away(self.nano, NANO_PER_UNIT))
+        return _cap(_divide_rounding_up(self.nano, NANO_PER_UNIT))
 
     def millis(self) -> int:
         """In thousandths, rounded away from zero: Go's `MilliValue`."""
-        return _cap(_divide_away(self.nano, NANO_PER_MILLI))
+        return _cap(_divide_rounding_up(self.nano, NANO_PER_MILLI))
 
     def __str__(self) -> str:
         """The canonical form: no fraction, no precision lost, the largest suffix that allows both."""
@@ -99,7 +99,7 @@ def _parse_text(text: str) -> Quantity:
         raise errors.InvalidInput(f"quantity {text!r} does not start with a number; {_ACCEPTED}")
     sign, whole, fraction, suffix = match[1], match[2], match[3] or "", match[4] or ""
     multiplier, divisor, form = _scale(text, suffix)
-    magnitude = _divide_away(int(whole + fraction) * multiplier, divisor * 10 ** len(fraction))
+    magnitude = _divide_rounding_up(int(whole + fraction) * multiplier, divisor * 10 ** len(fraction))
     if form is Format.BINARY_SI:
         magnitude = min(magnitude, MAX * NANO_PER_UNIT)
         form = Format.DECIMAL_SI if 0 < magnitude < NANO_PER_UNIT else form
@@ -126,7 +126,7 @@ def _number_text(number: float) -> str:
     return repr(number)  # "inf" and "nan" are refused when this is read
 
 
-def _divide_away(numerator: int, denominator: int) -> int:
+def _divide_rounding_up(numerator: int, denominator: int) -> int:
     """Divide and round away from zero."""
     return -(-numerator // denominator) if numerator >= 0 else numerator // denominator
 

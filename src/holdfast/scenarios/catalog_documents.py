@@ -145,7 +145,7 @@ class _Reading:
         if resources.PODS not in written.capacity:
             self._find((*path, "capacity"), "pods is missing, so no pod would fit: how many can a node run?")
         ways = [self._offering(o, (*path, "offerings", i)) for i, o in enumerate(written.offerings)]
-        kept = tuple(sorted((o for o in ways if o is not None), key=catalog.order))
+        valid = tuple(sorted((o for o in ways if o is not None), key=catalog.order))
         unreserved = [
             ((o.zone, o.capacity_type), (*path, "offerings", i))
             for i, o in enumerate(written.offerings)
@@ -156,10 +156,10 @@ class _Reading:
             return None
         return InstanceType(
             name=written.name,
-            requirements=self._labels(written).union(catalog.of_offerings(kept)),
+            requirements=self._labels(written).union(catalog.of_offerings(valid)),
             capacity=resources.parse(written.capacity),
             overhead=resources.parse(written.overhead),
-            offerings=kept,
+            offerings=valid,
             volume_limits=tuple(sorted(written.volume_limits.items())),
         )
 

@@ -21,7 +21,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws.catalog import builder, offering_gauges, price_list, type_listing
 from holdfast.cloud.aws.catalog.builder import BuiltTypes, Supply
 from holdfast.cloud.aws.catalog.capacity import Settings
-from holdfast.cloud.aws.catalog.observed_memory import LearnedMemory
+from holdfast.cloud.aws.catalog.observed_memory import ObservedMemory
 from holdfast.cloud.aws.catalog.offering_gauges import Gauges
 from holdfast.cloud.aws.catalog.unavailable import HoldDowns, Unavailable
 from holdfast.cloud.aws.client.calls import Calls
@@ -74,7 +74,7 @@ class Discovery:
         self._recorder = recorder
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
-        self._memory = LearnedMemory()
+        self._memory = ObservedMemory()
         self._asked_s: float | None = None  # when counts were first needed
         self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
         self._built: dict[str, tuple[BuiltTypes, asyncio.Lock]] = {}
@@ -138,8 +138,8 @@ class Discovery:
         assert isinstance(node_class, EC2NodeClass)
         if not node_class.status.subnets:
             raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} has no subnets in its status yet")
-        learned = self._memory.of(_images(node_class), self._clock.monotonic_s())
-        selected, supply = await self._selected(node_class, counts), await self._supply(learned)
+        observed_memory = self._memory.of(_images(node_class), self._clock.monotonic_s())
+        selected, supply = await self._selected(node_class, counts), await self._supply(observed_memory)
         built, lock = self._built.setdefault(node_class.metadata.name, (BuiltTypes(), asyncio.Lock()))
         async with lock:  # the first build takes too long for the event loop
             now_s = self._clock.now_s()
@@ -208,7 +208,7 @@ class Discovery:
     def _source(self, name: str, read: Callable[[], Awaitable[T]], period_s: float) -> Source[T]:
         return Source(name, read, period_s=period_s, clock=self._clock)
 
-    async def _supply(self, learned: Mapping[str, int] = MappingProxyType({})) -> Supply:
+    async def _supply(self, observed_memory: Mapping[str, int] = MappingProxyType({})) -> Supply:
         listing, now_s = await self._types.get(), self._clock.monotonic_s()
         return Supply(
             region=self._aws.region,
@@ -223,7 +223,7 @@ class Discovery:
             forbidden=self.unavailable.capacity_types.members(now_s),
             full_subnets=self.unavailable.subnets.members(now_s),
             held_down=self.hold_downs.held(now_s),
-            learned=learned,
+            observed_memory=observed_memory,
         )
 
     async def _selected(

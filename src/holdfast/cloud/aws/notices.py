@@ -86,16 +86,16 @@ class Notices:
 
 
 def _ours(received: Received, ec2_clock: Ec2Clock) -> Notice:
-    said = received.notice
-    event, message = _EVENTS.get(said.kind, ("", ""))
+    notice = received.notice
+    event, message = _EVENTS.get(notice.kind, ("", ""))
     return Notice(
-        reason=said.kind.value,
+        reason=notice.kind.value,
         event=event,
         message=message,
-        terminates_instances=said.kind in _ENDING,
-        instance_ids=said.instance_ids,
-        reservation_ids=said.reservation_ids,
-        sent_s=ec2_clock.to_program_s(said.sent_s),
-        ends_s=None if said.ends_s is None else ec2_clock.to_program_s(said.ends_s),
+        terminates_instances=notice.kind in _ENDING,
+        instance_ids=notice.instance_ids,
+        reservation_ids=notice.reservation_ids,
+        sent_s=ec2_clock.to_program_s(notice.sent_s),
+        ends_s=None if notice.ends_s is None else ec2_clock.to_program_s(notice.ends_s),
         receipt=received.receipt,
     )

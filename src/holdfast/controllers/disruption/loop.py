@@ -106,7 +106,7 @@ class Disruption:
 
     async def _input(self) -> DisruptionInput:
         changed = self._changes.number  # before the snapshot, so that no later change is missed
-        seen = await self._cluster_state.snapshot()
+        result = await self._cluster_state.snapshot()
         objects = Objects(
             [
                 pool
@@ -119,7 +119,7 @@ class Disruption:
         )
         convert = functools.partial(disruption_input.disruption_input, objects=objects, changed=changed)
         return await self._compute.run(
-            convert, seen.snapshot
+            convert, result.snapshot
         )  # of five thousand nodes it takes a tenth of a second
 
     def _unreadable(self) -> frozenset[str] | None:

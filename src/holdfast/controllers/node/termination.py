@@ -65,20 +65,20 @@ class NodeTermination:
         self._recorder = ports.recorder
 
     def watch(self, controller: Controller) -> None:
-        controller.watch(self._nodes, lambda node: (key_of(node),) if _is_going(node) else ())
+        controller.watch(self._nodes, lambda node: (key_of(node),) if _is_deleting(node) else ())
         controller.watch(self._all_pods, self._node_of)
 
     def _node_of(self, pod: Pod) -> tuple[Key, ...]:
         node = self._nodes.get(("", pod.spec.node_name))
-        return (key_of(node),) if node is not None and _is_going(node) else ()
+        return (key_of(node),) if node is not None and _is_deleting(node) else ()
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         node = self._nodes.get(key)
-        if node is None or not _is_going(node):
+        if node is None or not _is_deleting(node):
             return Done()
         if key in self._nodes.unreadable:
             return RequeueAfter(_UNREADABLE_S, "the Node cannot be read")
-        claim = await self._going_claim(node)
+        claim = await self._deleting_claim(node)
         if not node_states.is_ready(node) and await self._is_gone(node):
             return await self._release(node)
         node = await self._tainted(node)
@@ -101,7 +101,7 @@ class NodeTermination:
             or await self._end(node, draft)
         )
 
-    async def _going_claim(self, node: Node) -> NodeClaim | None:
+    async def _deleting_claim(self, node: Node) -> NodeClaim | None:
         """The claim of the node, which ends with it (NC-25). None: there is none, or more than one."""
         found = list(self._claims.get(node.spec.provider_id))
         if len(found) != 1:
@@ -244,7 +244,7 @@ class NodeTermination:
         return Done("gone")
 
 
-def _is_going(node: Node) -> bool:
+def _is_deleting(node: Node) -> bool:
     return (
         node.metadata.deletion_timestamp is not None
         and names.TERMINATION_FINALIZER in node.metadata.finalizers

@@ -67,7 +67,7 @@ class Lifecycle:
         def pool_changed(before: NodePool | None, after: NodePool | None) -> None:
             pool = after or before
             assert pool is not None, "something changed"
-            if before is None or after is None or _says(before) != _says(after):
+            if before is None or after is None or _content(before) != _content(after):
                 for claim in self._of_pool.get(pool.metadata.name):
                     controller.add(key_of(claim))
 
@@ -149,6 +149,6 @@ class Lifecycle:
             self._trigger()
 
 
-def _says(pool: NodePool) -> tuple[object, ...]:
+def _content(pool: NodePool) -> tuple[object, ...]:
     """What of a pool concerns its claims: its counts change with each of them, and would wake all the others."""
     return pool.metadata.generation, pool.metadata.annotations

@@ -98,7 +98,7 @@ class Reboot:
             await self._cloud.reboot(claim.status.provider_id or "", operation)
         except (errors.NotFound, errors.Terminal) as error:
             return await self._failed(claim, node, f"its instance could not be rebooted: {error}")
-        await self._say(claim, conditions.TRUE, "RebootIssued")
+        await self._set_condition(claim, conditions.TRUE, "RebootIssued")
         return RequeueAfter(_CHECK_S, "whether it is back")
 
     async def _back(self, claim: NodeClaim, node: Node) -> Done:
@@ -116,9 +116,9 @@ class Reboot:
         was noted for it stays on the claim until the next one begins, and means nothing until then."""
         if node is not None:
             await self._tainted(node, there=False)
-        await self._say(claim, conditions.FALSE, reason, why)
+        await self._set_condition(claim, conditions.FALSE, reason, why)
 
-    async def _say(self, claim: NodeClaim, status: str, reason: str, why: str = "") -> None:
+    async def _set_condition(self, claim: NodeClaim, status: str, reason: str, why: str = "") -> None:
         found = conditions.edit(claim, now_s=self._clock.now_s())
         found.put(claim_conditions.REBOOTING, status, reason, why)
         await status_patch.write(self._kube, claim, found.changes)

@@ -109,12 +109,12 @@ def registered(node: Node, draft: Draft) -> dict[str, Any]:
 
 
 def _taints(node: Node, claim: NodeClaim, labels: dict[str, str]) -> list[NodeTaint]:
-    kept = [t for t in node.spec.taints if (t.key, t.effect) != _UNREGISTERED]
+    remaining = [t for t in node.spec.taints if (t.key, t.effect) != _UNREGISTERED]
     if (labels | node.metadata.labels).get(names.DO_NOT_SYNC_TAINTS) == "true":
-        return kept
-    there = {(t.key, t.effect) for t in kept}
+        return remaining
+    there = {(t.key, t.effect) for t in remaining}
     ours = (*claim.spec.taints, *claim.spec.startup_taints)
-    return kept + [
+    return remaining + [
         NodeTaint(key=t.key, effect=t.effect, value=t.value or "")
         for t in ours
         if (t.key, t.effect) not in there

@@ -42,7 +42,7 @@ class RegistrationHealth:
 
         self._claims.subscribe(changed)
 
-    def judge(self, found: ConditionSet, pool: NodePool, node_class: Object | None) -> None:
+    def set_condition(self, found: ConditionSet, pool: NodePool, node_class: Object | None) -> None:
         known = found.find(CONDITION)
         if known is None or (node_class is not None and _is_outdated(known, pool, node_class)):
             self._histories[key_of(pool)] = NO_LAUNCHES
@@ -62,8 +62,8 @@ class RegistrationHealth:
 
 def _is_outdated(known: Condition, pool: NodePool, node_class: Object) -> bool:
     """Whether it is about another spec than that of today."""
-    seen = (known.observed_generation, pool.status.node_class_observed_generation)
-    return seen != (pool.metadata.generation, node_class.metadata.generation)
+    observed = (known.observed_generation, pool.status.node_class_observed_generation)
+    return observed != (pool.metadata.generation, node_class.metadata.generation)
 
 
 def _recalled(known: Condition | None) -> History:

@@ -51,10 +51,12 @@ class Status:
         pool, class_name, node_class = known
         found = conditions.edit(pool, now_s=self._clock.now_s())
         valid = self._validate(found, pool)
-        _judge_class(found, class_name, node_class)
-        self._registrations.judge(found, pool, node_class)
+        _set_class_condition(found, class_name, node_class)
+        self._registrations.set_condition(found, pool, node_class)
         found.summarize(READY_NEEDS)
-        did = await status_patch.write(self._kube, pool, found.changes | _seen(pool, node_class))
+        did = await status_patch.write(
+            self._kube, pool, found.changes | _observed_generation(pool, node_class)
+        )
         status_patch.emit_events(self._recorder, pool, found.all)
         if valid and node_class is not None:
             for why in self._cloud.never(pool, node_class):
@@ -74,7 +76,7 @@ class Status:
         return not wrong
 
 
-def _judge_class(found: ConditionSet, name: str, node_class: Object | None) -> None:
+def _set_class_condition(found: ConditionSet, name: str, node_class: Object | None) -> None:
     if node_class is None:
         found.put(NODE_CLASS, FALSE, "NodeClassNotFound", f"NodeClass not found on cluster: {name}")
         return
@@ -92,7 +94,7 @@ def _judge_class(found: ConditionSet, name: str, node_class: Object | None) -> N
         found.put(NODE_CLASS, TRUE)
 
 
-def _seen(pool: NodePool, node_class: Object | None) -> dict[str, Any]:
+def _observed_generation(pool: NodePool, node_class: Object | None) -> dict[str, Any]:
     """The generation of the class, when it is another than before."""
     if node_class is None or pool.status.node_class_observed_generation == node_class.metadata.generation:
         return {}

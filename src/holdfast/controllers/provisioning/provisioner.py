@@ -117,7 +117,7 @@ class Provisioner:
         self._catalogs = CatalogCache()
         self._zones: set[str] = set()  # that the gauge was set for
         self._batch = Batch(batching.idle_s, batching.longest_s)
-        self._seen_s: dict[
+        self._first_seen_s: dict[
             str, float | None
         ] = {}  # since when a pod waits for its first plan; None: it had one
         self._unsure: set[str] = set()  # NodeClaims whose creation was not answered
@@ -145,16 +145,16 @@ class Provisioner:
         """kube-scheduler repeats that a pod is unschedulable; for a nominated pod this triggers nothing, unless
         the pod was bound to another node: then it uses capacity that was planned for other pods."""
         if after is None:
-            self._seen_s.pop(before.metadata.uid if before is not None else "", None)
+            self._first_seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
         place = self._cluster_state.nominations.place_of(after.metadata.uid)
         if after.spec.node_name:
-            self._seen_s.pop(after.metadata.uid, None)
+            self._first_seen_s.pop(after.metadata.uid, None)
             is_bound_now = before is None or not before.spec.node_name
             if is_bound_now and place is not None and not self._is_at(after.spec.node_name, place):
                 self._add(after.metadata.uid)
         elif place is None and pod_states.is_provisionable(after):
-            self._seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
+            self._first_seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
             self._add(after.metadata.uid)
 
     def _is_at(self, node: str, place: str) -> bool:
@@ -195,14 +195,14 @@ class Provisioner:
         self._again_s = now_s  # until this run has come to its end
         self._unsure |= set(await self._holds.ensure())
         await self._settle()
-        seen = self._without_delayed(await self._cluster_state.snapshot())
-        decided = await self._decide(seen)
+        result = self._without_delayed(await self._cluster_state.snapshot())
+        decided = await self._decide(result)
         plan = decided.plan
-        self._answered((*(pod.uid for pod in seen.snapshot.pending), *(one.pod for one in seen.rejected)))
-        wrote = await self._act(plan, seen)
+        self._answered((*(pod.uid for pod in result.snapshot.pending), *(one.pod for one in result.rejected)))
+        wrote = await self._act(plan, result)
         self._again_s = None
-        left = len(plan.unplaced) + len(seen.rejected)
-        self._report(decided, seen)
+        left = len(plan.unplaced) + len(result.rejected)
+        self._report(decided, result)
         did = f"created {wrote} nodeclaim(s)" if wrote else ""
         promised = len(self._cluster_state.nominations)
         if not left and not promised and wrote == len(plan.claims):
@@ -210,37 +210,37 @@ class Provisioner:
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
         return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {promised} wait for their nodes", did)
 
-    def _without_delayed(self, seen: SnapshotResult) -> SnapshotResult:
+    def _without_delayed(self, result: SnapshotResult) -> SnapshotResult:
         """Without pods that several nodes came up for and that are bound to none: whatever the cause, launches for a pod
         that never binds have a bound."""
         delayed = self._cluster_state.nominations.delayed()
         if not delayed:
-            return seen
-        found = [pod for pod in seen.snapshot.pending if pod.uid in delayed]
-        pending = tuple(pod for pod in seen.snapshot.pending if pod.uid not in delayed)
+            return result
+        found = [pod for pod in result.snapshot.pending if pod.uid in delayed]
+        pending = tuple(pod for pod in result.snapshot.pending if pod.uid not in delayed)
         return dataclasses.replace(
-            seen,
-            snapshot=dataclasses.replace(seen.snapshot, pending=pending),
-            rejected=(*seen.rejected, *(Unplaced(pod.uid, (_not_bound(),)) for pod in found)),
+            result,
+            snapshot=dataclasses.replace(result.snapshot, pending=pending),
+            rejected=(*result.rejected, *(Unplaced(pod.uid, (_not_bound(),)) for pod in found)),
         )
 
-    async def _decide(self, seen: SnapshotResult) -> _Decided:
+    async def _decide(self, result: SnapshotResult) -> _Decided:
         began_s = self._clock.monotonic_s()
         decide = functools.partial(_decided, catalogs=self._catalogs)
-        decided = await self._compute.run(decide, SolveRequest(seen.snapshot, self._settings))
+        decided = await self._compute.run(decide, SolveRequest(result.snapshot, self._settings))
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided
 
-    async def _act(self, plan: Plan, seen: SnapshotResult) -> int:
+    async def _act(self, plan: Plan, result: SnapshotResult) -> int:
         """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
-        pending = {pod.uid for pod in seen.snapshot.pending}
+        pending = {pod.uid for pod in result.snapshot.pending}
         allowed = [
             claim
             for claim in plan.claims
             if claim.node_pool not in refused and self._is_needed(claim, pending)
         ]
-        ready = {node.name for node in seen.snapshot.nodes if node.initialized}
+        ready = {node.name for node in result.snapshot.nodes if node.initialized}
         for placed in plan.placed:
             self._cluster_state.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
         with self._cluster_state.holding(
@@ -344,24 +344,24 @@ class Provisioner:
     def _answered(self, uids: Iterable[str]) -> None:
         now_s = self._clock.monotonic_s()
         for uid in uids:
-            since_s = self._seen_s.get(uid)
+            since_s = self._first_seen_s.get(uid)
             if since_s is not None:
                 self._recorder.observe(DECISION_SECONDS, {}, now_s - since_s)
-                self._seen_s[uid] = None
+                self._first_seen_s[uid] = None
 
-    def _report(self, decided: _Decided, seen: SnapshotResult) -> None:
+    def _report(self, decided: _Decided, result: SnapshotResult) -> None:
         plan = decided.plan
-        events = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *seen.rejected)))
+        events = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *result.rejected)))
         by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in events)}
         for one in events:
             if one.pod in by_uid:
                 self._recorder.event(by_uid[one.pod], one.event, one.text, warning=one.warning)
         self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced))
-        self._recorder.gauge(IGNORED, {}, len(seen.rejected))
+        self._recorder.gauge(IGNORED, {}, len(result.rejected))
         for zone in self._zones | set(decided.by_zone):
             self._recorder.gauge(BY_ZONE, _NAMED_BY | {"zone": zone}, decided.by_zone[zone])
         self._zones = set(decided.by_zone)
-        pool_events = [("NodePoolNotServed", *one) for one in seen.unserved]
+        pool_events = [("NodePoolNotServed", *one) for one in result.unserved]
         pool_events += [(report.NO_COMPATIBLE_TYPES, *one) for one in decided.unusable]
         for event, name, why in pool_events:
             pool = self._pools.get(("", name))

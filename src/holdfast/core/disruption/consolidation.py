@@ -132,7 +132,7 @@ def one_by_one(
 ) -> tuple[DisruptionCommand | None, frozenset[str], tuple[str, ...]]:
     """The first node that alone gives a command; with the nodes that were tried, and the pools that were not reached."""
     filter_ = prefilter.Prefilter(c.survey, c.simulator.targets, c.settings)
-    seen = set(tried)
+    examined = set(tried)
     waiting: list[str] = []
     for one in interleaved(found, first):
         if remaining.left(one.pool) == 0:
@@ -154,10 +154,10 @@ def one_by_one(
         if why is None:
             why = c.attempt(Method.SINGLE_NODE, [one])
         if isinstance(why, DisruptionCommand):
-            return why, frozenset(seen), ()
-        seen.add(one.name)
+            return why, frozenset(examined), ()
+        examined.add(one.name)
         c.blockers.add(one.name, why, Method.SINGLE_NODE)
-    return None, frozenset(seen), tuple(dict.fromkeys(waiting))
+    return None, frozenset(examined), tuple(dict.fromkeys(waiting))
 
 
 def interleaved(found: Sequence[Candidate], first: Sequence[str]) -> list[Candidate]:
@@ -193,12 +193,12 @@ class Judge:
         if stays is not None:
             return stays
         before = sum((one.cost for one in found), FREE)
-        kept_nano = sum(self._kept_up(placed.node) for placed in answer.placed)
-        if kept_nano:
-            if kept_nano >= before.paid_nano:
+        still_paid_nano = sum(self._still_paid(placed.node) for placed in answer.placed)
+        if still_paid_nano:
+            if still_paid_nano >= before.paid_nano:
                 text = "Can't remove: the pods would move to empty nodes that cost as much and would be deleted otherwise"
                 return Reason(BlockedCode.NOT_CHEAPER, text)
-            before = Cost(before.paid_nano - kept_nano, before.slots_nano)
+            before = Cost(before.paid_nano - still_paid_nano, before.slots_nano)
         claims = self._claims(method, found, answer.claims, before)
         if isinstance(claims, Reason):
             return claims
@@ -214,7 +214,7 @@ class Judge:
             reason=DisruptionReason.UNDERUTILIZED,
             action=Action.REPLACE if claims else Action.DELETE,
             candidates=tuple(one.name for one in found),
-            why=_said(found, claims, before, after),
+            why=_explanation(found, claims, before, after),
             replacements=tuple(Replacement(claim) for claim in claims),
             placed=answer.placed,
             saves_nano_usd_per_hour=before.paid_nano - after.paid_nano,
@@ -255,7 +255,7 @@ class Judge:
         text = f"it would save {prices.text(saved_nano)} USD an hour, less than the {prices.text(wanted_nano)} that evicting its pods requires"
         return Reason(BlockedCode.BALANCE, text)
 
-    def _kept_up(self, node: str) -> int:
+    def _still_paid(self, node: str) -> int:
         """What an hour of an empty node costs that would be deleted if no pods were moved to it."""
         one = self.survey.candidates.get(node)
         if one is None or not one.is_empty or one.pods_block is not None:
@@ -353,7 +353,7 @@ class RecentMoves:
     def after(self, command: DisruptionCommand, survey: Survey) -> tuple[commands.Move, ...]:
         """What is to be remembered once a command is carried out; what is too old is forgotten."""
         held_s = _REPLACED_WITHIN_S + self.cooldown_s
-        kept = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)
+        recent = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)
         shapes = frozenset(
             _kind(pod)
             for name in command.candidates
@@ -361,18 +361,18 @@ class RecentMoves:
             if pod.reschedulable
         )
         if not shapes:
-            return kept
-        return (*kept, commands.Move(self.now_s, shapes, frozenset(command.candidates), self.now_s))
+            return recent
+        return (*recent, commands.Move(self.now_s, shapes, frozenset(command.candidates), self.now_s))
 
 
 def still_moving(moves: Sequence[commands.Move], cluster: DisruptionInput) -> tuple[commands.Move, ...]:
     """The moves as they are known now: a drain that takes hours is a move for hours."""
-    leaving = {
+    deleting = {
         node.name
         for node in cluster.snapshot.nodes
         if node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued)
     }
-    return tuple(replace(move, until_s=cluster.now_s) if move.nodes & leaving else move for move in moves)
+    return tuple(replace(move, until_s=cluster.now_s) if move.nodes & deleting else move for move in moves)
 
 
 def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[commands.Move, ...]:
@@ -388,8 +388,8 @@ def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[commands.Mo
         if pod.created_s > since_s or node.deleting
     )
     shapes = frozenset(_kind(pod) for pod in (*young, *cluster.snapshot.pending))
-    leaving = frozenset(node.name for node in cluster.snapshot.nodes if node.deleting)
-    return (commands.Move(since_s, shapes, leaving, cluster.now_s),)
+    deleting = frozenset(node.name for node in cluster.snapshot.nodes if node.deleting)
+    return (commands.Move(since_s, shapes, deleting, cluster.now_s),)
 
 
 def _kind(pod: PodView) -> PodShape:
@@ -398,7 +398,9 @@ def _kind(pod: PodView) -> PodShape:
     return replace(pod.shape, labels=labels)
 
 
-def _said(found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost, after: Cost) -> str:
+def _explanation(
+    found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost, after: Cost
+) -> str:
     nodes = f"{len(found)} node{'s' if len(found) > 1 else ''}"
     if not claims:
         paid = (

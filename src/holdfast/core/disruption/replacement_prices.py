@@ -42,8 +42,8 @@ def cheaper(
         return None
     types = {t.name: t for t in pool.instance_types}
     worst = {name: types[name].worst_launch(claim.requirements, well_known) for name in claim.instance_types}
-    kept = [name for name, offering in worst.items() if 0 < _cost(offering) < limit_nano]
-    return _only(claim, kept, types, well_known) if kept else None
+    type_names = [name for name, offering in worst.items() if 0 < _cost(offering) < limit_nano]
+    return _only(claim, type_names, types, well_known) if type_names else None
 
 
 def only_spot(claim: PlannedClaim) -> PlannedClaim:
@@ -60,8 +60,8 @@ def spot_rather_than_on_demand(
         return claim
     narrowed = only_spot(claim)
     types = {t.name: t for t in pool.instance_types}
-    kept = [n for n in claim.instance_types if types[n].worst_launch(narrowed.requirements, well_known)]
-    return _only(narrowed, kept, types, well_known) if kept else claim
+    type_names = [n for n in claim.instance_types if types[n].worst_launch(narrowed.requirements, well_known)]
+    return _only(narrowed, type_names, types, well_known) if type_names else claim
 
 
 def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Reason:
@@ -115,24 +115,27 @@ def slot_nano(claim: PlannedClaim, pool: NodePoolView) -> int:
 
 
 def _only(
-    claim: PlannedClaim, kept: Sequence[str], types: dict[str, InstanceType], well_known: AbstractSet[str]
+    claim: PlannedClaim,
+    type_names: Sequence[str],
+    types: dict[str, InstanceType],
+    well_known: AbstractSet[str],
 ) -> PlannedClaim:
     """The claim with these types, cheapest first. The plan counts on the first."""
-    narrowed = _listing(claim, kept)
-    found = types[kept[0]].cheapest(narrowed.requirements, well_known)
+    narrowed = _listing(claim, type_names)
+    found = types[type_names[0]].cheapest(narrowed.requirements, well_known)
     assert found is not None, "every listed type can be launched"
     return replace(
         narrowed,
-        instance_type=kept[0],
+        instance_type=type_names[0],
         zone=found.zone,
         capacity_type=found.capacity_type,
         price_nano_usd_per_hour=found.price_nano_usd_per_hour,
     )
 
 
-def _listing(claim: PlannedClaim, kept: Sequence[str]) -> PlannedClaim:
-    listed = requirement.of(names.INSTANCE_TYPE, Operator.IN, kept)
-    return replace(claim, requirements=claim.requirements.add(listed), instance_types=tuple(kept))
+def _listing(claim: PlannedClaim, type_names: Sequence[str]) -> PlannedClaim:
+    listed = requirement.of(names.INSTANCE_TYPE, Operator.IN, type_names)
+    return replace(claim, requirements=claim.requirements.add(listed), instance_types=tuple(type_names))
 
 
 def _cost(offering: Offering | None) -> int:

@@ -138,9 +138,9 @@ class Rolling:
         if first is not None:
             text = f"NodeClaim {first.name} still waits for its slot of {id_}; no second node is deleted until it has one"
             return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
-        away = self._too_many_away(one, need, id_) if need.within_budgets else None
-        if away is not None:
-            return away
+        blocked = self._too_many_starting(one, need, id_) if need.within_budgets else None
+        if blocked is not None:
+            return blocked
         question = Question(
             credited=id_,
             avoids_drifted=need.method is Method.DRIFT,
@@ -174,7 +174,7 @@ class Rolling:
             drain_bound_s=need.drain_bound_s,
         )
 
-    def _too_many_away(self, one: Candidate, need: Need, id_: str) -> Reason | None:
+    def _too_many_starting(self, one: Candidate, need: Need, id_: str) -> Reason | None:
         """Budgets do not count a terminated node, so its replacement counts until it is initialized."""
         snapshot = self.survey.cluster.snapshot
         allowed = budgets.allowances(self.survey.cluster, need.reason).get(one.pool)
@@ -189,8 +189,8 @@ class Rolling:
             for node in snapshot.nodes
             if not node.initialized and node.node_pool == one.pool and dict(node.labels).get(key) == id_
         }
-        away = len(waiting | starting)
-        if allowed is None or allowed.limit is None or away < allowed.limit:
+        not_initialized = len(waiting | starting)
+        if allowed is None or allowed.limit is None or not_initialized < allowed.limit:
             return None
         text = f"No allowed disruptions due to blocking budget (NodePool={one.pool}): nodes of {id_} are not initialized"
         return Reason(BlockedCode.BUDGET, text, (one.pool,))
@@ -201,15 +201,15 @@ class Rolling:
         the drain."""
         if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
             return None
-        homeless = {uid for claim in answer.claims for uid in claim.pods}
-        away = Counter(
+        without_node = {uid for claim in answer.claims for uid in claim.pods}
+        evictions = Counter(
             budget
             for pod in one.node.pods
-            if pod.uid in homeless and displaced.is_evictable(pod)
+            if pod.uid in without_node and displaced.is_evictable(pod)
             for budget in self.survey.budgets.about(pod)
             if pod.ready or not budget.always_allows_unhealthy
         )
-        for budget, count in away.items():
+        for budget, count in evictions.items():
             if count > budget.disruptions_allowed:
                 return Reason(
                     BlockedCode.DRAIN_NEVER_ENDS,

@@ -116,9 +116,9 @@ class Simulator:
         found = self.targets.of(shapes if alone else shapes + self._others)
         if found is None:
             return self.snapshot
-        kept = found | {node.name for node in nodes}
+        remaining = found | {node.name for node in nodes}
         return replace(
-            self.snapshot, nodes=tuple(n for n in self.snapshot.nodes if n.deleting or n.name in kept)
+            self.snapshot, nodes=tuple(n for n in self.snapshot.nodes if n.deleting or n.name in remaining)
         )
 
     def _stuck(self, plan: Plan, movers: frozenset[str]) -> Reason | None:
@@ -186,18 +186,18 @@ def without(
 ) -> Snapshot:
     """The snapshot as if the candidates were being deleted. Their pods are placed on none of the avoided nodes and, when
     consolidating, on no unsettled one."""
-    going = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
+    removed = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
     fresh = (targets.unsettled(snapshot) if consolidating else set()) | set(avoided)
-    fresh -= going
-    nodes = tuple(_changed(node, going, fresh, snapshot) for node in snapshot.nodes)
-    gone = [node for node in snapshot.nodes if node.name in going]
+    fresh -= removed
+    nodes = tuple(_changed(node, removed, fresh, snapshot) for node in snapshot.nodes)
+    gone = [node for node in snapshot.nodes if node.name in removed]
     pools = tuple(replace(pool, used=_used(pool, gone), reservation_wait_s=0) for pool in snapshot.node_pools)
     return replace(snapshot, nodes=nodes, node_pools=pools)
 
 
-def _changed(node: NodeView, going: set[str], fresh: set[str], snapshot: Snapshot) -> NodeView:
+def _changed(node: NodeView, removed: set[str], fresh: set[str], snapshot: Snapshot) -> NodeView:
     """Most nodes stay the very value they are, and with it all that was derived from them."""
-    if node.name in going:
+    if node.name in removed:
         pods = tuple(
             _settled_only(pod) if fresh and needs_new_node(pod, snapshot.budgets) else pod
             for pod in node.pods

@@ -96,10 +96,10 @@ class Targets:
                 found.append(pod)
         return found
 
-    def crowded_out(self, going: AbstractSet[str], pods: Iterable[PodView]) -> PodView | None:
+    def crowded_out(self, removed: AbstractSet[str], pods: Iterable[PodView]) -> PodView | None:
         """A pod that finds no capacity when kube-scheduler places the pods. It does not know the plan: the biggest comes
         first, and each goes where the largest share of cpu and memory stays free (LeastAllocated)."""
-        usable = np.array([node.initialized and node.name not in going for node in self._nodes], dtype=bool)
+        usable = np.array([node.initialized and node.name not in removed for node in self._nodes], dtype=bool)
         free: dict[str, NDArray[np.int64]] = {}
         for pod in sorted(pods, key=_biggest_first):
             amounts = pod.shape.requests.amounts
@@ -121,12 +121,12 @@ class Targets:
         return None
 
     def _sizes(self, name: str) -> NDArray[np.int64]:
-        return self._kept(self._size, name, lambda node: node.allocatable)
+        return self._cached(self._size, name, lambda node: node.allocatable)
 
     def _column(self, name: str) -> NDArray[np.int64]:
-        return self._kept(self._free, name, lambda node: node.free)
+        return self._cached(self._free, name, lambda node: node.free)
 
-    def _kept(
+    def _cached(
         self, known: dict[str, NDArray[np.int64]], name: str, of: Callable[[NodeView], Resources]
     ) -> NDArray[np.int64]:
         if name not in known:
@@ -164,8 +164,8 @@ def _order(node: NodeView) -> tuple[bool, bool, str]:
 def _is_loose(shape: PodShape, far: Iterable[PodTerm]) -> bool:
     if shape.spreads or shape.affinity or shape.preferred_affinity:
         return False
-    away = (*shape.anti_affinity, *(one.term for one in shape.preferred_anti_affinity))
-    if any(term.key != names.HOSTNAME for term in away):
+    anti_affinity = (*shape.anti_affinity, *(one.term for one in shape.preferred_anti_affinity))
+    if any(term.key != names.HOSTNAME for term in anti_affinity):
         return False
     labels = dict(shape.labels)
     return not any(

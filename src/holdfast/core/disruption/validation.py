@@ -59,16 +59,16 @@ def still_valid(
 
 def _still_empty(command: DisruptionCommand, survey: Survey) -> DisruptionCommand | Invalid:
     remaining = RemainingBudget(budgets.allowances(survey.cluster, command.reason))
-    kept = [
+    still_empty = [
         name
         for name in command.candidates
         if (one := survey.candidates.get(name)) is not None
         and emptiness.why_not(survey, one) is None
         and remaining.spend(one.pool)
     ]
-    if not kept:
+    if not still_empty:
         return Invalid("churn", "no candidate is still empty and within budgets")
-    return replace(command, candidates=tuple(kept))
+    return replace(command, candidates=tuple(still_empty))
 
 
 def _over_budget(command: DisruptionCommand, cluster: DisruptionInput) -> Invalid | None:

@@ -22,7 +22,7 @@ from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import ClaimView, CountBefore, Snapshot
 
-_LEAVING: Final = (InstanceState.ENDING, InstanceState.GONE)
+_TERMINATING: Final = (InstanceState.ENDING, InstanceState.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _Counting:
             usable=usable,
             used_here=here,
             used_elsewhere=max(0, one.total - one.available - here),
-            releasing=sum(instance.state in _LEAVING for instance in ours),
+            releasing=sum(instance.state in _TERMINATING for instance in ours),
             held=held,
             free=max(0, one.available - held) if usable else 0,
             upcoming=one.total if isinstance(window, reservations.Upcoming) else 0,
@@ -111,8 +111,8 @@ class _Counting:
         launches = [claim.launched_s for claim in self.claims[one.id] if claim.launched_s is not None]
         certain = one.available - sum(read_s - self._lag_s < at_s < read_s for at_s in launches)
         if before is not None and one.id in before.free:
-            kept = before.free[one.id] - sum(before.read_s <= at_s < read_s for at_s in launches)
-            certain = max(certain, kept)
+            still_free = before.free[one.id] - sum(before.read_s <= at_s < read_s for at_s in launches)
+            certain = max(certain, still_free)
         unused = one.total - self.elsewhere(one) - self._ours(one, until_s=read_s)
         return min(max(certain, unused), one.available)
 

@@ -66,7 +66,7 @@ class Nominations:
         """
         now_s = self._clock.monotonic_s()
         to_come = {place: is_to_come(place) for place in self.places()}
-        kept: dict[str, tuple[str, float | None]] = {}
+        remaining: dict[str, tuple[str, float | None]] = {}
         for pod, promised in self._promised.items():
             place, until_s = promised
             if pod not in expected and to_come[place] and place in self._written:
@@ -79,9 +79,9 @@ class Nominations:
                     self._unbound[pod] = (self.unbound(pod) + 1, now_s)
                 continue
             has_come = until_s is None and not coming  # from now on the time counts
-            kept[pod] = (place, now_s + WINDOW_S) if has_come else promised
-        self._promised = kept
-        self._new &= kept.keys()
+            remaining[pod] = (place, now_s + WINDOW_S) if has_come else promised
+        self._promised = remaining
+        self._new &= remaining.keys()
         self._void -= self.places()
         self._written = {place for place in self._written if place in to_come or is_to_come(place)}
         self._void &= self._written

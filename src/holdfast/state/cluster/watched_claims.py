@@ -14,7 +14,7 @@ from holdfast.runtime.cache import Cache
 from holdfast.state.cluster.views import Views
 from holdfast.state.conversion import claims
 
-_SEEN_AT_ONCE: Final = 200  # in about 5 ms
+_CONVERTED_AT_ONCE: Final = 200  # in about 5 ms
 
 
 class WatchedClaims:
@@ -36,8 +36,8 @@ class WatchedClaims:
 
     async def see_changed(self) -> None:
         """A few at a time, with others running in between."""
-        for _ in range(0, len(self._changed), _SEEN_AT_ONCE):
-            for name in list(islice(self._changed, _SEEN_AT_ONCE)):
+        for _ in range(0, len(self._changed), _CONVERTED_AT_ONCE):
+            for name in list(islice(self._changed, _CONVERTED_AT_ONCE)):
                 self._see(name)
             await self._clock.sleep(0)
 

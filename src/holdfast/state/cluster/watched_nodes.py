@@ -24,7 +24,7 @@ from holdfast.state.conversion import disruption_commands, in_flight, nodepools,
 from holdfast.state.conversion.nodes import Limits, NodeAndClaim
 from holdfast.state.conversion.snapshot import Nodes
 
-_SEEN_AT_ONCE: Final = 100  # in about 5 ms
+_CONVERTED_AT_ONCE: Final = 100  # in about 5 ms
 _DISRUPTED: Final = "disrupted"
 
 Types = tuple[InstanceType, ...]
@@ -82,7 +82,7 @@ class WatchedNodes:
     async def see_changed(self) -> None:
         """A few at a time, with others running in between."""
         self._mark()
-        for _ in range(0, len(self._changed) + len(self._changed_claims), _SEEN_AT_ONCE):
+        for _ in range(0, len(self._changed) + len(self._changed_claims), _CONVERTED_AT_ONCE):
             self._see_some()
             await self._clock.sleep(0)
 
@@ -129,7 +129,7 @@ class WatchedNodes:
 
     def _see_some(self) -> None:
         """Nodes first: whether a claim is alone follows from them."""
-        for _ in range(_SEEN_AT_ONCE):
+        for _ in range(_CONVERTED_AT_ONCE):
             if self._changed:
                 self._see_node(_taken_out(self._changed))
             elif self._changed_claims:
@@ -137,13 +137,13 @@ class WatchedNodes:
 
     def _see_node(self, name: str) -> None:
         node, before = self._nodes.get(("", name)), self._views.get(name)
-        after = self._seen(node) if node is not None and nodes.is_known(node) else None
+        after = self._view_of(node) if node is not None and nodes.is_known(node) else None
         self._views.put(name, after)
         had, has = before and before.claim, after and after.claim
         if had != has:
             self._changed_claims |= dict.fromkeys(claim for claim in (had, has) if claim)
 
-    def _seen(self, node: Node) -> NodeView | None:
+    def _view_of(self, node: Node) -> NodeView | None:
         claim = self._claim_of(node)
         return None if claim is None and nodes.waits_for_claim(node) else self._view(node, claim)
 

@@ -157,12 +157,12 @@ class _RememberingConverter(PodConverter):
         if known is not None and known[0] is pod:
             return known[1], known[2]
         converted = self.convert(pod)
-        seen = pods.seen(pod, converted.shape, now_s=now_s, uid=uid)
+        view = pods.view(pod, converted.shape, now_s=now_s, uid=uid)
         if not _is_passing(pod):
-            self._views[pod.metadata.uid] = (pod, seen, converted.problems)
+            self._views[pod.metadata.uid] = (pod, view, converted.problems)
         if not converted.self_contained:
             self._depending[pod.metadata.uid] = pod
-        return seen, converted.problems
+        return view, converted.problems
 
     def depending(self) -> list[Pod]:
         return list(self._depending.values())

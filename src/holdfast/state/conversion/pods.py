@@ -52,7 +52,7 @@ class PodConverter:
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         """The pod, and why it is rejected if it is not running yet. `uid` stands in for the pod's own."""
         converted = self.convert(pod)
-        return seen(pod, converted.shape, now_s=now_s, uid=uid), converted.problems
+        return view(pod, converted.shape, now_s=now_s, uid=uid), converted.problems
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
@@ -103,7 +103,7 @@ class PodConverter:
         self._shapes.clear()
 
 
-def seen(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
+def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
     """The pod, whose shape that is."""
     meta, made_by = pod.metadata, pod_states.owner(pod)
     return PodView(

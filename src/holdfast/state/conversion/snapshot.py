@@ -107,9 +107,9 @@ def take(
         rejected,
         newest=lambda d: newest.get((d.metadata.namespace or "default", d.metadata.name)),
     )
-    seen = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
+    views = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
     claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
-    there = Nodes(tuple(seen), nodepools.used(seen))
+    there = Nodes(tuple(views), nodepools.used(views))
     return assembled(cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s)
 
 

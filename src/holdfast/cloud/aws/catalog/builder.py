@@ -45,7 +45,9 @@ class Supply:
     forbidden: AbstractSet[str] = frozenset()  # capacity types that the account may not launch
     full_subnets: AbstractSet[str] = frozenset()  # by id: no addresses left
     held_down: AbstractSet[str] = frozenset()  # reservations that no launch is tried into for a while
-    learned: Mapping[str, int] = field(default_factory=dict)  # memory that nodes had, in bytes, by type
+    observed_memory: Mapping[str, int] = field(
+        default_factory=dict
+    )  # memory that nodes had, in bytes, by type
 
     @property
     def price_range(self) -> PriceRange:
@@ -143,7 +145,7 @@ class InstanceTypeInputs(NamedTuple):
     spot: tuple[int | None, ...]  # by zone
     exhausted: tuple[Pool, ...]
     slots: tuple[_Slots, ...]
-    learned_bytes: int | None
+    observed_memory_bytes: int | None
 
 
 def _inputs_of(
@@ -166,7 +168,7 @@ def _inputs_of(
         tuple(listed if spot is None else spot.get((info.name, zone)) for zone in zones),
         exhausted,
         tuple(_Slots(one, one.id not in closed and launches_into(one, now_s)) for one in reserved),
-        supply.learned.get(info.name),
+        supply.observed_memory.get(info.name),
     )
 
 
@@ -192,7 +194,7 @@ class _View:
             self.settings,
             self.availability(inputs),
             tuple(self.offerings(inputs)),
-            inputs.learned_bytes,
+            inputs.observed_memory_bytes,
         )
 
     def availability(self, inputs: InstanceTypeInputs) -> Availability:

@@ -42,11 +42,11 @@ class Settings:
 
 
 def capacity(
-    info: InstanceTypeInfo, shape: NodeShape, settings: Settings, learned_bytes: int | None = None
+    info: InstanceTypeInfo, shape: NodeShape, settings: Settings, observed_memory_bytes: int | None = None
 ) -> Resources:
     """All that the node will report, before anything is reserved."""
     amounts = {
-        resources.MEMORY: learned_bytes or _memory_bytes(info, settings),
+        resources.MEMORY: observed_memory_bytes or _memory_bytes(info, settings),
         resources.EPHEMERAL_STORAGE: _storage_bytes(info, shape),
         resources.PODS: pods(info, shape, settings),
         **{name: amount for name, amount in _devices(info, shape).items() if amount},

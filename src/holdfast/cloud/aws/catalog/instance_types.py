@@ -35,10 +35,10 @@ def instance_type(
     settings: Settings,
     available: Availability,
     offerings: tuple[Offering, ...] = (),
-    learned_bytes: int | None = None,
+    observed_memory_bytes: int | None = None,
 ) -> InstanceType:
-    """`learned_bytes`: the memory that nodes of this type were seen to have."""
-    has = capacity.capacity(info, shape, settings, learned_bytes)
+    """`observed_memory_bytes`: the memory that nodes of this type were seen to have."""
+    has = capacity.capacity(info, shape, settings, observed_memory_bytes)
     return InstanceType(
         name=info.name,
         requirements=type_requirements(info, shape, available),

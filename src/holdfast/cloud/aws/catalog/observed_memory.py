@@ -12,7 +12,7 @@ TTL_S: Final = 60 * 86_400.0
 Images = frozenset[str]
 
 
-class LearnedMemory:
+class ObservedMemory:
     def __init__(self) -> None:
         self._bytes: dict[tuple[str, Images], tuple[int, float]] = {}  # and when it was last seen
 
@@ -24,9 +24,7 @@ class LearnedMemory:
     def of(self, images: Images, now_s: float) -> dict[str, int]:
         """By type."""
         self._forget(now_s)
-        return {
-            name: memory_bytes for (name, seen), (memory_bytes, _) in self._bytes.items() if seen == images
-        }
+        return {name: memory_bytes for (name, on), (memory_bytes, _) in self._bytes.items() if on == images}
 
     def _forget(self, now_s: float) -> None:
         self._bytes = {key: entry for key, entry in self._bytes.items() if now_s - entry[1] < TTL_S}

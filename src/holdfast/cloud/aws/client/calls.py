@@ -301,9 +301,9 @@ def _ask(
 
 
 def _ours(operation: str, response: Mapping[str, Any]) -> errors.HoldfastError:
-    said = response.get("Error", {})
-    code = str(said.get("Code", ""))
-    words = f"{said.get('Message', '')} ({operation})"
+    error_body = response.get("Error", {})
+    code = str(error_body.get("Code", ""))
+    words = f"{error_body.get('Message', '')} ({operation})"
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if error_codes.meaning(code) is error_codes.Meaning.UNKNOWN and status >= _SERVER_ERRORS:
         return errors.Unreachable(f"{code}: {words}")

@@ -19,7 +19,7 @@ REFRESHES_FAILED: Final = "holdfast_aws_refresh_failures_total"
 REFRESH_AGE: Final = "holdfast_aws_refresh_age_seconds"
 RETRY_FIRST_S: Final = 5.0
 RETRY_LONGEST_S: Final = 300.0
-_FAILURES_KEPT: Final = 16
+_FAILURES_MAX: Final = 16
 SHORTEST_S: Final = 0.1  # between two looks at what is due
 LONGEST_S: Final = 10.0  # a value without readers may have one by then
 UNUSED_S: Final = 86_400.0  # an answer that no caller read for so long is deleted
@@ -99,7 +99,7 @@ class Source(Generic[T]):
         try:
             value = await self._read()
         except errors.HoldfastError as error:
-            self._failures = [*self._failures[-_FAILURES_KEPT:], error]
+            self._failures = [*self._failures[-_FAILURES_MAX:], error]
             wait_s = RETRY_FIRST_S * 2.0 ** (len(self._failures) - 1)
             self._again_s = self._clock.monotonic_s() + min(wait_s, RETRY_LONGEST_S, self.period_s)
             raise
@@ -118,9 +118,9 @@ class Answers(Generic[K, T]):
 
     async def get(self, question: K, ttl_s: Callable[[T], float], ask: Callable[[], Awaitable[T]]) -> T:
         async with self._lock:
-            kept = self._kept.get(question)
-            if kept is not None and self._clock.monotonic_s() - kept[0] < ttl_s(kept[1]):
-                return kept[1]
+            cached = self._kept.get(question)
+            if cached is not None and self._clock.monotonic_s() - cached[0] < ttl_s(cached[1]):
+                return cached[1]
             asked_s = self._clock.monotonic_s()
             answer = await ask()
             self._kept = {q: a for q, a in self._kept.items() if asked_s - a[0] < UNUSED_S}

@@ -195,12 +195,12 @@ def _without_dear_spot(picks: list[Pick]) -> list[Pick]:
 def _at_most(choice: Choice, wanted: Requirements, *, best_effort: bool) -> Choice:
     """The cheapest types, as many as a request may name; they must still be as different as asked for, unless the
     policy of minValues is BestEffort."""
-    kept: dict[str, InstanceType] = {}
+    types: dict[str, InstanceType] = {}
     for pick in choice.picks:
-        if len(kept) < TYPES_MAX:
-            kept.setdefault(pick.instance_type.name, pick.instance_type)
+        if len(types) < TYPES_MAX:
+            types.setdefault(pick.instance_type.name, pick.instance_type)
     values = {
-        r.key: {value for t in kept.values() for value in t.requirements.get(r.key).values}
+        r.key: {value for t in types.values() for value in t.requirements.get(r.key).values}
         for r in wanted
         if r.min_values
     }
@@ -208,5 +208,5 @@ def _at_most(choice: Choice, wanted: Requirements, *, best_effort: bool) -> Choi
     if gaps:
         words = ", ".join(f"{gap.key}: {gap.found} of {gap.wanted}" for gap in gaps)
         raise errors.InsufficientCapacity(f"too few different values are left to choose from ({words})")
-    picks = [pick for pick in choice.picks if pick.instance_type.name in kept]
+    picks = [pick for pick in choice.picks if pick.instance_type.name in types]
     return Choice(choice.market, tuple(picks[:POOLS_MAX]))

@@ -224,10 +224,10 @@ def reservation_of(choice: Choice, found: Launched) -> str | None:
 
 
 def _words(failures: Sequence[Failure]) -> str:
-    said = dict.fromkeys(
+    messages = dict.fromkeys(
         f"{f.message or f.code}{f' ({f.instance_type} in {f.zone})' if f.instance_type else ''}"
         for f in failures
     )
-    shown = list(said)[:5]
-    more = f"; and {len(said) - len(shown)} more" if len(said) > len(shown) else ""
+    shown = list(messages)[:5]
+    more = f"; and {len(messages) - len(shown)} more" if len(messages) > len(shown) else ""
     return "; ".join(shown) + more

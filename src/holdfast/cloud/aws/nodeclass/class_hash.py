@@ -31,8 +31,8 @@ _NOT_HASHED: Final = frozenset(
 
 def of(node_class: EC2NodeClass) -> str:
     spec = msgspec.to_builtins(node_class.spec)
-    kept = {key: value for key, value in spec.items() if key not in _NOT_HASHED}
-    return fingerprint.of(kept, families.of(node_class).name)
+    hashed = {key: value for key, value in spec.items() if key not in _NOT_HASHED}
+    return fingerprint.of(hashed, families.of(node_class).name)
 
 
 def annotations(node_class: EC2NodeClass) -> dict[str, str]:

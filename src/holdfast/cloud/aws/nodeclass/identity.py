@@ -39,7 +39,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
+class _EksCluster:
     """What EKS says of the cluster."""
 
     endpoint: str
@@ -57,18 +57,16 @@ class Identity:
     @property
     def cluster(self) -> Cluster:
         """As it is known now."""
-        given, described = self._given, self._source.last
-        cidr = given.service_cidr or (described.service_cidr if described else None)
+        given, eks = self._given, self._source.last
+        cidr = given.service_cidr or (eks.service_cidr if eks else None)
         return Cluster(
             name=given.name,
-            endpoint=given.endpoint or (described.endpoint if described else ""),
-            ca_bundle=given.ca_bundle
-            or given.connection_ca_bundle
-            or (described.ca_bundle if described else ""),
+            endpoint=given.endpoint or (eks.endpoint if eks else ""),
+            ca_bundle=given.ca_bundle or given.connection_ca_bundle or (eks.ca_bundle if eks else ""),
             service_cidr=cidr,
             dns_ip=given.dns_ip,
             ipv6=":" in (cidr or given.dns_ip or ""),
-            is_another=described is not None and self._is_another(described.ca_bundle),
+            is_another=eks is not None and self._is_another(eks.ca_bundle),
             error=self._error,
         )
 
@@ -89,15 +87,15 @@ class Identity:
         ours, theirs = certificates(self._given.connection_ca_bundle), certificates(ca_bundle)
         return bool(ours and theirs and not ours & theirs) and not self._given.ca_bundle
 
-    async def _read(self) -> _Described:
-        return await self._aws.read(_EKS, "DescribeCluster", _described, name=self._given.name)
+    async def _read(self) -> _EksCluster:
+        return await self._aws.read(_EKS, "DescribeCluster", _eks_cluster, name=self._given.name)
 
 
-def _described(answer: Mapping[str, Any]) -> _Described:
+def _eks_cluster(answer: Mapping[str, Any]) -> _EksCluster:
     found: Mapping[str, Any] = answer["cluster"]
     network = found.get("kubernetesNetworkConfig") or {}
     ca_bundle = (found.get("certificateAuthority") or {}).get("data") or ""
-    return _Described(
+    return _EksCluster(
         endpoint=_url(found.get("endpoint") or ""),
         ca_bundle=ca_bundle if certificates(ca_bundle) else "",
         service_cidr=_cidr(network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or ""),

@@ -63,22 +63,22 @@ def _security_group(raw: Mapping[str, Any]) -> SecurityGroup:
     return SecurityGroup(raw["GroupId"], raw.get("GroupName", ""), descriptions.tags(raw))
 
 
-def select_subnets(terms: Sequence[SubnetSelectorTerm], seen: Sequence[Subnet]) -> tuple[Subnet, ...]:
+def select_subnets(terms: Sequence[SubnetSelectorTerm], listed: Sequence[Subnet]) -> tuple[Subnet, ...]:
     """Most free addresses first."""
-    found = [subnet for subnet in seen if any(_selects_subnet(term, subnet) for term in terms)]
+    found = [subnet for subnet in listed if any(_selects_subnet(term, subnet) for term in terms)]
     return tuple(sorted(found, key=lambda subnet: (-subnet.free_addresses, subnet.id)))
 
 
 def select_security_groups(
-    terms: Sequence[SecurityGroupSelectorTerm], seen: Sequence[SecurityGroup]
+    terms: Sequence[SecurityGroupSelectorTerm], listed: Sequence[SecurityGroup]
 ) -> tuple[SecurityGroup, ...]:
-    found = [group for group in seen if any(_selects_group(term, group) for term in terms)]
+    found = [group for group in listed if any(_selects_group(term, group) for term in terms)]
     return tuple(sorted(found, key=lambda group: group.id))
 
 
-def zone_names(seen: Sequence[Subnet]) -> dict[str, str]:
+def zone_names(listed: Sequence[Subnet]) -> dict[str, str]:
     """What this account calls each zone, by the id that all accounts share."""
-    return {subnet.zone_id: subnet.zone for subnet in seen if subnet.zone_id}
+    return {subnet.zone_id: subnet.zone for subnet in listed if subnet.zone_id}
 
 
 def _selects_subnet(term: SubnetSelectorTerm, subnet: Subnet) -> bool:

@@ -166,20 +166,20 @@ class _Resolving:
         return Verdict({})
 
     async def subnets(self) -> Verdict:
-        seen = await self._parts.subnets.fresh()
-        found = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
+        listed = await self._parts.subnets.fresh()
+        found = network.select_subnets(self._class.spec.subnet_selector_terms, listed)
         if not found:
-            why = f"subnetSelectorTerms select none of the {len(seen)} subnets that this account sees"
+            why = f"subnetSelectorTerms select none of the {len(listed)} subnets that this account sees"
             return Verdict({"subnets": None}, FALSE, "SubnetsNotFound", why)
         return Verdict(
             {"subnets": [wire.Subnet(id=one.id, zone=one.zone, zone_id=one.zone_id) for one in found]}
         )
 
     async def security_groups(self) -> Verdict:
-        seen = await self._parts.security_groups.fresh()
-        found = network.select_security_groups(self._class.spec.security_group_selector_terms, seen)
+        listed = await self._parts.security_groups.fresh()
+        found = network.select_security_groups(self._class.spec.security_group_selector_terms, listed)
         if not found:
-            why = f"securityGroupSelectorTerms select none of the {len(seen)} groups that this account sees"
+            why = f"securityGroupSelectorTerms select none of the {len(listed)} groups that this account sees"
             return Verdict({"securityGroups": None}, FALSE, "SecurityGroupsNotFound", why)
         return Verdict({"securityGroups": [wire.SecurityGroup(id=one.id, name=one.name) for one in found]})
 
@@ -238,10 +238,10 @@ class _Resolving:
 
     async def _zones(self) -> AbstractSet[str] | None:
         try:
-            seen = await self._parts.subnets.fresh()
+            listed = await self._parts.subnets.fresh()
         except errors.HoldfastError:
             return None  # the condition of subnets has the reason
-        selected = network.select_subnets(self._class.spec.subnet_selector_terms, seen)
+        selected = network.select_subnets(self._class.spec.subnet_selector_terms, listed)
         return frozenset(subnet.zone for subnet in selected)
 
     async def _group_name(self) -> str:

@@ -343,11 +343,11 @@ class Shapes:
         allocatable = rows.allocatable[
             list(dict.fromkeys(rows.allocatable_index[rows.ordered(found)].tolist()))
         ]
-        kept = allocatable[larger_than_before(allocatable)]
-        first, end = self._priced_rows, self._priced_rows + len(kept)
+        largest = allocatable[larger_than_before(allocatable)]
+        first, end = self._priced_rows, self._priced_rows + len(largest)
         while end > len(self.priced_allocatable):
             self.priced_allocatable = _doubled(self.priced_allocatable)
-        self.priced_allocatable[first:end] = kept
+        self.priced_allocatable[first:end] = largest
         self._priced_rows = end
         return first, end
 
@@ -395,12 +395,12 @@ def index_of_rows(template: Template) -> int:
 
 def pareto(rows: Ints) -> Ints:
     """The rows that no other row covers in every resource: a load fits on some row if and only if it fits on one of these."""
-    left, kept = rows, []
+    left, largest = rows, []
     while len(left):
         top = left[np.argmax(left.astype(float).sum(axis=1))]  # a row that covers another has a larger sum
-        kept.append(top)
+        largest.append(top)
         left = left[(left > top).any(axis=1)]
-    return np.array(kept, dtype=np.int64).reshape(len(kept), rows.shape[1])
+    return np.array(largest, dtype=np.int64).reshape(len(largest), rows.shape[1])
 
 
 def larger_than_before(rows: Ints) -> Mask:

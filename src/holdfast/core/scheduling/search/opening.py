@@ -72,9 +72,9 @@ def _open(
         for i in range(len(sizes))
     ]
     for pattern in greedy.patterns(sizes, counts, allocatable, prices):
-        kept = _up_to_price(p, shapes, t, shape, int(prices[pattern.type]))
+        remaining = _up_to_price(p, shapes, t, shape, int(prices[pattern.type]))
         for _ in range(pattern.nodes):
-            ps = _node(ps, t, kept, pattern.pods, sizes, waiting)
+            ps = _node(ps, t, remaining, pattern.pods, sizes, waiting)
             if len(ps.n_cheapest):
                 ps.n_cheapest[ps.reg[NODES] - 1] = allocatable[pattern.type]
     return ps
@@ -96,9 +96,9 @@ def _types(p: Problem, shapes: Shapes, t: int, shape: int) -> tuple[list[int], I
         if price and (index not in best or (price, row) < best[index]):
             best[index] = (price, row)
     order = sorted(best, key=lambda index: (best[index][0], *(-rows.allocatable[index]).tolist()))
-    kept = np.array(order, dtype=np.intp)[larger_than_before(rows.allocatable[order])].tolist()
-    prices = np.array([best[index][0] for index in kept], dtype=np.int64)
-    return [best[index][1] for index in kept], rows.allocatable[kept], prices
+    remaining = np.array(order, dtype=np.intp)[larger_than_before(rows.allocatable[order])].tolist()
+    prices = np.array([best[index][0] for index in remaining], dtype=np.int64)
+    return [best[index][1] for index in remaining], rows.allocatable[remaining], prices
 
 
 def _up_to_price(p: Problem, shapes: Shapes, t: int, shape: int, price: int) -> int:
