@@ -1,4 +1,4 @@
-"""The Ids port from a seed: the same names and the same dice in every run. Callers: simulations and tests."""
+"""The Ids port from a seed: the same names and the same dice in every run."""
 
 import random
 

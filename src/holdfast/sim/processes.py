@@ -20,7 +20,7 @@ from holdfast.ports import Clock
 from holdfast.sim import programs
 
 _READY_S: Final = 120.0
-_LOOK_S: Final = 0.1
+_PERIOD_S: Final = 0.1
 _STOP_S: Final = 20.0
 _OK: Final = 200
 
@@ -64,10 +64,10 @@ class Processes:
         self._running.append((name, process))
         until_s = self._clock.monotonic_s() + _READY_S
         async with aiohttp.ClientSession(trust_env=False) as session:
-            while not await _says_ready(session, health):
+            while not await _is_ready(session, health):
                 if process.returncode is not None or self._clock.monotonic_s() > until_s:
                     raise errors.NotReady(f"{name} did not become ready; see {self.log(name)}")
-                await self._clock.sleep(_LOOK_S)
+                await self._clock.sleep(_PERIOD_S)
 
     def check(self) -> None:
         """NotReady when a program has ended by itself."""
@@ -106,7 +106,7 @@ def _ending_with_us() -> tuple[str, ...]:
     return (wrapper, "--pdeathsig", "TERM", "--") if wrapper else ()
 
 
-async def _says_ready(session: aiohttp.ClientSession, health: Health) -> bool:
+async def _is_ready(session: aiohttp.ClientSession, health: Health) -> bool:
     headers = {"Authorization": f"Bearer {health.token}"} if health.token else {}
     try:
         async with session.get(health.url, headers=headers, ssl=health.trust) as answer:

@@ -1,9 +1,8 @@
 """Virtual time: an event loop whose clock jumps to the next timer instead of waiting for it.
 
-Callers: simulations and tests, with `run`. Real controllers live through a fortnight in seconds, and alike each time.
-Nothing outside the loop can wake it: a program with neither timer nor work would wait for ever, so that is an error,
-which is also how a program that hangs is found; and so is a program that spins at one moment. No real sockets and no
-threads.
+Real controllers live through a fortnight in seconds, and alike each time. Nothing outside the loop can wake it: a
+program with neither timer nor work would wait for ever, so that is an error, which is also how a program that hangs is
+found; and so is a program that spins at one moment. No real sockets and no threads.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The embedded API server: one object that answers requests, with no socket, no thread and no clock of its own.
 
-Callers: the in-process transport of the Kubernetes client, the HTTP front, `faults` around either. A request is
-answered in one step of the event loop, so two writes never interleave; only a watch goes on.
+A request is answered in one step of the event loop, so two writes never interleave; only a watch goes on.
 """
 
 from collections.abc import Mapping

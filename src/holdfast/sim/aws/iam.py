@@ -1,7 +1,7 @@
 """The simulated IAM: instance profiles and the roles in them.
 
-A profile holds one role at most. The rule: the codes for what is not there, is there already or is still in
-use are AWS's own, since clients decide by them.
+A profile holds one role at most. The rule: the codes for what is not there, is there already or is still in use are
+AWS's own, since clients decide by them.
 """
 
 import datetime as dt
@@ -71,7 +71,7 @@ class Iam:
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         match operation:
             case "GetInstanceProfile":
-                return {"InstanceProfile": self._described(self._profile(params))}
+                return {"InstanceProfile": self._wire_profile(self._profile(params))}
             case "CreateInstanceProfile":
                 return self._create(params, caller)
             case "DeleteInstanceProfile":
@@ -111,7 +111,7 @@ class Iam:
             self._now(),
             _tags(params),
         )
-        return {"InstanceProfile": self._described(profile)}
+        return {"InstanceProfile": self._wire_profile(profile)}
 
     def _delete(self, params: Mapping[str, Any]) -> dict[str, Any]:
         profile = self._profile(params)
@@ -155,9 +155,9 @@ class Iam:
             profiles, lambda p: p.name, params.get("MaxItems", _PAGE), params.get("Marker"), _INVALID_MARKER
         )
         # Lists say nothing of tags.
-        described = [{k: v for k, v in self._described(p).items() if k != "Tags"} for p in found]
+        answers = [{k: v for k, v in self._wire_profile(p).items() if k != "Tags"} for p in found]
         more = {"IsTruncated": True, "Marker": marker} if marker else {"IsTruncated": False}
-        return {"InstanceProfiles": described, **more}
+        return {"InstanceProfiles": answers, **more}
 
     def _profile(self, params: Mapping[str, Any]) -> _Profile:
         name = params["InstanceProfileName"]
@@ -170,7 +170,7 @@ class Iam:
             raise ApiError("NoSuchEntity", f"The role with name {name} cannot be found.", 404)
         return name
 
-    def _described(self, profile: _Profile) -> dict[str, Any]:
+    def _wire_profile(self, profile: _Profile) -> dict[str, Any]:
         return {
             "InstanceProfileName": profile.name,
             "InstanceProfileId": profile.id,

@@ -93,8 +93,8 @@ class Sqs:
         """Messages of queues that there are; what was hidden then is hidden for the rest of its time."""
         saved = msgspec.msgpack.decode(data, type=_Saved)
         self._given = saved.given
-        away_s = max(0, self._clock.now_s() - saved.now_s)
-        later_s = self._clock.monotonic_s() - saved.monotonic_s - away_s
+        stopped_s = max(0, self._clock.now_s() - saved.now_s)
+        later_s = self._clock.monotonic_s() - saved.monotonic_s - stopped_s
         for name, queue in self._queues.items():
             for message in saved.queues.get(name, ()):
                 message.visible_at += later_s

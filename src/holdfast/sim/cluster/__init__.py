@@ -1,9 +1,8 @@
 """The rest of a cluster: kube-scheduler, a kubelet on every instance, and the controllers that Kubernetes brings.
 
-Callers: `sandbox` and tests. All of it works through the Kube port, as
-the real programs do, and reads the simulated EC2 only where a kubelet or a cloud controller would. It runs on any
-event loop; under virtual time, with ports from a seed, a run replays exactly. What is simulated and what is not is
-in docs/sim-cluster.md.
+All of it works through the Kube port, as the real programs do, and reads the simulated EC2 only where a kubelet or a
+cloud controller would. It runs on any event loop; under virtual time, with ports from a seed, a run replays exactly.
+What is simulated and what is not is in docs/sim-cluster.md.
 
     cluster = Cluster(api=client, cloud=ec2, clock=clock, ids=ids)
     await cluster.start()
@@ -22,8 +21,8 @@ from holdfast.sim.cluster.deployments import Deployments
 from holdfast.sim.cluster.engine import Engine, run_together
 from holdfast.sim.cluster.jobs import Jobs
 from holdfast.sim.cluster.kubelet_starter import Joined, KubeletStarter
-from holdfast.sim.cluster.node_life import NodeLife
-from holdfast.sim.cluster.pod_life import PodLife
+from holdfast.sim.cluster.node_lifecycle import NodeLifecycle
+from holdfast.sim.cluster.pod_workers import PodWorkers
 from holdfast.sim.cluster.replicas import ReplicaSets
 from holdfast.sim.cluster.scheduler import Scheduler
 from holdfast.sim.cluster.statefulsets import StatefulSets
@@ -58,7 +57,7 @@ class Cluster:
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
         self.kubelets = KubeletStarter(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
         zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
-        node_programs = [PodLife(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
+        node_programs = [PodWorkers(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
         self._programs: list[Program] = [self.kubelets, *node_programs]
         if control_plane:
             self._programs += _control_plane(engine, times, zones)
@@ -88,7 +87,7 @@ class Cluster:
 
 def _control_plane(engine: Engine, timings: Timings, zones: tuple[str, ...]) -> list[Program]:
     controllers = (
-        NodeLife(engine, timings),
+        NodeLifecycle(engine, timings),
         Orphans(engine, timings),
         Deployments(engine),
         ReplicaSets(engine),

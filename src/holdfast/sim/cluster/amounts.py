@@ -1,4 +1,4 @@
-"""Quantities as whole numbers of thousandths, and sums of resources. Callers: the scheduler and the kubelets.
+"""Quantities as whole numbers of thousandths, and sums of resources.
 
 Thousandths serve every resource alike: a processor has a thousand of them, and so has a byte.
 """

@@ -17,7 +17,7 @@ from holdfast.sim.ec2.entities import LIVE_STATES, Instance
 from holdfast.sim.ec2.service import Ec2
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-_LOOK_S: Final = 5.0
+_PERIOD_S: Final = 5.0
 
 
 class CloudNodes:
@@ -45,7 +45,7 @@ class CloudNodes:
         if instance is None or instance.state not in (*LIVE_STATES, "shutting-down"):
             await self._engine.kube.delete(node)
             return None
-        return _LOOK_S
+        return _PERIOD_S
 
     async def _introduce(self, node: Node, instance: Instance) -> None:
         world = self._cloud.world

@@ -1,7 +1,7 @@
 """What the programs of a cluster run on: one set of caches, and a work loop each.
 
-Callers: `Cluster` makes it, every controller takes it. The queue and the caches are the runtime's; the loop is not:
-these programs stand for those of Kubernetes, so they write no logs and no metrics, and a conflict is no error.
+The queue and the caches are the runtime's; the loop is not: these programs stand for those of Kubernetes, so they write
+no logs and no metrics, and a conflict is no error.
 """
 
 import asyncio

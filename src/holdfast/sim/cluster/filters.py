@@ -1,7 +1,7 @@
 """Whether a pod fits on a node, and if not, why, in the words of kube-scheduler.
 
-Callers: `scheduler`. Filters are asked in its order, and the first that refuses gives the reason. Written from
-Kubernetes' rules alone: what decides for the autoscaler must not be what judges it.
+Filters are asked in the order of kube-scheduler, and the first that refuses gives the reason. Written from Kubernetes'
+rules alone: what decides for the autoscaler must not be what judges it.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from holdfast.sim.cluster import labels, pods
 from holdfast.sim.cluster.amounts import Amounts
 from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.cluster.node_infos import NodeInfo, Port, with_one_pod
 from holdfast.sim.cluster.scheduling_volumes import Volumes
-from holdfast.sim.cluster.seats import Place, Port, with_one_pod
 from holdfast.sim.cluster.topology import Neighbours
 
 
@@ -26,22 +26,22 @@ class Candidate:
     volumes: Volumes
 
 
-def candidate(pod: Pod, neighbours: Neighbours, volumes: Volumes) -> Candidate:
+def new_candidate(pod: Pod, neighbours: Neighbours, volumes: Volumes) -> Candidate:
     return Candidate(pod, with_one_pod(pod.spec), tuple(pods.host_ports(pod.spec)), neighbours, volumes)
 
 
-def refusals(who: Candidate, place: Place) -> list[str]:
+def refusals(candidate: Candidate, node_info: NodeInfo) -> list[str]:
     """Why the pod cannot run there; nothing when it can."""
-    for why in (_node(who, place), _ports(who, place), _resources(who, place)):
+    for why in (_node(candidate, node_info), _ports(candidate, node_info), _resources(candidate, node_info)):
         if why:
             return why
-    volumes = who.volumes.refusal(place)
-    other = volumes or _spread(who, place) or _affinity(who, place)
+    volumes = candidate.volumes.refusal(node_info)
+    other = volumes or _spread(candidate, node_info) or _affinity(candidate, node_info)
     return [other] if other else []
 
 
-def _node(who: Candidate, place: Place) -> list[str]:
-    spec, node = who.pod.spec, place.node
+def _node(candidate: Candidate, node_info: NodeInfo) -> list[str]:
+    spec, node = candidate.pod.spec, node_info.node
     unschedulable = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     if node.spec.get("unschedulable") and not labels.tolerates(spec.get("tolerations") or (), unschedulable):
         return ["node(s) were unschedulable"]
@@ -51,9 +51,9 @@ def _node(who: Candidate, place: Place) -> list[str]:
     return [] if labels.selects(spec, node) else ["node(s) didn't match Pod's node affinity/selector"]
 
 
-def _ports(who: Candidate, place: Place) -> list[str]:
-    taken = [port for port, count in place.seat.ports.items() if count > 0]
-    clash = any(_is_same_port(one, other) for one in who.ports for other in taken)
+def _ports(candidate: Candidate, node_info: NodeInfo) -> list[str]:
+    taken = [port for port, count in node_info.usage.ports.items() if count > 0]
+    clash = any(_is_same_port(one, other) for one in candidate.ports for other in taken)
     return ["node(s) didn't have free ports for the requested pod ports"] if clash else []
 
 
@@ -62,18 +62,18 @@ def _is_same_port(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and (anywhere or one[0] == other[0])
 
 
-def _resources(who: Candidate, place: Place) -> list[str]:
+def _resources(candidate: Candidate, node_info: NodeInfo) -> list[str]:
     short = [
         name
-        for name, amount in who.requests.items()
-        if amount > 0 and place.seat.used[name] + amount > place.allocatable.get(name, 0)
+        for name, amount in candidate.requests.items()
+        if amount > 0 and node_info.usage.used[name] + amount > node_info.allocatable.get(name, 0)
     ]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
 
 
-def _spread(who: Candidate, place: Place) -> str:
-    for spread in who.neighbours.spreads:
-        skew = spread.skew(place)
+def _spread(candidate: Candidate, node_info: NodeInfo) -> str:
+    for spread in candidate.neighbours.spreads:
+        skew = spread.skew(node_info)
         if skew is None:
             return "node(s) didn't match pod topology spread constraints (missing required label)"
         if skew > spread.max_skew:
@@ -81,15 +81,15 @@ def _spread(who: Candidate, place: Place) -> str:
     return ""
 
 
-def _affinity(who: Candidate, place: Place) -> str:
-    for term, there, may_be_first in who.neighbours.wanted:
-        domain = term.domain(place)
+def _affinity(candidate: Candidate, node_info: NodeInfo) -> str:
+    for term, there, may_be_first in candidate.neighbours.wanted:
+        domain = term.domain(node_info)
         if domain is None or (domain not in there and not may_be_first):
             return "node(s) didn't match pod affinity rules"
-    if any(term.domain(place) in there for term, there in who.neighbours.unwanted):
+    if any(term.domain(node_info) in there for term, there in candidate.neighbours.unwanted):
         return "node(s) didn't match pod anti-affinity rules"
-    has = place.node.metadata.labels
-    if any(has.get(key) == domain for key, domain in who.neighbours.refused_by_others):
+    has = node_info.node.metadata.labels
+    if any(has.get(key) == domain for key, domain in candidate.neighbours.refused_by_anti_affinity):
         return "node(s) didn't satisfy existing pods anti-affinity rules"
     return ""
 

@@ -1,7 +1,7 @@
 """The kinds that a cluster's own programs work with, whole: spec and status as plain JSON values.
 
-Callers: every module of `sim.cluster`. The wire types of `api` know only what an autoscaler reads; a program that
-makes pods from a template must hand on every field of it, known or not.
+The wire types of `api` know only what an autoscaler reads; a program that makes pods from a template must hand on every
+field of it, known or not.
 """
 
 from typing import Any, ClassVar, Final

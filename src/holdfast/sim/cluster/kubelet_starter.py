@@ -77,7 +77,7 @@ class KubeletStarter:
     async def run(self) -> None:
         try:
             while True:
-                self._look()
+                self._start_and_stop()
                 await self._engine.clock.sleep(self._timings.poll_s)
         finally:
             tasks = [running.task for running in self._running.values()]
@@ -85,7 +85,7 @@ class KubeletStarter:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _look(self) -> None:
+    def _start_and_stop(self) -> None:
         self._cloud.advance()
         found = {instance.id: instance for instance in control.running(self._cloud.world)}
         for instance_id, running in list(self._running.items()):

@@ -1,5 +1,4 @@
-"""Which nodes a pod may run on, by labels and taints: node selectors, node affinity, tolerations. Callers: the
-scheduler, the DaemonSet controller and the controllers that evict."""
+"""Which nodes a pod may run on, by labels and taints: node selectors, node affinity, tolerations."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

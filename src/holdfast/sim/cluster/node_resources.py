@@ -1,6 +1,6 @@
 """Capacity and allocatable of a node, by its instance type: the actual values that an autoscaler estimates.
 
-Callers: `kubelet`. Written from what nodes report, apart from the formulas of the autoscaler's own side.
+Written from what nodes report, apart from the formulas of the autoscaler's own side.
 """
 
 import re
@@ -61,7 +61,7 @@ def devices(info: InstanceTypeInfo, instance: Instance) -> dict[str, int]:
 
 def allocatable(has: dict[str, int], info: InstanceTypeInfo, bootstrap: BootstrapConfig) -> dict[str, int]:
     """What is left after the kubelet, the system and the line at which pods are evicted."""
-    kept = {
+    reserved = {
         "cpu": _cpu(info.vcpus * 1000),
         "memory": (255 + 11 * _addresses(info)) * _MIB * 1000,
         "ephemeral-storage": _GIB * 1000,
@@ -72,7 +72,7 @@ def allocatable(has: dict[str, int], info: InstanceTypeInfo, bootstrap: Bootstra
             bootstrap.eviction_hard.get("nodefs.available", "10%"), has["ephemeral-storage"]
         ),
     }
-    taken = amounts.total((kept, amounts.of(bootstrap.system_reserved), line))
+    taken = amounts.total((reserved, amounts.of(bootstrap.system_reserved), line))
     return {name: max(0, amount - taken.get(name, 0)) for name, amount in has.items()}
 
 
@@ -87,11 +87,11 @@ def _addresses(info: InstanceTypeInfo) -> int:
 
 
 def _cpu(cpu_millis: int) -> int:
-    kept = 0.0
+    reserved = 0.0
     for width, thousandths in _CPU_STEPS:
-        kept += min(cpu_millis, width) * thousandths / 1000
+        reserved += min(cpu_millis, width) * thousandths / 1000
         cpu_millis -= min(cpu_millis, width)
-    return int(kept)
+    return int(reserved)
 
 
 def _threshold(text: str, has: int) -> int:

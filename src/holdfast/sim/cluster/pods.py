@@ -1,4 +1,4 @@
-"""What the programs of a cluster ask about a pod. Callers: every module of `sim.cluster`."""
+"""What the programs of a cluster ask about a pod."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -38,12 +38,12 @@ def condition(status: Json, kind: str) -> Json:
 
 def with_conditions(status: Json, now: str, *changed: Json) -> list[Json]:
     """The conditions of a status after these changed; the time of a transition stays where nothing changes."""
-    kept: dict[str, Json] = {c["type"]: c for c in status.get("conditions") or ()}
+    conditions: dict[str, Json] = {c["type"]: c for c in status.get("conditions") or ()}
     for new in changed:
-        old = kept.get(new["type"], {})
+        old = conditions.get(new["type"], {})
         since = old["lastTransitionTime"] if old.get("status") == new["status"] else now
-        kept[new["type"]] = {**new, "lastTransitionTime": since}
-    return list(kept.values())
+        conditions[new["type"]] = {**new, "lastTransitionTime": since}
+    return list(conditions.values())
 
 
 def requests(spec: Json) -> dict[str, int]:

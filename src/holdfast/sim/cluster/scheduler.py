@@ -14,7 +14,7 @@ from holdfast.runtime.results import Key
 from holdfast.sim.cluster import filters, pods, scheduling_volumes, scores
 from holdfast.sim.cluster.engine import Engine
 from holdfast.sim.cluster.kinds import Claim, CSINode, Namespace, Node, Pod, StorageClass, Volume
-from holdfast.sim.cluster.seats import Place, Seats
+from holdfast.sim.cluster.node_infos import NodeInfo, NodeInfos
 from holdfast.sim.cluster.topology import Neighbours
 
 NAME: Final = "default-scheduler"
@@ -28,7 +28,7 @@ class Scheduler:
         self._engine = engine
         self._kube = engine.kube
         self._caches = engine.caches
-        self._seats = Seats(engine.caches)
+        self._node_infos = NodeInfos(engine.caches)
         self._new: dict[Key, None] = {}
         self._waiting: dict[Key, None] = {}  # those that fitted nowhere
         self._helped = False  # whether something changed since that may make them fit
@@ -63,41 +63,41 @@ class Scheduler:
                 try:
                     await self._schedule(current)
                 except errors.NotFound:
-                    self._seats.take(current)
+                    self._node_infos.remove(current)
                 except errors.HoldfastError as error:
                     # The pod changed, or the API server did not answer: retry later.
                     if isinstance(error, errors.Unreachable) and await self._is_bound(current):
                         continue  # the answer was lost, and the pod takes up its capacity
-                    self._seats.take(current)
+                    self._node_infos.remove(current)
                     self._waiting[current.metadata.namespace, current.metadata.name] = None
                     self._help()
 
     async def _schedule(self, pod: Pod) -> None:
         volumes = scheduling_volumes.find(pod, self._caches)
-        places = self._seats.places()
+        node_infos = self._node_infos.all()
         spaces = {space.metadata.name: space.metadata.labels for space in self._caches.of(Namespace)}
-        who = filters.candidate(pod, Neighbours(pod, places, spaces), volumes)
-        fitting: list[Place] = []
+        candidate = filters.new_candidate(pod, Neighbours(pod, node_infos, spaces), volumes)
+        fitting: list[NodeInfo] = []
         reasons: list[list[str]] = []
-        for place in places if not volumes.missing else ():
-            why = filters.refusals(who, place)
+        for node_info in node_infos if not volumes.missing else ():
+            why = filters.refusals(candidate, node_info)
             if why:
                 reasons.append(why)
             else:
-                fitting.append(place)
+                fitting.append(node_info)
         if not fitting:
             self._waiting[pod.metadata.namespace, pod.metadata.name] = None
-            missing = f"0/{len(places)} nodes are available: {volumes.missing}."
-            await self._refuse(pod, missing if volumes.missing else filters.explain(len(places), reasons))
+            missing = f"0/{len(node_infos)} nodes are available: {volumes.missing}."
+            await self._refuse(pod, missing if volumes.missing else filters.explain(len(node_infos), reasons))
         elif volumes.unbound:
             self._waiting[pod.metadata.namespace, pod.metadata.name] = None
-            await self._select(volumes, scores.best(who, fitting).name)
+            await self._select(volumes, scores.best(candidate, fitting).name)
         else:
-            await self._bind(pod, scores.best(who, fitting).name)
+            await self._bind(pod, scores.best(candidate, fitting).name)
 
     async def _bind(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
-        self._seats.put(pod, node)
+        self._node_infos.add(pod, node)
         await self._kube.create(
             Binding(
                 metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),

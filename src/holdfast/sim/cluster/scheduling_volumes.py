@@ -1,4 +1,4 @@
-"""The volumes of a pod, as far as they say where it may run. Callers: `scheduler`, with one `Volumes` a pod."""
+"""The volumes of a pod, as far as they say where it may run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from holdfast.runtime.cache import Caches
 from holdfast.sim.cluster import labels, pods
 from holdfast.sim.cluster.kinds import Claim, CSINode, Json, Pod, StorageClass, Volume
-from holdfast.sim.cluster.seats import Place
+from holdfast.sim.cluster.node_infos import NodeInfo
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 LATE: Final = "WaitForFirstConsumer"
@@ -22,8 +22,8 @@ class Volumes:
     missing: str = ""
     caches: Caches | None = None
 
-    def refusal(self, place: Place) -> str:
-        meta = place.node.metadata
+    def refusal(self, node_info: NodeInfo) -> str:
+        meta = node_info.node.metadata
         for volume in self.bound:
             required = ((volume.spec.get("nodeAffinity") or {}).get("required") or {}).get(
                 "nodeSelectorTerms"
@@ -32,23 +32,23 @@ class Volumes:
                 return "node(s) didn't match PersistentVolume's node affinity"
         for _, storage in self.unbound:
             if storage.allowed_topologies and not any(
-                _allows(topology, place) for topology in storage.allowed_topologies
+                _allows(topology, node_info) for topology in storage.allowed_topologies
             ):
                 return "node(s) didn't find available persistent volumes to bind"
-        return "node(s) exceed max volume count" if self._too_many(place) else ""
+        return "node(s) exceed max volume count" if self._too_many(node_info) else ""
 
-    def _too_many(self, place: Place) -> bool:
+    def _too_many(self, node_info: NodeInfo) -> bool:
         if self.caches is None or not (self.bound or self.unbound):
             return False
-        csi = self.caches.of(CSINode).get(("", place.name))
+        csi = self.caches.of(CSINode).get(("", node_info.name))
         for driver in (csi.spec.get("drivers") or ()) if csi else ():
             limit = (driver.get("allocatable") or {}).get("count")
             own = {v.metadata.name for v in self.bound if driver_of(v) == driver["name"]}
             new = sum(storage.provisioner == driver["name"] for _, storage in self.unbound)
             there = {
                 volume.metadata.name
-                for guest in place.guests()
-                for volume in find(guest, self.caches).bound
+                for pod in node_info.pods()
+                for volume in find(pod, self.caches).bound
                 if driver_of(volume) == driver["name"]
             }
             if limit is not None and len(there | own) + new > limit and (own - there or new):
@@ -78,8 +78,8 @@ def driver_of(volume: Volume) -> str:
     return str((volume.spec.get("csi") or {}).get("driver", ""))
 
 
-def _allows(topology: Json, place: Place) -> bool:
-    has = place.node.metadata.labels
+def _allows(topology: Json, node_info: NodeInfo) -> bool:
+    has = node_info.node.metadata.labels
     return all(has.get(e["key"]) in e["values"] for e in topology.get("matchLabelExpressions") or ())
 
 

@@ -1,7 +1,6 @@
 """What other pods have to do with where a pod may run: topology spread, affinity and anti-affinity between pods.
 
-Callers: `filters` and `scores`, with one `Neighbours` for each pod that is to be placed. The counts are taken once,
-over all nodes, and then asked for each node.
+The counts are taken once, over all nodes, and then asked for each node.
 """
 
 from collections import Counter
@@ -14,7 +13,7 @@ from holdfast import names
 from holdfast.sim.api.storage import selectors
 from holdfast.sim.cluster import kinds, labels, pods
 from holdfast.sim.cluster.kinds import Json, Pod
-from holdfast.sim.cluster.seats import Place
+from holdfast.sim.cluster.node_infos import NodeInfo
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -30,8 +29,8 @@ class Term:
     matches: Callable[[Pod], bool]
     weight: int = 0
 
-    def domain(self, place: Place) -> str | None:
-        return place.node.metadata.labels.get(self.key)
+    def domain(self, node_info: NodeInfo) -> str | None:
+        return node_info.node.metadata.labels.get(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +43,18 @@ class Spread:
     least: int
     own: int  # 1 when the pod itself is counted
 
-    def skew(self, place: Place) -> int | None:
+    def skew(self, node_info: NodeInfo) -> int | None:
         """How uneven it would be with the pod there; None where there is no such domain."""
-        domain = place.node.metadata.labels.get(self.key)
+        domain = node_info.node.metadata.labels.get(self.key)
         if domain is None or domain not in self.counts:
             return None
         return self.counts[domain] + self.own - self.least
 
 
 class Neighbours:
-    def __init__(self, pod: Pod, places: list[Place], spaces: Spaces) -> None:
+    def __init__(self, pod: Pod, node_infos: list[NodeInfo], spaces: Spaces) -> None:
         self._pod = pod
-        self._places = places
+        self._places = node_infos
         self._spaces = spaces
 
     @cached_property
@@ -83,13 +82,13 @@ class Neighbours:
         return [(term, self._domains(term)) for term in self._terms("podAntiAffinity", _REQUIRED)]
 
     @cached_property
-    def refused_by_others(self) -> frozenset[tuple[str, str]]:
+    def refused_by_anti_affinity(self) -> frozenset[tuple[str, str]]:
         """Keys and domains that pods with an anti-affinity to this one keep it from."""
         found = set()
-        for place in self._places:
-            for guest in place.seat.averse.values():
-                for term in _terms(guest.pod, "podAntiAffinity", _REQUIRED, self._spaces):
-                    domain = term.domain(place)
+        for node_info in self._places:
+            for pod_info in node_info.usage.with_anti_affinity.values():
+                for term in _terms(pod_info.pod, "podAntiAffinity", _REQUIRED, self._spaces):
+                    domain = term.domain(node_info)
                     if domain is not None and term.matches(self._pod):
                         found.add((term.key, domain))
         return frozenset(found)
@@ -111,12 +110,14 @@ class Neighbours:
     def _domains(self, term: Term) -> frozenset[str]:
         return frozenset(self._counts(term.key, term.matches, self._places))
 
-    def _counts(self, key: str, matches: Callable[[Pod], bool], places: Iterable[Place]) -> Counter[str]:
+    def _counts(
+        self, key: str, matches: Callable[[Pod], bool], node_infos: Iterable[NodeInfo]
+    ) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for place in places:
-            domain = place.node.metadata.labels.get(key)
+        for node_info in node_infos:
+            domain = node_info.node.metadata.labels.get(key)
             if domain is not None:
-                number = sum(matches(guest) for guest in place.guests())
+                number = sum(matches(pod_info) for pod_info in node_info.pods())
                 if number:
                     counts[domain] += number
         return counts
@@ -130,32 +131,32 @@ class Neighbours:
             meta = pod.metadata
             return meta.namespace == namespace and not pods.leaving(pod) and test(meta.labels)
 
-        eligible = [place for place in self._places if self._is_eligible(constraint, place)]
+        eligible = [node_info for node_info in self._places if self._is_eligible(constraint, node_info)]
         key = constraint["topologyKey"]
-        counts = {place.node.metadata.labels[key]: 0 for place in eligible}
+        counts = {node_info.node.metadata.labels[key]: 0 for node_info in eligible}
         counts.update(self._counts(key, counted, eligible))
         enough = len(counts) >= (constraint.get("minDomains") or 1)
         least = min(counts.values(), default=0) if enough else 0
         return Spread(key, constraint["maxSkew"], counts, least, int(test(self._pod.metadata.labels)))
 
-    def _is_eligible(self, constraint: Json, place: Place) -> bool:
+    def _is_eligible(self, constraint: Json, node_info: NodeInfo) -> bool:
         """Whether a node's pods and domain count."""
-        has = place.node.metadata.labels
+        has = node_info.node.metadata.labels
         if any(other["topologyKey"] not in has for other in self._constraints):
             return False
         if constraint.get("nodeAffinityPolicy") != "Ignore" and not labels.selects(
-            self._pod.spec, place.node
+            self._pod.spec, node_info.node
         ):
             return False
         honours = constraint.get("nodeTaintsPolicy") == "Honor"
-        return not (honours and labels.untolerated(self._pod.spec, place.node))
+        return not (honours and labels.untolerated(self._pod.spec, node_info.node))
 
     def _with_siblings(self, key: str, max_skew: int) -> Spread:
         owner = kinds.controller_of(self._pod)
         counts: Counter[str] = Counter()
-        for place in self._places:
-            siblings = place.seat.owners[owner.uid] if owner is not None else 0
-            counts[place.node.metadata.labels.get(key, "")] += siblings
+        for node_info in self._places:
+            siblings = node_info.usage.owners[owner.uid] if owner is not None else 0
+            counts[node_info.node.metadata.labels.get(key, "")] += siblings
         return Spread(key, max_skew, counts, min(counts.values(), default=0), 1)
 
 

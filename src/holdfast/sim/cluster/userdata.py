@@ -1,9 +1,8 @@
 """What an instance's user data configures on its kubelet, for each AMI family.
 
-Callers: `kubelet_starter`, at the instance's start. It reads what an image would read, and nothing else: a label that
-is not in here is not on the node. User data that starts no kubelet is a `NotANode`, and so is what the real programs
-refuse to start with. Stricter than some images: without the endpoint or the CA bundle of the API server there is no
-node, whatever the family.
+It reads what an image would read, and nothing else: a label that is not in here is not on the node. User data that
+starts no kubelet is a `NotANode`, and so is what the real programs refuse to start with. Stricter than some images:
+without the endpoint or the CA bundle of the API server there is no node, whatever the family.
 """
 
 import base64

@@ -12,7 +12,7 @@ from holdfast.sim.ec2.world import World
 
 ACTIONS: Final[Mapping[str, Callable[[World, str], None]]] = {
     "instance.boot": instances.boot,
-    "instance.die": instances.die,
+    "instance.die": instances.fail,
     "instance.impair": instances.impair,
     "instance.impair-system": functools.partial(instances.impair, check="system"),
     "instance.end": instances.end,

@@ -221,7 +221,7 @@ class Capacity:
             return None
         types = self._world.types
         outside = self._world.usage.outside
-        used = sum(n * types[name].vcpus for (who, name), n in outside.items() if who == self._account)
+        used = sum(n * types[name].vcpus for (owner, name), n in outside.items() if owner == self._account)
         held = [r for r in self._world.reservations if r.active and r.owner == self._account]
         ordinary = [r for r in held if r.reservation_type == "on-demand-capacity-reservation"]
         return limit - used - sum(r.total * types[r.instance_type].vcpus for r in ordinary)

@@ -166,7 +166,7 @@ def impair(world: World, instance_id: str, check: str = "instance") -> None:
 
 
 def kill(world: World, instance_id: str) -> None:
-    instances.die(world, instance_id)
+    instances.fail(world, instance_id)
 
 
 def running(world: World) -> list[Instance]:

@@ -63,7 +63,7 @@ def terminate(world: World, instance: Instance, code: str, message: str) -> None
         world.at(world.now_s + world.setup.timings.shutdown_s, "instance.end", instance.id)
 
 
-def die(world: World, instance_id: str) -> None:
+def fail(world: World, instance_id: str) -> None:
     instance = world.instances.get(instance_id)
     if instance:
         terminate(world, instance, "Server.InternalError", "Server.InternalError: the host failed")

@@ -63,8 +63,8 @@ class Ledger:
         """What a window cost, by kind and by who caused it: the value of a tag, or the account."""
         costs: Counter[tuple[str, str]] = Counter()
         for charge in self.charges():
-            who = charge.tags.get(tag, "") if tag else charge.account
-            costs[charge.kind, who] += charge.nano_usd(from_s, until_s)
+            payer = charge.tags.get(tag, "") if tag else charge.account
+            costs[charge.kind, payer] += charge.nano_usd(from_s, until_s)
         return costs
 
     def by_hour(self, from_s: int, until_s: int, *, tag: str = "") -> dict[int, Counter[tuple[str, str]]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 Key = Callable[[dict[str, Any]], str]
 Shape = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
-_KEPT_MAX: Final = 32
+_PAGES_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Listings:
     def __init__(self, page_size: int = 0) -> None:
         self.page_size = page_size  # the most that any page has; 0: no such bound
         self._moment: object = None
-        self._kept: dict[tuple[str, int], tuple[Listing, int]] = {}
+        self._pages: dict[tuple[str, int], tuple[Listing, int]] = {}
 
     def at(self, moment: object) -> "Listings":
         """Forgets what was kept at another moment."""
         if moment != self._moment:
             self._moment = moment
-            self._kept.clear()
+            self._pages.clear()
         return self
 
     def get(self, key: tuple[str, int]) -> tuple[Listing, int] | None:
         """What a token, read with a certain staleness, is of, and where its page begins."""
-        return self._kept.get(key)
+        return self._pages.get(key)
 
     def keep(self, key: tuple[str, int], listing: Listing, begin: int) -> None:
-        self._kept[key] = (listing, begin)
-        if len(self._kept) > _KEPT_MAX:
-            del self._kept[next(iter(self._kept))]
+        self._pages[key] = (listing, begin)
+        if len(self._pages) > _PAGES_MAX:
+            del self._pages[next(iter(self._pages))]

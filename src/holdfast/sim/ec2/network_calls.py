@@ -117,15 +117,19 @@ def security_groups(world: World, request: Request) -> dict[str, Any]:
 
 def images(world: World, request: Request) -> dict[str, Any]:
     """A deprecated image is described to others than its owner only when it is asked for."""
-    seen = [i for i in world.setup.images if i.public or i.owner == request.account]
+    visible = [i for i in world.setup.images if i.public or i.owner == request.account]
     asked = _by_id(
-        [_image(i) for i in seen], "ImageId", request.get("ImageIds", ()), "InvalidAMIID.NotFound", "image id"
+        [_image(i) for i in visible],
+        "ImageId",
+        request.get("ImageIds", ()),
+        "InvalidAMIID.NotFound",
+        "image id",
     )
     owners = {request.account if o == "self" else o for o in request.get("Owners", ())}
     if owners:
         asked = [i for i in asked if i["OwnerId"] in owners or i.get("ImageOwnerAlias") in owners]
     if not request.get("IncludeDeprecated") and not request.get("ImageIds"):
-        gone = {i.id for i in seen if 0 < i.deprecated_s <= world.now_s and i.owner != request.account}
+        gone = {i.id for i in visible if 0 < i.deprecated_s <= world.now_s and i.owner != request.account}
         asked = [i for i in asked if i["ImageId"] not in gone]
     found = filters.keep(asked, request, _IMAGE_FILTERS)
     return pages.page(

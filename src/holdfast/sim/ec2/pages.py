@@ -38,11 +38,11 @@ def page(
 
 def next_page(request: Request) -> dict[str, Any] | None:
     """The page that a token asks for, cut from the list it is of; None where that has to be made again."""
-    kept = request.listings.get((request.get("NextToken"), request.stale_s))
-    if kept is None:
+    listing = request.listings.get((request.get("NextToken"), request.stale_s))
+    if listing is None:
         return None
     _read(request)
-    return _cut(request, *kept)
+    return _cut(request, *listing)
 
 
 def _cut(request: Request, listing: Listing, begin: int) -> dict[str, Any]:

@@ -43,11 +43,11 @@ def describe(world: World, request: Request) -> dict[str, Any]:
     asked = request.get("CapacityReservationIds", ())
     now = world.reservations
     then = now.as_of(world.now_s - request.stale_s) if request.stale_s else now
-    seen = {each.id: each for each in then if each.visible_to(request.account)}
+    visible = {each.id: each for each in then if each.visible_to(request.account)}
     for each in asked:
-        if each not in seen:
+        if each not in visible:
             raise _not_found(each)
-    found = [seen[key] for key in (asked or seen)]
+    found = [visible[key] for key in (asked or visible)]
     answers = filters.keep((render(world, request.account, each) for each in found), request, _FILTERS)
     return pages.page(
         answers, request, "CapacityReservations", lambda r: str(r["CapacityReservationId"]),

@@ -141,13 +141,13 @@ class Ec2:
         key = (request.account, request.operation, str(token))
         asked = _fingerprint(request) if token else ""
         if token and key in self.world.answers:
-            before, kept = self.world.answers[key]
+            before, stored = self.world.answers[key]
             if before != asked:
                 raise ApiError(
                     "IdempotentParameterMismatch",
                     "The request uses the same client token as a previous, but non-identical request.",
                 )
-            return dict(msgspec.msgpack.decode(kept))
+            return dict(msgspec.msgpack.decode(stored))
         writes = self.world.writes
         answer = run(self.world, request)
         if request.dry_run:

@@ -1,8 +1,4 @@
-"""NodePools as values, and what is wrong with one that the API server let through.
-
-Callers: `holdfast validate`, the preflight checks of a cloud, the snapshot, and the controllers, which turn
-problems into the condition ValidationSucceeded instead of refusing the object.
-"""
+"""NodePools as values, and what is wrong with one that the API server let through."""
 
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet

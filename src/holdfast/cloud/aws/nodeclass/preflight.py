@@ -1,7 +1,6 @@
 """Whether a NodePool and its EC2NodeClass can ever launch a node together, as far as the objects alone tell.
 
-Callers: `holdfast validate` and the controllers, before anything is launched (Q-44). It never guesses: what
-depends on something not yet resolved is taken as possible, so every finding is true.
+It never guesses: what depends on something not yet resolved is taken as possible, so every finding is true.
 """
 
 from collections.abc import Iterator, Sequence

@@ -108,7 +108,7 @@ def node_address(type_: str) -> Callable[[Json], str]:
     return cell
 
 
-def event_seen(event: Json) -> Any:
+def event_last_seen(event: Json) -> Any:
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return next((time for time in times if time), event["metadata"].get("creationTimestamp"))

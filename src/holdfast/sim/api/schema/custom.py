@@ -1,7 +1,6 @@
 """Custom kinds: what a CRD says, and what it makes of objects: pruned, completed, judged by schema and CEL.
 
-Callers: `definitions`, which makes them from CRDs; `registry` for every custom resource that is written. Verdicts on
-an update leave alone what was wrong before and did not change.
+Verdicts on an update leave alone what was wrong before and did not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -143,7 +142,7 @@ def _rule_causes(value: Any, old: Any, schema: Json, path: Path) -> Iterator[Cau
     if old is not None and value == old:
         return
     for rule in schema.get("x-kubernetes-validations") or ():
-        yield from _judge(rule, value, old, path)
+        yield from _evaluate(rule, value, old, path)
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         fallback = schema.get("additionalProperties")
@@ -167,7 +166,7 @@ def _older_self(item: Any, old: Any, schema: Json) -> Any:
     return next((o for o in old if isinstance(o, dict) and [o.get(key) for key in keys] == wanted), None)
 
 
-def _judge(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
+def _evaluate(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
     if "oldSelf" in rule["rule"] and old is None:
         return
     verdict = cel.program(rule["rule"]).evaluate(value, old)

@@ -1,6 +1,6 @@
 r"""The JSONPath of printer columns and of CRDs' own paths: `.a.b`, `.a\.b/c`, `[0]`, `[*]`, `[?(@.type=="Ready")]`.
 
-Callers: `tables`, `scaling`, `custom`. A path outside this small language selects nothing.
+A path outside this small language selects nothing.
 """
 
 import re

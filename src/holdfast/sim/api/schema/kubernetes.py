@@ -1,7 +1,6 @@
 """What Kubernetes publishes about its built-in kinds: resources, schemas, protobuf messages.
 
-Callers: `resources`, `shapes`, `protobuf`, `openapi`. The file is written by scripts/generate_kubernetes.py and read
-once, when the first of them asks.
+The file is written by scripts/generate_kubernetes.py and read once, when the first of them asks.
 """
 
 import gzip

@@ -105,8 +105,8 @@ def apply(
     fields = frozenset(path for path in fieldsets.of(config, shape) - _NOBODYS if mine(path))
     before = owners.get(writer, _Owned(frozenset(), now))
     merged = _merge(live, config, shape)
-    kept = fields.union(*(owned.fields for other, owned in owners.items() if other != writer))
-    merged = _without(merged, shape, _abandoned(before.fields, kept), ())
+    remaining = fields.union(*(owned.fields for other, owned in owners.items() if other != writer))
+    merged = _without(merged, shape, _abandoned(before.fields, remaining), ())
     changed, removed = _difference(live, merged, shape)
     _settle(owners, writer, changed, force=force)
     owners = {other: replace(owned, fields=owned.fields - removed) for other, owned in owners.items()}
@@ -141,15 +141,15 @@ def _conflict(conflicts: dict[Writer, frozenset[Path]]) -> Refused:
         paths = [fieldsets.dotted(path) for path in sorted(conflicts[other])]
         part = f' with subresource "{other.subresource}"' if other.subresource else ""
         version = f" using {other.api_version}" if other.operation == "Update" else ""
-        who = f'"{other.manager}"{part}{version}'
+        owner = f'"{other.manager}"{part}{version}'
         causes += [
-            {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
+            {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
             for path in paths
         ]
         if len(causes) == len(paths) == 1 == len(conflicts):
-            texts.append(f"conflict with {who}: {paths[0]}")
+            texts.append(f"conflict with {owner}: {paths[0]}")
         else:
-            texts.append(f"conflicts with {who}:\n" + "\n".join(f"- {path}" for path in paths))
+            texts.append(f"conflicts with {owner}:\n" + "\n".join(f"- {path}" for path in paths))
     count = f"{len(causes)} conflict{'s' if len(causes) > 1 else ''}"
     return Refused("Conflict", f"Apply failed with {count}: " + "\n".join(texts), details={"causes": causes})
 
@@ -169,9 +169,9 @@ def _merge(live: Any, config: Any, shape: Shape) -> Any:
     return list(items.values())
 
 
-def _abandoned(before: frozenset[Path], kept: frozenset[Path]) -> frozenset[Path]:
+def _abandoned(before: frozenset[Path], remaining: frozenset[Path]) -> frozenset[Path]:
     """Fields that only this manager owned and no longer applies, unless a manager owns a field below them."""
-    held = {path[:n] for path in kept for n in range(1, len(path) + 1)}
+    held = {path[:n] for path in remaining for n in range(1, len(path) + 1)}
     return frozenset(path for path in before if path not in held)
 
 
@@ -180,14 +180,14 @@ def _without(value: Any, shape: Shape, gone: frozenset[Path], path: Path) -> Any
     if not any(other[: len(path)] == path for other in gone) or not fieldsets.merges(value, shape):
         return value
     if isinstance(value, dict):
-        kept = {}
+        remaining = {}
         for name, child in value.items():
             at = (*path, f"f:{name}")
             if at not in gone:
                 left = _without(child, shape.child(name), gone, at)
                 if left or left == child:
-                    kept[name] = left
-        return kept
+                    remaining[name] = left
+        return remaining
     items = [(item, (*path, fieldsets.identity(item, shape))) for item in value]
     return [_without(item, shape.items, gone, at) for item, at in items if at not in gone]
 

@@ -1,8 +1,7 @@
 """From a decoded body to an object that may be stored: types checked, unknown fields dropped and named.
 
-Callers: `bodies` and the patches, for every object that is written. Built-in kinds are judged like Go judges JSON: a
-wrong type is a refusal, times and quantities get their canonical form, null means unset. Custom resources are only
-pruned; their CRD judges the rest.
+Built-in kinds are judged like Go judges JSON: a wrong type is a refusal, times and quantities get their canonical form,
+null means unset. Custom resources are only pruned; their CRD judges the rest.
 """
 
 import re
@@ -60,15 +59,15 @@ class _Reader:
     def _object(self, value: dict[str, Any], shape: Shape, path: str) -> Any:
         if self._typed and shape.type not in ("object", "any"):
             raise _wrong(value, shape, path)
-        kept: dict[str, Any] = {}
+        known_fields: dict[str, Any] = {}
         properties, values = shape.properties, shape.values
         for name, child in value.items():
             known = properties.get(name) or values
             if known is None and not shape.open:
                 self._unknown.append(f"{path}.{name}"[1:])
             elif child is not None or not self._typed:
-                kept[name] = child if known is None else self.read(child, known, f"{path}.{name}")
-        return kept
+                known_fields[name] = child if known is None else self.read(child, known, f"{path}.{name}")
+        return known_fields
 
     @staticmethod
     def _scalar(value: Any, shape: Shape, path: str) -> Any:

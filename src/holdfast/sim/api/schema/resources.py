@@ -1,7 +1,7 @@
 """Which resources are served: the built-in ones, and those of CRDs.
 
-Callers: `routing`, `discovery`, `openapi`, the verbs. A resource is one way to ask for the objects of a bucket: two
-versions of a CRD, or the Events of the two groups, share one and differ by their *view*.
+A resource is one way to ask for the objects of a bucket: two versions of a CRD, or the Events of the two groups, share
+one and differ by their *view*.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -101,8 +101,10 @@ class Resources:
 
     def define(self, name: str, resources: list[Resource]) -> None:
         """What a CRD serves from now on; nothing, when it is gone."""
-        kept = {key: r for key, r in self._custom.items() if r.custom is not None and r.custom.name != name}
-        self._custom = kept | {(r.group, r.version, r.plural): r for r in resources}
+        remaining = {
+            key: r for key, r in self._custom.items() if r.custom is not None and r.custom.name != name
+        }
+        self._custom = remaining | {(r.group, r.version, r.plural): r for r in resources}
         self.generation += 1
 
 

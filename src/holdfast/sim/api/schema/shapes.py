@@ -1,7 +1,6 @@
 """The shape of an object: which fields it may have, of what type, and how its lists are merged.
 
-Built from the published schemas of built-in kinds and from the schemas of CRDs. Callers: `reading` (unknown fields,
-types), `strategic` (merge keys), `fieldsets` and `apply` (who owns what).
+Built from the published schemas of built-in kinds and from the schemas of CRDs.
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ class Shape:
         self._schema = schema
         self.name = name  # of the published schema
         self.type: str = _BY_NAME.get(name) or _type(schema)
-        self.open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or self._says_nothing()
+        self.open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or self._is_unconstrained()
         self.list_type: str = schema.get("x-kubernetes-list-type", "atomic")
         self.list_keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))
         self.atomic_map: bool = schema.get("x-kubernetes-map-type") == "atomic"
@@ -61,7 +60,7 @@ class Shape:
         """The shape of a field, whether it is known or not."""
         return self.properties.get(name) or self.values or ANYTHING
 
-    def _says_nothing(self) -> bool:
+    def _is_unconstrained(self) -> bool:
         known = self._schema.keys() & {"properties", "additionalProperties"}
         return self.type in ("any", "object") and not known
 

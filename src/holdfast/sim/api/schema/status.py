@@ -140,10 +140,10 @@ def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cau
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refused:
     texts = [f"{cause.field}: {cause.message}" for cause in causes]
-    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return Refused(
         "Invalid",
-        f'{_qualified(kind, group)} "{name}" is invalid: {said}',
+        f'{_qualified(kind, group)} "{name}" is invalid: {message}',
         details=_details(group, kind, name) | {"causes": [_cause(cause) for cause in causes]},
     )
 

@@ -134,7 +134,7 @@ _BUILT_IN: Final[Mapping[str, Sequence[Column]]] = {
     ),
     "/namespaces": (_NAME, Column("Status", _at(".status.phase")), _AGE),
     "/events": (
-        Column("Last Seen", cells.event_seen, "date"),
+        Column("Last Seen", cells.event_last_seen, "date"),
         Column("Type", _at(".type")),
         Column("Reason", _at(".reason")),
         Column("Object", cells.event_object),

@@ -81,12 +81,12 @@ class Reader:
         group, version, name = kind
         unknown: list[str] = []
         read = reading.custom(value, shape, unknown) if custom else reading.built_in(value, shape, unknown)
-        self._say_unknown(unknown)
+        self._warn_of_unknown(unknown)
         api_version = f"{group}/{version}" if group else version
         ordered: Json = {"apiVersion": api_version, "kind": name, **read}
         return ordered | {"apiVersion": api_version, "kind": name}
 
-    def _say_unknown(self, unknown: list[str]) -> None:
+    def _warn_of_unknown(self, unknown: list[str]) -> None:
         named = [f'unknown field "{path[:200]}"' for path in unknown[:_MAX_NAMED]]
         if named and self.level == "Strict":
             raise reading.WrongType(f"strict decoding error: {', '.join(named)}")

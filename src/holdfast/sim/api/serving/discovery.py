@@ -63,7 +63,7 @@ def _aggregated(request: Request, resources: Resources, *, core: bool) -> Respon
             "versions": [
                 {
                     "version": version,
-                    "resources": [_described(r) for r in _of(resources, name, version)],
+                    "resources": [_api_resource(r) for r in _of(resources, name, version)],
                     "freshness": "Current",
                 }
                 for version in versions
@@ -87,7 +87,7 @@ def _aggregated(request: Request, resources: Resources, *, core: bool) -> Respon
     return Response(200, headers, body)
 
 
-def _described(resource: Resource) -> Json:
+def _api_resource(resource: Resource) -> Json:
     value: Json = {
         "resource": resource.plural,
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},

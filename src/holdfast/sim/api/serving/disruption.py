@@ -48,13 +48,13 @@ def record(budget: Stored | None, pod: Stored, registry: Registry) -> None:
     now = registry.time()
     if budget:
 
-        def take(old: Json) -> Json:
+        def allow_one_less(old: Json) -> Json:
             state = old["status"]
             state["disruptionsAllowed"] -= 1
             state["disruptedPods"] = {**(state.get("disruptedPods") or {}), pod.name: now}
             return old
 
-        registry.update(_status_of(registry, "policy", "poddisruptionbudgets"), budget.key, take)
+        registry.update(_status_of(registry, "policy", "poddisruptionbudgets"), budget.key, allow_one_less)
 
     def target(old: Json) -> Json:
         condition = {
@@ -66,8 +66,8 @@ def record(budget: Stored | None, pod: Stored, registry: Registry) -> None:
             "lastTransitionTime": now,
         }
         state = old.setdefault("status", {})
-        kept = [c for c in state.get("conditions") or () if c.get("type") != "DisruptionTarget"]
-        state["conditions"] = [*kept, condition]
+        remaining = [c for c in state.get("conditions") or () if c.get("type") != "DisruptionTarget"]
+        state["conditions"] = [*remaining, condition]
         return old
 
     registry.update(_status_of(registry, "", "pods"), pod.key, target)

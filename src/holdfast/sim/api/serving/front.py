@@ -1,16 +1,16 @@
 """What goes in and comes out of the embedded API server: the shape both fronts share.
 
-Callers: the in-process transport of the Kubernetes client, the HTTP front, tests. A request is what a client would
-put on the wire; nothing is decoded for it, so a client builds, decodes, retries and maps errors alike on both.
+A request is what a client would put on the wire; nothing is decoded for it, so a client builds, decodes, retries and
+maps errors alike on both.
 
 In process:
 
     server = ApiServer(clock=clock, ids=ids)                      # no tokens: everybody is let in
     answer = await server.handle(Request("GET", "/api/v1/pods", {"limit": "500"}))
 
-A body that is bytes is complete. One that is an iterator is a watch: chunks as a socket would give them, whole lines
-or not; close it with `aclose` when done. A broken connection is a ConnectionResetError: from `handle`, no answer came
-and the call may have taken effect; from the iterator, the answer ended there, in the middle of a line or not.
+A body that is bytes is complete. One that is an iterator is a watch: chunks as a socket would give them, whole lines or
+not; close it with `aclose` when done. A broken connection is a ConnectionResetError: from `handle`, no answer came and
+the call may have taken effect; from the iterator, the answer ended there, in the middle of a line or not.
 """
 
 from collections.abc import AsyncGenerator, Mapping

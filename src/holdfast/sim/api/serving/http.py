@@ -1,7 +1,7 @@
 """The API server on loopback, over TLS: what kubectl and every other client talk to.
 
-Callers: `app`, tests. It carries requests to a front and answers back, and knows nothing of Kubernetes; clients send
-their token only over TLS, so there is no plain HTTP.
+It carries requests to a front and answers back, and knows nothing of Kubernetes; clients send their token only over
+TLS, so there is no plain HTTP.
 """
 
 import base64

@@ -124,10 +124,10 @@ class Subresources:
             old["spec"]["nodeName"] = target["name"]
             condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
             condition["lastTransitionTime"] = self._registry.time()
-            kept = [
+            remaining = [
                 c for c in (old.get("status") or {}).get("conditions") or () if c["type"] != "PodScheduled"
             ]
-            old.setdefault("status", {})["conditions"] = [*kept, condition]
+            old.setdefault("status", {})["conditions"] = [*remaining, condition]
             return old
 
         self._registry.update(self._binding_write(call), key, bind)

@@ -1,7 +1,7 @@
 """The in-process front as the Kubernetes client's transport: it replaces the socket and nothing else.
 
-Callers: `app` and tests, which hand it to the client. The client's package and this one do not import each other,
-so this class matches the client's Protocol by structure alone.
+The client's package and this one do not import each other, so this class matches the client's Protocol by structure
+alone.
 """
 
 from collections.abc import Mapping

@@ -79,13 +79,13 @@ class Verbs:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         (value.get("metadata") or {}).pop("managedFields", None)
-        stored = self._registry.create(self.write(call), _kept(call, value), call.namespace)
+        stored = self._registry.create(self.write(call), _as_stored(call, value), call.namespace)
         return answers.one(call, stored, 201, reader.warnings)
 
     def _update(self, call: Call) -> Response:
         answers.form_of(call.request)
         reader = Reader(call.request)
-        value = _kept(call, reader.object(call.resource))
+        value = _as_stored(call, reader.object(call.resource))
         if not value.get("metadata", {}).get("name"):
             cause = Cause("FieldValueRequired", "metadata.name", "name is required")
             raise status.invalid(call.resource.group, call.resource.kind, call.name, [cause])
@@ -189,5 +189,5 @@ def options_of(value: Any, request: Request, *, dry_run: bool) -> Options:
     )
 
 
-def _kept(call: Call, value: Json) -> Json:
+def _as_stored(call: Call, value: Json) -> Json:
     return call.resource.view.keep(value) if call.resource.view else value

@@ -270,5 +270,5 @@ def _finalizers(given: list[str], policy: str) -> list[str]:
     """The finalizers after a delete with that policy."""
     if not policy:
         return given
-    kept = [finalizer for finalizer in given if finalizer not in (FOREGROUND, ORPHAN)]
-    return [*kept, _POLICIES[policy]] if policy in _POLICIES else kept
+    finalizers = [finalizer for finalizer in given if finalizer not in (FOREGROUND, ORPHAN)]
+    return [*finalizers, _POLICIES[policy]] if policy in _POLICIES else finalizers

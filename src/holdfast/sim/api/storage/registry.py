@@ -1,7 +1,7 @@
 """Every write goes through here: checked, completed, judged, owned, versioned, stored - or refused as a whole.
 
-Callers: the verbs. `change` functions get the current object, may alter it, and give the new one; what a client may
-not decide (uid, times, generation) is put right afterwards. A write that changes nothing keeps the version.
+`change` functions get the current object, may alter it, and give the new one; what a client may not decide (uid, times,
+generation) is put right afterwards. A write that changes nothing keeps the version.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ _COUNTED: Final = frozenset(
 )
 # A new Node may bring its status, and what follows no controller here.
 _KEEP_STATUS: Final = frozenset({"/nodes", DEFINITIONS})
-_KEPT: Final = (
+_SET_BY_SERVER: Final = (
     "name",
     "namespace",
     "uid",
@@ -119,7 +119,7 @@ class Registry:
             del metadata["managedFields"]
         if write.resource.custom is None:
             admission.admit(write.bucket, value, self.store)
-        self._judge(write, value, None)
+        self._validate(write, value, None)
         key = (metadata.get("namespace", ""), metadata["name"])
         if self.store.get(write.bucket, key):
             raise status.already_exists(write.resource.group, write.resource.plural, key[1])
@@ -141,7 +141,7 @@ class Registry:
         self._complete(write, new)
         if write.bucket == "/pods":
             admission.tolerate(new)
-        self._judge(write, new, old)
+        self._validate(write, new, old)
         if write.writer.operation == "Update":
             shape = write.resource.shape
             fields = managed.after_update(old, new, shape, write.writer, self.time())
@@ -234,7 +234,7 @@ class Registry:
         else:
             defaults.fill(write.bucket, value)
 
-    def _judge(self, write: Write, value: Json, old: Json | None) -> None:
+    def _validate(self, write: Write, value: Json, old: Json | None) -> None:
         causes = list(self._causes(write, value, old))
         if causes:
             metadata = value["metadata"]
@@ -289,7 +289,9 @@ class Registry:
         """The new object, with what this request may not change as it was."""
         resource, before = write.resource, old["metadata"]
         metadata = {
-            name: child for name, child in new["metadata"].items() if name not in (*_KEPT, "generation")
+            name: child
+            for name, child in new["metadata"].items()
+            if name not in (*_SET_BY_SERVER, "generation")
         }
         if write.subresource == "status":
             new = {**old, "status": new.get("status")} if "status" in new else _without_status(old)
@@ -301,7 +303,7 @@ class Registry:
                 metadata = {name: child for name, child in metadata.items() if child is not None}
         elif "status" in resource.subresources:
             new = {**_without_status(new), **({"status": old["status"]} if "status" in old else {})}
-        metadata |= {name: before[name] for name in _KEPT if name in before}
+        metadata |= {name: before[name] for name in _SET_BY_SERVER if name in before}
         if "generation" in before:
             changed = write.subresource != "binding" and _counted(new, resource) != _counted(old, resource)
             metadata["generation"] = before["generation"] + (1 if changed else 0)
@@ -345,8 +347,8 @@ def _same(old: Json, new: Json) -> bool:
 def _untimed(metadata: Json) -> Json:
     entries = [{**entry, "time": ""} for entry in metadata.get("managedFields") or ()]
     key = sorted(entries, key=lambda e: (e["manager"], e["operation"], e.get("subresource", "")))
-    kept = {name: child for name, child in metadata.items() if child not in ({}, [], None)}
-    return {**kept, "managedFields": key}
+    set_fields = {name: child for name, child in metadata.items() if child not in ({}, [], None)}
+    return {**set_fields, "managedFields": key}
 
 
 def _new_finalizers(metadata: Json, old: Json) -> Iterator[Cause]:

@@ -135,9 +135,9 @@ def of_update(bucket: str, value: Json, old: Json) -> Iterator[Cause]:
     for path in _IMMUTABLE.get(bucket, ()):
         if _get(value, path) != _get(old, path):
             yield Cause("FieldValueInvalid", path, f"{_shown(_get(value, path))}: field is immutable")
-    judge = _CHANGES.get(bucket)
-    if judge:
-        yield from judge(value, old)
+    rule = _CHANGES.get(bucket)
+    if rule:
+        yield from rule(value, old)
 
 
 def _name(bucket: str, metadata: Json) -> Iterator[Cause]:

@@ -1,8 +1,4 @@
-"""Label and field selectors, and the fields that may be selected by.
-
-Callers: list, watch and deletecollection; `registry`, which keeps the selectable fields beside each stored object so
-that a watch need not decode what it filters.
-"""
+"""Label and field selectors, and the fields that may be selected by."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

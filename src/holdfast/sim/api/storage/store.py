@@ -1,9 +1,8 @@
 """The store: every object as the bytes that go on the wire, one counter of versions, and what changed lately.
 
-Callers: the verbs of `server`, through `Registry`. Nothing here knows a kind; a *bucket* is where the objects of one
-resource lie, whatever version they are asked in. Bytes are immutable, so readers and watchers share them and nothing
-is ever copied. A watcher holds a position in a bucket's history, not a queue of its own: one that falls behind the
-window gets the error that it must list again.
+Nothing here knows a kind; a *bucket* is where the objects of one resource lie, whatever version they are asked in.
+Bytes are immutable, so readers and watchers share them and nothing is ever copied. A watcher holds a position in a
+bucket's history, not a queue of its own: one that falls behind the window gets the error that it must list again.
 """
 
 import asyncio

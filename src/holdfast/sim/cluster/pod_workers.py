@@ -14,12 +14,12 @@ from holdfast.sim.cluster.kubelet_starter import KubeletStarter
 from holdfast.sim.cluster.timings import Timings
 
 
-class PodLife:
+class PodWorkers:
     def __init__(self, engine: Engine, kubelets: KubeletStarter, times: Timings) -> None:
         self._engine = engine
         self._kubelets = kubelets
         self._timings = times
-        self._seen_s: dict[str, float] = {}  # when the kubelet first saw it; by uid
+        self._first_seen_s: dict[str, float] = {}  # when the kubelet first saw it; by uid
         self._ran_s: dict[str, float] = {}  # when it began to run
         self._addresses = 0  # given out so far
         self.worker: Worker = engine.worker(self.reconcile)
@@ -44,7 +44,7 @@ class PodLife:
             self.worker.add(_key(pod))
 
     async def _start(self, pod: Pod, kubelet: Kubelet) -> float | None:
-        left_s = self._left_s(self._seen_s, pod, self._timings.pod_start_s)
+        left_s = self._left_s(self._first_seen_s, pod, self._timings.pod_start_s)
         if left_s > 0:
             return left_s
         self._ran_s[pod.metadata.uid] = self._engine.clock.monotonic_s()
@@ -92,7 +92,7 @@ class PodLife:
         left_s = deleted_s + takes_s - self._engine.clock.now_s()
         if left_s > 0:
             return left_s
-        self._seen_s.pop(meta.uid, None)
+        self._first_seen_s.pop(meta.uid, None)
         self._ran_s.pop(meta.uid, None)
         if meta.finalizers and not pods.ended(pod):
             await self._end(pod, "Failed")

@@ -18,7 +18,7 @@ UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _FOREVER: Final = float("inf")
 
 
-class NodeLife:
+class NodeLifecycle:
     def __init__(self, engine: Engine, timings: Timings) -> None:
         self._engine = engine
         self._timings = timings
@@ -84,16 +84,16 @@ class NodeLife:
         wanted = [(key, effect) for key, effect in _taints_for(node)]
         ours = (names.NOT_READY_TAINT, names.UNREACHABLE_TAINT, UNSCHEDULABLE)
         now = labels.taints(node)
-        kept = [t for t in now if t["key"] not in ours or (t["key"], t["effect"]) in wanted]
-        there = {(t["key"], t["effect"]) for t in kept}
+        remaining = [t for t in now if t["key"] not in ours or (t["key"], t["effect"]) in wanted]
+        there = {(t["key"], t["effect"]) for t in remaining}
         new: list[Json] = [
             {"key": key, "effect": effect, "timeAdded": self._engine.now()}
             for key, effect in wanted
             if (key, effect) not in there
         ]
-        if kept == now and not new:
+        if remaining == now and not new:
             return node
-        change = {"spec": {"taints": [*kept, *new] or None}}
+        change = {"spec": {"taints": [*remaining, *new] or None}}
         return await self._engine.kube.patch(node, change, only_if_unchanged=True)
 
     async def _mark_pods(self, node: Node) -> None:
@@ -114,8 +114,8 @@ class NodeLife:
         """Deletes the pods that do not tolerate the node any longer; how long until the next one is due."""
         name = node.metadata.name
         driving = [taint for taint in labels.taints(node) if taint["effect"] == "NoExecute"]
-        seen = {(name, taint["key"], taint["effect"]) for taint in driving}
-        self._since_s = {k: s for k, s in self._since_s.items() if k[0] != name or k in seen}
+        present = {(name, taint["key"], taint["effect"]) for taint in driving}
+        self._since_s = {k: s for k, s in self._since_s.items() if k[0] != name or k in present}
         next_s = _FOREVER
         for pod in list(self._engine.pods_by_node.get(name)) if driving else ():
             left_s = min(self._tolerated_s(pod, name, taint) for taint in driving)

@@ -1,7 +1,7 @@
-"""Where pods are, as the scheduler counts it: a seat for each node, with what is taken on it.
+"""Where pods are, as the scheduler counts it: a NodeInfo for each node, with what its pods use.
 
-Callers: `scheduler` and its filters and scores. A pod is counted where it was last bound, from the moment of the
-binding: the watch reports it only later, and two pods must not get the same capacity.
+A pod is counted where it was last bound, from the moment of the binding: the watch reports it only later, and two pods
+must not get the same capacity.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ Port = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class PodInfo:
     """A pod on a node, with what it takes."""
 
     pod: Pod
@@ -30,75 +30,75 @@ class Guest:
         return owner.uid if owner is not None else ""
 
     @property
-    def is_averse(self) -> bool:
+    def has_anti_affinity(self) -> bool:
         return "podAntiAffinity" in (self.pod.spec.get("affinity") or {})
 
 
 @dataclass(slots=True)
-class Seat:
-    guests: dict[str, Guest] = field(default_factory=dict)  # by uid
-    averse: dict[str, Guest] = field(default_factory=dict)  # those of them that keep others away
+class NodeUsage:
+    pods: dict[str, PodInfo] = field(default_factory=dict)  # by uid
+    with_anti_affinity: dict[str, PodInfo] = field(default_factory=dict)
     owners: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     ports: Counter[Port] = field(default_factory=Counter)
 
-    def add(self, guest: Guest) -> None:
-        self.guests[guest.pod.metadata.uid] = guest
-        if guest.is_averse:
-            self.averse[guest.pod.metadata.uid] = guest
-        self.owners[guest.owner] += 1
-        self.used.update(guest.requests)
-        self.ports.update(guest.ports)
+    def add(self, pod_info: PodInfo) -> None:
+        self.pods[pod_info.pod.metadata.uid] = pod_info
+        if pod_info.has_anti_affinity:
+            self.with_anti_affinity[pod_info.pod.metadata.uid] = pod_info
+        self.owners[pod_info.owner] += 1
+        self.used.update(pod_info.requests)
+        self.ports.update(pod_info.ports)
 
     def remove(self, uid: str) -> None:
-        guest = self.guests.pop(uid)
-        self.averse.pop(uid, None)
-        self.owners[guest.owner] -= 1
-        self.used.subtract(guest.requests)
-        self.ports.subtract(guest.ports)
+        pod_info = self.pods.pop(uid)
+        self.with_anti_affinity.pop(uid, None)
+        self.owners[pod_info.owner] -= 1
+        self.used.subtract(pod_info.requests)
+        self.ports.subtract(pod_info.ports)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A node and its seat, at one moment."""
+class NodeInfo:
+    """A node and what its pods use, at one moment."""
 
     node: Node
-    seat: Seat
+    usage: NodeUsage
     allocatable: Amounts
 
     @property
     def name(self) -> str:
         return self.node.metadata.name
 
-    def guests(self) -> Iterable[Pod]:
-        return (guest.pod for guest in self.seat.guests.values())
+    def pods(self) -> Iterable[Pod]:
+        return (pod_info.pod for pod_info in self.usage.pods.values())
 
 
-class Seats:
+class NodeInfos:
     def __init__(self, caches: Caches) -> None:
         self._nodes = caches.of(Node)
-        self._seats: dict[str, Seat] = {}
+        self._usage: dict[str, NodeUsage] = {}
         self._where: dict[str, str] = {}  # uid of a pod -> its node
         self._sizes: dict[str, tuple[str, Amounts]] = {}  # node -> its version then, and what it had
         caches.of(Pod).subscribe(self._changed)
 
-    def places(self) -> list[Place]:
+    def all(self) -> list[NodeInfo]:
         """Every node, by name: the order must not depend on how they came."""
         nodes = sorted(self._nodes, key=lambda node: node.metadata.name)
-        return [Place(node, self._seat(node.metadata.name), self._size(node)) for node in nodes]
+        return [NodeInfo(node, self._usage_of(node.metadata.name), self._size(node)) for node in nodes]
 
-    def put(self, pod: Pod, node: str) -> None:
-        self.take(pod)
+    def add(self, pod: Pod, node: str) -> None:
+        self.remove(pod)
         self._where[pod.metadata.uid] = node
-        self._seat(node).add(Guest(pod, with_one_pod(pod.spec), tuple(pods.host_ports(pod.spec))))
+        self._usage_of(node).add(PodInfo(pod, with_one_pod(pod.spec), tuple(pods.host_ports(pod.spec))))
 
-    def take(self, pod: Pod) -> None:
+    def remove(self, pod: Pod) -> None:
         node = self._where.pop(pod.metadata.uid, None)
         if node is not None:
-            self._seat(node).remove(pod.metadata.uid)
+            self._usage_of(node).remove(pod.metadata.uid)
 
-    def _seat(self, node: str) -> Seat:
-        return self._seats.setdefault(node, Seat())
+    def _usage_of(self, node: str) -> NodeUsage:
+        return self._usage.setdefault(node, NodeUsage())
 
     def _size(self, node: Node) -> Amounts:
         version, size = self._sizes.get(node.metadata.name, ("", {}))
@@ -109,13 +109,13 @@ class Seats:
 
     def _changed(self, before: Pod | None, after: Pod | None) -> None:
         if before is not None and (after is None or before.metadata.uid != after.metadata.uid):
-            self.take(before)
+            self.remove(before)
         if after is None:
             return
         if pods.ended(after):
-            self.take(after)
+            self.remove(after)
         elif pods.node_of(after):
-            self.put(after, pods.node_of(after))
+            self.add(after, pods.node_of(after))
 
 
 def with_one_pod(spec: Json) -> dict[str, int]:
